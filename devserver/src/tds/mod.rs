@@ -11,7 +11,6 @@ pub mod login;
 pub mod packet;
 pub mod prelogin;
 pub mod request;
-mod request_text;
 pub mod tls;
 pub mod token;
 pub mod wire_type;

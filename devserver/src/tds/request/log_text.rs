@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use super::request::{
+use crate::tds::request::call::{
     BeginTransaction, IsolationLevel, RpcCall, RpcParameter, RpcProcedure, RpcValue, TransactionRequest,
 };
 use crate::value::{Length, SqlType, Value, convert};

@@ -1,0 +1,103 @@
+//! What a client asks for.
+
+use crate::value::{SqlType, Value};
+
+/// A message's content.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    Batch(String),
+    Calls(Vec<RpcCall>),
+    Transaction(TransactionRequest),
+}
+
+/// A request, and the transaction the client believes to be in (0: none).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientRequest {
+    pub request: Request,
+    pub transaction_descriptor: u64,
+}
+
+/// One remote procedure call; a message may hold several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcCall {
+    pub procedure: RpcProcedure,
+    pub parameters: Vec<RpcParameter>,
+    /// The client knows the result sets' columns already. Column metadata may be sent all the same.
+    pub no_metadata: bool,
+}
+
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RpcProcedure {
+    /// As the client wrote it, for example `readpast.claim` or `[readpast].[claim]`.
+    Name(String),
+    /// sp_executesql = 10, sp_prepare = 11, sp_execute = 12, sp_prepexec = 13, sp_unprepare = 15. No other number
+    /// comes.
+    Id(u16),
+}
+
+/// A parameter of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcParameter {
+    /// With its `@`; `None` for a positional parameter.
+    pub name: Option<String>,
+    /// OUTPUT.
+    pub by_ref: bool,
+    pub value: RpcValue,
+}
+
+/// What is passed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RpcValue {
+    /// The parameter's declared default.
+    Default,
+    /// A NULL without a type: fits a parameter of every type.
+    UntypedNull,
+    Scalar {
+        sql_type: SqlType,
+        value: Value,
+    },
+    /// A table-valued parameter. Without columns there are no rows either: an empty table.
+    Table {
+        type_schema: Option<String>,
+        type_name: String,
+        columns: Vec<TableColumn>,
+        rows: Vec<Vec<Value>>,
+    },
+}
+
+/// A column of a table-valued parameter. Of a `default` column the rows hold [`Value::Null`], and the column's declared
+/// default (or identity) is to be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableColumn {
+    pub sql_type: SqlType,
+    pub default: bool,
+}
+
+/// The isolation level of a transaction request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsolationLevel {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+    Snapshot,
+}
+
+/// The start of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BeginTransaction {
+    /// `None`: the session's current level.
+    pub isolation: Option<IsolationLevel>,
+    /// Empty: unnamed.
+    pub name: String,
+}
+
+/// BEGIN, COMMIT, ROLLBACK and SAVE without T-SQL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransactionRequest {
+    Begin(BeginTransaction),
+    Commit { name: String, then_begin: Option<BeginTransaction> },
+    Rollback { name: String, then_begin: Option<BeginTransaction> },
+    Save { name: String },
+}

@@ -1,0 +1,204 @@
+//! A message into a request: its headers, the text of a batch, the calls and their parameters.
+
+use crate::error::{SqlError, SqlResult};
+use crate::tds::packet::{Message, PacketType, PayloadReader, ReadError, decode_utf16};
+use crate::tds::request::call::{ClientRequest, Request, RpcCall, RpcParameter, RpcProcedure, RpcValue};
+use crate::tds::request::table::read_table;
+use crate::tds::request::transaction::read_transaction_request;
+use crate::tds::wire_type::number::TABLE_TYPE;
+use crate::tds::wire_type::read::{read_type_info, read_value};
+
+const HEADER_QUERY_NOTIFICATIONS: u16 = 1;
+
+const HEADER_TRANSACTION_DESCRIPTOR: u16 = 2;
+
+const HEADER_TRACE_ACTIVITY: u16 = 3;
+
+/// A call by number instead of by name.
+const PROCEDURE_ID_SWITCH: u16 = 0xFFFF;
+
+const OPTION_NO_METADATA: u16 = 0x0002;
+
+const OPTION_REUSE_METADATA: u16 = 0x0004;
+
+pub(super) const PARAMETER_BY_REF: u8 = 0x01;
+
+pub(super) const PARAMETER_DEFAULT: u8 = 0x02;
+
+const PARAMETER_ENCRYPTED: u8 = 0x08;
+
+/// Between the calls of one message. Both are no lengths of a parameter name, which has at most 128 characters.
+pub(super) const BATCH_SEPARATOR: u8 = 0xFF;
+
+pub(super) const NO_EXECUTE_SEPARATOR: u8 = 0xFE;
+
+/// SQL Server's limit of parameters in a call (error 8003).
+const MAX_PARAMETERS: usize = 2100;
+
+/// The names for the procedure numbers of MS-TDS 2.2.6.6 that are cursors'.
+const LAST_CURSOR_PROCEDURE: u16 = 9;
+
+const SP_PREP_EXEC_RPC: u16 = 14;
+
+const SP_UNPREPARE: u16 = 15;
+
+/// Reads the request in a message.
+pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
+    let mut reader = PayloadReader::new(&message.payload);
+    match message.packet_type {
+        PacketType::SqlBatch => {
+            let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
+            let text = reader.bytes(reader.remaining()).and_then(decode_utf16).map_err(ReadError::into_sql_error)?;
+            Ok(ClientRequest { request: Request::Batch(text), transaction_descriptor })
+        }
+        PacketType::Rpc => {
+            let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
+            let calls = read_calls(&mut reader)?;
+            Ok(ClientRequest { request: Request::Calls(calls), transaction_descriptor })
+        }
+        PacketType::TransactionManager => {
+            let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
+            let request = read_transaction_request(&mut reader).map_err(ReadError::into_sql_error)?;
+            if reader.remaining() > 0 {
+                // A name whose length was given in characters instead of bytes would otherwise be cut in half
+                // unnoticed.
+                return Err(ReadError::Truncated.into_sql_error());
+            }
+            Ok(ClientRequest { request: Request::Transaction(request), transaction_descriptor })
+        }
+        PacketType::BulkLoad => Err(SqlError::not_supported("bulk load")),
+        other => Err(SqlError::not_supported(format_args!("a {other:?} message after the login"))),
+    }
+}
+
+/// ALL_HEADERS; gives the transaction descriptor.
+fn read_headers(reader: &mut PayloadReader<'_>) -> Result<u64, ReadError> {
+    let total = length_without(reader.u32()?, 4)?;
+    let mut headers = PayloadReader::new(reader.bytes(total)?);
+    let mut transaction_descriptor = 0;
+    while headers.remaining() > 0 {
+        let length = length_without(headers.u32()?, 4)?;
+        let mut header = PayloadReader::new(headers.bytes(length)?);
+        match header.u16()? {
+            HEADER_TRANSACTION_DESCRIPTOR => transaction_descriptor = header.u64()?,
+            HEADER_TRACE_ACTIVITY => {}
+            HEADER_QUERY_NOTIFICATIONS => return Err(ReadError::NotSupported("query notifications".to_owned())),
+            other => return Err(ReadError::NotSupported(format!("request header {other}"))),
+        }
+    }
+    Ok(transaction_descriptor)
+}
+
+/// A length that counts itself, without itself.
+fn length_without(length: u32, own_size: usize) -> Result<usize, ReadError> {
+    usize::try_from(length).ok().and_then(|length| length.checked_sub(own_size)).ok_or(ReadError::Truncated)
+}
+
+fn read_calls(reader: &mut PayloadReader<'_>) -> SqlResult<Vec<RpcCall>> {
+    let mut calls = Vec::new();
+    while reader.remaining() > 0 {
+        calls.push(read_call(reader)?);
+    }
+    if calls.is_empty() {
+        return Err(ReadError::Truncated.into_sql_error());
+    }
+    Ok(calls)
+}
+
+fn read_call(reader: &mut PayloadReader<'_>) -> SqlResult<RpcCall> {
+    let procedure = read_procedure(reader).map_err(ReadError::into_sql_error)?;
+    let options = reader.u16().map_err(ReadError::into_sql_error)?;
+    if options & OPTION_REUSE_METADATA != 0 {
+        return Err(SqlError::not_supported("a remote procedure call that reuses metadata"));
+    }
+    let mut parameters = Vec::new();
+    loop {
+        match reader.peek() {
+            None => break,
+            Some(BATCH_SEPARATOR) => {
+                reader.u8().map_err(ReadError::into_sql_error)?;
+                break;
+            }
+            Some(NO_EXECUTE_SEPARATOR) => {
+                return Err(SqlError::not_supported("a remote procedure call that is not to be executed"));
+            }
+            Some(_) => {}
+        }
+        let number = parameters.len() + 1;
+        if number > MAX_PARAMETERS {
+            let message = format!(
+                "The incoming request has too many parameters. The server supports a maximum of {MAX_PARAMETERS} \
+                 parameters. Reduce the number of parameters and resend the request."
+            );
+            return Err(SqlError::new(8003, message));
+        }
+        let name = reader.b_varchar().map_err(|error| parameter_error(error, number, ""))?;
+        let parameter = read_parameter(reader, &name).map_err(|error| parameter_error(error, number, &name))?;
+        parameters.push(parameter);
+    }
+    Ok(RpcCall { procedure, parameters, no_metadata: options & OPTION_NO_METADATA != 0 })
+}
+
+fn read_procedure(reader: &mut PayloadReader<'_>) -> Result<RpcProcedure, ReadError> {
+    let mut ahead = reader.clone();
+    if ahead.u16()? != PROCEDURE_ID_SWITCH {
+        return Ok(RpcProcedure::Name(reader.us_varchar()?));
+    }
+    *reader = ahead;
+    match reader.u16()? {
+        1..=LAST_CURSOR_PROCEDURE => Err(ReadError::NotSupported("server cursors".to_owned())),
+        SP_PREP_EXEC_RPC => Err(ReadError::NotSupported("sp_prepexecrpc".to_owned())),
+        id @ 10..=SP_UNPREPARE => Ok(RpcProcedure::Id(id)),
+        id => Err(ReadError::NotSupported(format!("the procedure number {id}"))),
+    }
+}
+
+fn read_parameter(reader: &mut PayloadReader<'_>, name: &str) -> Result<RpcParameter, ReadError> {
+    let status = reader.u8()?;
+    if status & PARAMETER_ENCRYPTED != 0 {
+        return Err(ReadError::NotSupported("Always Encrypted".to_owned()));
+    }
+    let name = if name.is_empty() { None } else { Some(name.to_owned()) };
+    let by_ref = status & PARAMETER_BY_REF != 0;
+    let is_default = status & PARAMETER_DEFAULT != 0;
+    let value = if reader.peek() == Some(TABLE_TYPE) {
+        reader.u8()?;
+        read_table(reader)?
+    } else {
+        let wire_type = read_type_info(reader)?;
+        let value = read_value(reader, &wire_type)?;
+        if wire_type.is_untyped_null() {
+            RpcValue::UntypedNull
+        } else {
+            RpcValue::Scalar { sql_type: wire_type.sql_type, value }
+        }
+    };
+    let value = if is_default { RpcValue::Default } else { value };
+    Ok(RpcParameter { name, by_ref, value })
+}
+
+/// SQL Server's errors for parameters it cannot read ("Database Engine events and errors", 8009 to 8023).
+fn parameter_error(error: ReadError, number: usize, name: &str) -> SqlError {
+    let place = format!(
+        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. \
+         Parameter {number} (\"{name}\"): "
+    );
+    match error {
+        ReadError::Truncated | ReadError::NotSupported(_) => error.into_sql_error(),
+        ReadError::UnknownType(type_byte) => {
+            SqlError::new(8009, format!("{place}Data type 0x{type_byte:02X} is unknown."))
+        }
+        ReadError::InvalidLength(type_byte) => SqlError::new(
+            8016,
+            format!("{place}Data type 0x{type_byte:02X} has an invalid data length or metadata length."),
+        ),
+        ReadError::InvalidValue(type_byte) => SqlError::new(
+            8023,
+            format!(
+                "{place}The supplied value is not a valid instance of data type 0x{type_byte:02X}. Check the source \
+                 data for invalid values. An example of an invalid value is data of numeric type with scale greater \
+                 than precision."
+            ),
+        ),
+    }
+}

@@ -1,0 +1,290 @@
+use crate::error::SqlError;
+use crate::tds::packet::{PacketReader, PayloadReader};
+use crate::tds::token::done::StatementKind;
+use crate::tds::token::number::{
+    DONE_ATTENTION, DONE_COUNT, DONE_ERROR, DONE_MORE, TOKEN_COLUMN_METADATA, TOKEN_DONE, TOKEN_DONE_IN_PROCEDURE,
+    TOKEN_DONE_PROCEDURE, TOKEN_ENVIRONMENT_CHANGE, TOKEN_ERROR, TOKEN_INFO, TOKEN_LOGIN_ACK, TOKEN_RETURN_STATUS,
+    TOKEN_RETURN_VALUE, TOKEN_ROW,
+};
+use crate::tds::token::output::Output;
+use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
+use crate::tds::wire_type::form::WireType;
+use crate::tds::wire_type::read::{read_type_info, read_value};
+use crate::tds::wire_type::read_result::{read_result, read_result_type};
+use crate::value::{SqlType, Value};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+impl ResponseWriter {
+    /// A writer without a connection, which keeps everything.
+    pub fn for_test() -> ResponseWriter {
+        ResponseWriter::with(None)
+    }
+
+    /// The tokens so far, readable: `COLMETADATA(a Int)`, `ROW(Int(1))`, `DONE(count=1, more)`, `ERROR(208, ...)`.
+    pub fn tokens(&self) -> Vec<String> {
+        let mut bytes = self.tokens.clone();
+        if let Some(done) = &self.held_done {
+            let mut writer = ResponseWriter::for_test();
+            writer.put_done(done);
+            bytes.extend(writer.tokens);
+        }
+        describe(&bytes)
+    }
+}
+
+/// The tokens in `bytes`, in words.
+pub fn describe(bytes: &[u8]) -> Vec<String> {
+    let mut reader = PayloadReader::new(bytes);
+    let mut columns: Vec<Option<WireType>> = Vec::new();
+    let mut tokens = Vec::new();
+    while reader.remaining() > 0 {
+        let token = reader.u8().unwrap();
+        tokens.push(match token {
+            TOKEN_COLUMN_METADATA => {
+                columns.clear();
+                let mut names = Vec::new();
+                for _ in 0..reader.u16().unwrap() {
+                    reader.bytes(6).unwrap();
+                    let wire_type = read_result_type(&mut reader).unwrap();
+                    let sql_type = wire_type.map_or(SqlType::Variant, |wire_type| wire_type.sql_type);
+                    names.push(format!("{} {sql_type:?}", reader.b_varchar().unwrap()));
+                    columns.push(wire_type);
+                }
+                format!("COLMETADATA({})", names.join(", "))
+            }
+            TOKEN_ROW => {
+                let values: Vec<String> = columns
+                    .iter()
+                    .map(|column| format!("{:?}", read_result(&mut reader, column.as_ref()).unwrap()))
+                    .collect();
+                format!("ROW({})", values.join(", "))
+            }
+            TOKEN_RETURN_STATUS => {
+                format!("RETURNSTATUS({})", i32::from_le_bytes(reader.array().unwrap()))
+            }
+            TOKEN_RETURN_VALUE => {
+                let ordinal = reader.u16().unwrap();
+                let name = reader.b_varchar().unwrap();
+                reader.bytes(7).unwrap();
+                let wire_type = read_type_info(&mut reader).unwrap();
+                format!("RETURNVALUE({ordinal} {name} {:?})", read_value(&mut reader, &wire_type).unwrap())
+            }
+            TOKEN_DONE | TOKEN_DONE_PROCEDURE | TOKEN_DONE_IN_PROCEDURE => {
+                let status = reader.u16().unwrap();
+                let _command = reader.u16().unwrap();
+                let count = reader.u64().unwrap();
+                let mut words = Vec::new();
+                if status & DONE_COUNT != 0 {
+                    words.push(format!("count={count}"));
+                }
+                for (bit, word) in [(DONE_ERROR, "error"), (DONE_ATTENTION, "attention"), (DONE_MORE, "more")] {
+                    if status & bit != 0 {
+                        words.push(word.to_owned());
+                    }
+                }
+                let name = match token {
+                    TOKEN_DONE => "DONE",
+                    TOKEN_DONE_PROCEDURE => "DONEPROC",
+                    _ => "DONEINPROC",
+                };
+                format!("{name}({})", words.join(", "))
+            }
+            _ => {
+                let length = usize::from(reader.u16().unwrap());
+                let mut body = PayloadReader::new(reader.bytes(length).unwrap());
+                match token {
+                    TOKEN_ERROR | TOKEN_INFO => {
+                        let number = body.u32().unwrap();
+                        body.bytes(2).unwrap();
+                        let name = if token == TOKEN_ERROR { "ERROR" } else { "INFO" };
+                        format!("{name}({number}, {})", body.us_varchar().unwrap())
+                    }
+                    TOKEN_ENVIRONMENT_CHANGE => format!("ENVCHANGE({})", body.u8().unwrap()),
+                    TOKEN_LOGIN_ACK => "LOGINACK".to_owned(),
+                    other => panic!("token 0x{other:02X}"),
+                }
+            }
+        });
+    }
+    tokens
+}
+
+fn int_column(name: &str) -> ResultColumn {
+    ResultColumn { name: name.to_owned(), sql_type: SqlType::Int, nullable: true, identity: false }
+}
+
+#[test]
+fn every_done_but_the_last_says_that_more_follows() {
+    let mut out = ResponseWriter::for_test();
+    out.columns(&[int_column("a")]);
+    out.row(&[Value::Int(1)]);
+    out.row(&[Value::Null]);
+    out.done_statement(StatementKind::Select, Some(2));
+    out.done_statement(StatementKind::Other, None);
+    out.done_statement(StatementKind::Update, Some(3));
+    out.finish();
+    assert_eq!(
+        out.tokens(),
+        ["COLMETADATA(a Int)", "ROW(Int(1))", "ROW(Null)", "DONE(count=2, more)", "DONE(more)", "DONE(count=3)"]
+    );
+}
+
+#[test]
+fn an_answer_without_statements_is_one_done() {
+    let mut out = ResponseWriter::for_test();
+    out.finish();
+    assert_eq!(out.tokens(), ["DONE()"]);
+}
+
+#[test]
+fn an_error_marks_the_next_done() {
+    let mut out = ResponseWriter::for_test();
+    out.error(&SqlError::new(208, "Invalid object name 'x'."));
+    out.done_statement(StatementKind::Select, None);
+    out.done_statement(StatementKind::Select, None);
+    out.error(&SqlError::new(8134, "Divide by zero error encountered."));
+    out.finish();
+    assert_eq!(
+        out.tokens(),
+        [
+            "ERROR(208, Invalid object name 'x'.)",
+            "DONE(error, more)",
+            "DONE(more)",
+            "ERROR(8134, Divide by zero error encountered.)",
+            "DONE(error)"
+        ]
+    );
+}
+
+#[test]
+fn a_procedure_ends_with_its_status_outputs_and_doneproc() {
+    let mut out = ResponseWriter::for_test();
+    out.enter_procedure();
+    out.done_statement(StatementKind::Other, None);
+    out.done_statement(StatementKind::Insert, Some(1));
+    out.enter_procedure();
+    out.columns(&[int_column("a")]);
+    out.done_statement(StatementKind::Select, None);
+    out.return_status(9);
+    out.leave_procedure();
+    out.return_status(0);
+    out.return_value("@b", 1, SqlType::Int, &Value::Int(7));
+    out.leave_procedure();
+    out.finish();
+    assert_eq!(
+        out.tokens(),
+        [
+            "DONEINPROC(count=1, more)",
+            "COLMETADATA(a Int)",
+            "DONEINPROC(more)",
+            "RETURNSTATUS(0)",
+            "RETURNVALUE(1 @b Int(7))",
+            "DONEPROC()"
+        ]
+    );
+}
+
+#[test]
+fn a_cancelled_request_ends_with_an_error_bit_and_the_attention_has_its_own_answer() {
+    let mut out = ResponseWriter::for_test();
+    out.columns(&[int_column("a")]);
+    out.finish_cancelled();
+    out.acknowledge_attention();
+    assert_eq!(out.tokens(), ["COLMETADATA(a Int)", "DONE(error)", "DONE(attention)"]);
+}
+
+#[test]
+fn the_transaction_the_client_knows_of_is_kept() {
+    let mut out = ResponseWriter::for_test();
+    out.transaction_begun(77);
+    assert_eq!(out.transaction_descriptor(), 77);
+    out.transaction_committed(77);
+    assert_eq!(out.transaction_descriptor(), 0);
+    out.transaction_begun(78);
+    out.session_reset(true);
+    assert_eq!(out.transaction_descriptor(), 78);
+    out.session_reset(false);
+    assert_eq!(out.transaction_descriptor(), 0);
+    assert_eq!(
+        out.tokens(),
+        ["ENVCHANGE(8)", "ENVCHANGE(9)", "ENVCHANGE(8)", "ENVCHANGE(18)", "ENVCHANGE(10)", "ENVCHANGE(18)"]
+    );
+}
+
+#[test]
+fn clients_before_tds_7_3_get_dates_as_text() {
+    let mut out = ResponseWriter::for_test();
+    out.knows_date_types = false;
+    let column = ResultColumn { sql_type: SqlType::Date, ..int_column("d") };
+    out.columns(&[column]);
+    out.row(&[Value::Date(693_595)]);
+    assert_eq!(out.tokens(), ["COLMETADATA(d NVarChar(Limit(34)))", "ROW(String(\"1900-01-01\"))"]);
+}
+
+#[test]
+fn long_messages_are_cut() {
+    let mut out = ResponseWriter::for_test();
+    out.error(&SqlError::new(50000, "x".repeat(100_000)));
+    out.finish();
+    assert_eq!(out.tokens()[0].len(), "ERROR(50000, )".len() + 4000);
+}
+
+/// A writer, the client's end of its connection, and what must stay alive meanwhile.
+fn connected() -> (ResponseWriter, tokio::io::DuplexStream, watch::Sender<bool>) {
+    let (server, client) = tokio::io::duplex(1024);
+    let (stop, stopping) = watch::channel(false);
+    (ResponseWriter::new(Output::new(Box::new(server), Handle::current(), stopping, Arc::default())), client, stop)
+}
+
+#[tokio::test]
+async fn large_results_go_out_packet_by_packet_and_come_back_whole() {
+    const ROWS: i32 = 50_000;
+    let (mut out, mut client, _stop) = connected();
+    let writing = tokio::task::spawn_blocking(move || {
+        out.use_packet_size(512);
+        out.columns(&[int_column("a")]);
+        for number in 0..ROWS {
+            out.row(&[Value::Int(number)]);
+        }
+        out.done_statement(StatementKind::Select, Some(ROWS as u64));
+        out.finish();
+        assert!(out.tokens.capacity() + out.packets.capacity() < 6 * FLUSH_SIZE);
+    });
+    let mut reader = PacketReader::default();
+    reader.allow_large_messages();
+    let message = reader.next_message(&mut client).await.unwrap().unwrap();
+    writing.await.unwrap();
+    let tokens = describe(&message.payload);
+    assert_eq!(tokens.len(), 2 + ROWS as usize);
+    assert_eq!(tokens[ROWS as usize], format!("ROW(Int({}))", ROWS - 1));
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_costs_no_memory() {
+    let (mut out, client, _stop) = connected();
+    drop(client);
+    let writing = tokio::task::spawn_blocking(move || {
+        out.columns(&[int_column("a")]);
+        for _ in 0..100_000 {
+            out.row(&[Value::Int(1)]);
+        }
+        assert!(out.is_client_gone());
+        assert!(out.tokens.capacity() < 4 * FLUSH_SIZE);
+    });
+    writing.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_given_up_when_the_server_stops() {
+    let (mut out, _client, stop) = connected();
+    let writing = tokio::task::spawn_blocking(move || {
+        out.columns(&[int_column("a")]);
+        while !out.is_client_gone() {
+            out.row(&[Value::Int(1)]);
+        }
+    });
+    stop.send(true).unwrap();
+    writing.await.unwrap();
+}

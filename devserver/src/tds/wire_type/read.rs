@@ -1,0 +1,307 @@
+//! Types and values on their way in.
+
+use crate::tds::packet::{PayloadReader, ReadError, decode_utf16};
+use crate::tds::wire_type::form::{CodePage, Form, WireType};
+use crate::tds::wire_type::number::{
+    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, BIT_N, DATE_N, DATETIME, DATETIME_N, DATETIME2_N,
+    DATETIMEOFFSET_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, FLOAT4, FLOAT8, GUID, IMAGE, INT_N, INT1, INT2, INT4,
+    INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL,
+    PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N,
+};
+use crate::tds::wire_type::write::{ticks_per_unit, time_length};
+use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
+use crate::value::{Decimal, Length, SqlType, Ticks, Value, codepage};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Reads the TYPE_INFO of a parameter or of a table-valued parameter's column, the type byte included.
+pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadError> {
+    let type_byte = reader.u8()?;
+    let simple = |sql_type, form| Ok(WireType { sql_type, type_byte, form, code_page: CodePage::Windows1252 });
+    match type_byte {
+        // SQL Server, too, takes an untyped NULL for an int.
+        NULL_TYPE => simple(SqlType::Int, Form::Nothing),
+        INT1 => simple(SqlType::TinyInt, Form::Fixed(1)),
+        BIT => simple(SqlType::Bit, Form::Fixed(1)),
+        INT2 => simple(SqlType::SmallInt, Form::Fixed(2)),
+        INT4 => simple(SqlType::Int, Form::Fixed(4)),
+        INT8 => simple(SqlType::BigInt, Form::Fixed(8)),
+        FLOAT4 => simple(SqlType::Real, Form::Fixed(4)),
+        FLOAT8 => simple(SqlType::Float, Form::Fixed(8)),
+        DATETIME => simple(SqlType::DateTime, Form::Fixed(8)),
+        BIT_N | INT_N | FLOAT_N | DATETIME_N | GUID => {
+            let length = reader.u8()?;
+            let sql_type = match (type_byte, length) {
+                (BIT_N, 1) => SqlType::Bit,
+                (INT_N, 1) => SqlType::TinyInt,
+                (INT_N, 2) => SqlType::SmallInt,
+                (INT_N, 4) => SqlType::Int,
+                (INT_N, 8) => SqlType::BigInt,
+                (FLOAT_N, 4) => SqlType::Real,
+                (FLOAT_N, 8) => SqlType::Float,
+                (DATETIME_N, 8) => SqlType::DateTime,
+                (DATETIME_N, 4) => return Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
+                (GUID, 16) => SqlType::UniqueIdentifier,
+                _ => return Err(ReadError::InvalidLength(type_byte)),
+            };
+            simple(sql_type, Form::ShortLength)
+        }
+        DECIMAL_N | NUMERIC_N => {
+            let [_length, precision, scale] = reader.array()?;
+            if !(1..=38).contains(&precision) || scale > precision {
+                return Err(ReadError::InvalidLength(type_byte));
+            }
+            simple(SqlType::Decimal { precision, scale }, Form::ShortLength)
+        }
+        DATE_N => simple(SqlType::Date, Form::ShortLength),
+        TIME_N | DATETIME2_N | DATETIMEOFFSET_N => {
+            let scale = reader.u8()?;
+            if scale > 7 {
+                return Err(ReadError::InvalidLength(type_byte));
+            }
+            let sql_type = match type_byte {
+                TIME_N => SqlType::Time(scale),
+                DATETIME2_N => SqlType::DateTime2(scale),
+                _ => SqlType::DateTimeOffset(scale),
+            };
+            simple(sql_type, Form::ShortLength)
+        }
+        BIG_VARBINARY | BIG_BINARY | BIG_VARCHAR | BIG_CHAR | NVARCHAR | NCHAR => read_sized_type(reader, type_byte),
+        IMAGE | TEXT | NTEXT => {
+            let _longest = reader.u32()?;
+            let code_page =
+                if type_byte == IMAGE { CodePage::Windows1252 } else { CodePage::of_collation(reader.array()?) };
+            // What took their place ("ntext, text, and image", MicrosoftDocs/sql-docs): a parameter of an old type is
+            // converted to the procedure's own type like one of the new.
+            let sql_type = match type_byte {
+                IMAGE => SqlType::VarBinary(Length::Max),
+                TEXT => SqlType::VarChar(Length::Max),
+                _ => SqlType::NVarChar(Length::Max),
+            };
+            Ok(WireType { sql_type, type_byte, form: Form::VeryLongLength, code_page })
+        }
+        0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
+        0x3A => Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
+        0x3C | 0x6E | 0x7A => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
+        0x62 => Err(ReadError::NotSupported("the type sql_variant".to_owned())),
+        0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
+        0xF1 => Err(ReadError::NotSupported("the type xml".to_owned())),
+        TABLE_TYPE => Err(ReadError::NotSupported("a table inside a table-valued parameter".to_owned())),
+        0xF4 | 0xF5 => Err(ReadError::NotSupported("the types json and vector".to_owned())),
+        _ => Err(ReadError::UnknownType(type_byte)),
+    }
+}
+
+fn read_sized_type(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<WireType, ReadError> {
+    let length = reader.u16()?;
+    let is_character = !matches!(type_byte, BIG_VARBINARY | BIG_BINARY);
+    let code_page = if is_character { CodePage::of_collation(reader.array()?) } else { CodePage::Windows1252 };
+
+    let is_unicode = matches!(type_byte, NVARCHAR | NCHAR);
+    let is_varying = matches!(type_byte, BIG_VARBINARY | BIG_VARCHAR | NVARCHAR);
+    let is_max = length == MAX_LENGTH && is_varying;
+    if !is_max && (length > LONGEST_LIMITED || (is_unicode && length % 2 != 0)) {
+        return Err(ReadError::InvalidLength(type_byte));
+    }
+    // Some drivers declare an empty string or a NULL with length 0; no type has that, (1) is the nearest.
+    let units = if is_unicode { length / 2 } else { length }.max(1);
+    let varying_length = if is_max { Length::Max } else { Length::Limit(units) };
+    let sql_type = match type_byte {
+        BIG_VARBINARY => SqlType::VarBinary(varying_length),
+        BIG_VARCHAR => SqlType::VarChar(varying_length),
+        NVARCHAR => SqlType::NVarChar(varying_length),
+        BIG_BINARY => SqlType::Binary(units),
+        BIG_CHAR => SqlType::Char(units),
+        _ => SqlType::NChar(units),
+    };
+    let form = if is_max { Form::Partial } else { Form::LongLength };
+    Ok(WireType { sql_type, type_byte, form, code_page })
+}
+
+/// Reads a value of a type.
+pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Result<Value, ReadError> {
+    let type_byte = wire_type.type_byte;
+    let bytes = match wire_type.form {
+        Form::Nothing => return Ok(Value::Null),
+        Form::Fixed(length) => reader.bytes(length)?,
+        Form::ShortLength => match reader.u8()? {
+            0 => return Ok(Value::Null),
+            length => reader.bytes(usize::from(length))?,
+        },
+        Form::LongLength => match reader.u16()? {
+            NULL_LENGTH => return Ok(Value::Null),
+            length => reader.bytes(usize::from(length))?,
+        },
+        Form::VeryLongLength => match reader.u32()? {
+            u32::MAX => return Ok(Value::Null),
+            length => reader.bytes(usize::try_from(length).map_err(|_| ReadError::Truncated)?)?,
+        },
+        Form::Partial => {
+            return match read_partial(reader, type_byte)? {
+                None => Ok(Value::Null),
+                Some(bytes) => value_of(&bytes, wire_type),
+            };
+        }
+    };
+    value_of(bytes, wire_type)
+}
+
+/// The chunks of a `(max)` value, or `None` for NULL.
+fn read_partial(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<Option<Vec<u8>>, ReadError> {
+    let total = reader.u64()?;
+    if total == PLP_NULL {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
+        if length == 0 {
+            break;
+        }
+        bytes.extend_from_slice(reader.bytes(length)?);
+    }
+    if total != PLP_UNKNOWN_LENGTH && total != bytes.len() as u64 {
+        return Err(ReadError::InvalidLength(type_byte));
+    }
+    Ok(Some(bytes))
+}
+
+fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
+    let type_byte = wire_type.type_byte;
+    let wrong_length = |_| ReadError::InvalidLength(type_byte);
+    let value = match wire_type.sql_type {
+        SqlType::Bit => Value::Bit(u8::from_le_bytes(bytes.try_into().map_err(wrong_length)?) != 0),
+        SqlType::TinyInt => Value::TinyInt(u8::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
+        SqlType::SmallInt => Value::SmallInt(i16::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
+        SqlType::Int => Value::Int(i32::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
+        SqlType::BigInt => Value::BigInt(i64::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
+        SqlType::Real => {
+            let value = f32::from_le_bytes(bytes.try_into().map_err(wrong_length)?);
+            if !value.is_finite() {
+                return Err(ReadError::InvalidValue(type_byte));
+            }
+            Value::Real(value)
+        }
+        SqlType::Float => {
+            let value = f64::from_le_bytes(bytes.try_into().map_err(wrong_length)?);
+            if !value.is_finite() {
+                return Err(ReadError::InvalidValue(type_byte));
+            }
+            Value::Float(value)
+        }
+        SqlType::Decimal { precision, scale } => decimal_of(bytes, precision, scale, type_byte)?,
+        SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes_le(bytes.try_into().map_err(wrong_length)?)),
+        SqlType::Date => Value::Date(day_of(bytes, type_byte)?),
+        SqlType::Time(scale) => Value::Time(time_of(bytes, scale, type_byte)?),
+        SqlType::DateTime => {
+            let bytes: [u8; 8] = bytes.try_into().map_err(wrong_length)?;
+            datetime_of(bytes, type_byte)?
+        }
+        SqlType::DateTime2(scale) => {
+            let (time, date) =
+                bytes.split_at_checked(bytes.len().wrapping_sub(3)).ok_or(ReadError::InvalidLength(type_byte))?;
+            Value::DateTime(day_of(date, type_byte)?, time_of(time, scale, type_byte)?)
+        }
+        SqlType::DateTimeOffset(scale) => {
+            let (instant, offset) = bytes.split_last_chunk::<2>().ok_or(ReadError::InvalidLength(type_byte))?;
+            let (time, date) =
+                instant.split_at_checked(instant.len().wrapping_sub(3)).ok_or(ReadError::InvalidLength(type_byte))?;
+            let offset = i16::from_le_bytes(*offset);
+            // 14 hours, the widest offset of datetimeoffset.
+            if !(-840..=840).contains(&offset) {
+                return Err(ReadError::InvalidValue(type_byte));
+            }
+            Value::DateTimeOffset(day_of(date, type_byte)?, time_of(time, scale, type_byte)?, offset)
+        }
+        SqlType::Char(_) | SqlType::VarChar(_) => Value::String(text_of(bytes, wire_type.code_page)?.into()),
+        SqlType::NChar(_) | SqlType::NVarChar(_) => {
+            if !bytes.len().is_multiple_of(2) {
+                return Err(ReadError::InvalidLength(type_byte));
+            }
+            Value::String(decode_utf16(bytes)?.into())
+        }
+        SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => Value::Bytes(Arc::from(bytes)),
+        // Refused with its TYPE_INFO.
+        SqlType::Variant => return Err(ReadError::InvalidValue(type_byte)),
+    };
+    check_declared_length(bytes.len(), wire_type)?;
+    Ok(value)
+}
+
+/// A value may not be longer than its parameter was declared.
+fn check_declared_length(length: usize, wire_type: &WireType) -> Result<(), ReadError> {
+    let declared = match wire_type.sql_type {
+        SqlType::Char(units) | SqlType::VarChar(Length::Limit(units)) => usize::from(units),
+        SqlType::Binary(units) | SqlType::VarBinary(Length::Limit(units)) => usize::from(units),
+        SqlType::NChar(units) | SqlType::NVarChar(Length::Limit(units)) => usize::from(units) * 2,
+        _ => return Ok(()),
+    };
+    if length > declared {
+        return Err(ReadError::InvalidLength(wire_type.type_byte));
+    }
+    Ok(())
+}
+
+fn text_of(bytes: &[u8], code_page: CodePage) -> Result<String, ReadError> {
+    match code_page {
+        CodePage::Windows1252 => Ok(codepage::decode(bytes)),
+        CodePage::Utf8 => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(ReadError::NotSupported("text that is not valid UTF-8".to_owned())),
+        },
+        CodePage::Other if bytes.is_ascii() => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        CodePage::Other => {
+            Err(ReadError::NotSupported("char and varchar parameters of a code page other than 1252".to_owned()))
+        }
+    }
+}
+
+fn decimal_of(bytes: &[u8], precision: u8, scale: u8, type_byte: u8) -> Result<Value, ReadError> {
+    let (sign, magnitude_bytes) = bytes.split_first().ok_or(ReadError::InvalidLength(type_byte))?;
+    if !matches!(magnitude_bytes.len(), 4 | 8 | 12 | 16) {
+        return Err(ReadError::InvalidLength(type_byte));
+    }
+    let mut magnitude = [0; 16];
+    magnitude[..magnitude_bytes.len()].copy_from_slice(magnitude_bytes);
+    let magnitude = i128::try_from(u128::from_le_bytes(magnitude)).map_err(|_| ReadError::InvalidValue(type_byte))?;
+    if magnitude >= 10_i128.pow(u32::from(precision)) {
+        return Err(ReadError::InvalidValue(type_byte));
+    }
+    let mantissa = if *sign == 0 { -magnitude } else { magnitude };
+    Ok(Value::Decimal(Box::new(Decimal { mantissa, precision, scale })))
+}
+
+fn day_of(bytes: &[u8], type_byte: u8) -> Result<u32, ReadError> {
+    let [a, b, c] = bytes.try_into().map_err(|_| ReadError::InvalidLength(type_byte))?;
+    let day = u32::from_le_bytes([a, b, c, 0]);
+    if day > LAST_DAY {
+        return Err(ReadError::InvalidValue(type_byte));
+    }
+    Ok(day)
+}
+
+fn time_of(bytes: &[u8], scale: u8, type_byte: u8) -> Result<Ticks, ReadError> {
+    if bytes.len() != usize::from(time_length(scale)) {
+        return Err(ReadError::InvalidLength(type_byte));
+    }
+    let mut units = [0; 8];
+    units[..bytes.len()].copy_from_slice(bytes);
+    // Five bytes of units of at most a second: no overflow.
+    let ticks = u64::from_le_bytes(units) * ticks_per_unit(scale);
+    if ticks >= TICKS_PER_DAY {
+        return Err(ReadError::InvalidValue(type_byte));
+    }
+    Ok(ticks)
+}
+
+fn datetime_of(bytes: [u8; 8], type_byte: u8) -> Result<Value, ReadError> {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let days_from_1900 = i64::from(i32::from_le_bytes([a, b, c, d]));
+    let time = u32::from_le_bytes([e, f, g, h]);
+    let day = u32::try_from(i64::from(DAY_1900) + days_from_1900).map_err(|_| ReadError::InvalidValue(type_byte))?;
+    if !(FIRST_DATETIME_DAY..=LAST_DAY).contains(&day) || time >= THIRD_CENTISECONDS_PER_DAY {
+        return Err(ReadError::InvalidValue(type_byte));
+    }
+    let ticks = (u64::from(time) * 100_000 + 1) / 3;
+    Ok(Value::DateTime(day, ticks))
+}
