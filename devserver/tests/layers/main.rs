@@ -38,7 +38,7 @@ const LARGEST_CIRCLE: usize = 3;
 const MOST_LINES: usize = 520;
 
 /// What is still open, as the failure message names it. An entry that is no longer needed fails the test too.
-const ALLOWED: &[&str] =
+const ALLOWED: &[&str] = &["long: session/tests/articles.rs"];
 
 struct File {
     path: String,
