@@ -18,6 +18,7 @@ mod identity;
 mod index_activity;
 mod index_options;
 mod install;
+mod libraries;
 mod locking;
 mod merge;
 mod permissions;

@@ -11,8 +11,7 @@ use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_in
 use crate::session::session::Session;
 use crate::storage::{Column, ObjectId, TableSchema, Uniqueness};
 use crate::tsql::ast::{ColumnDefinition, Ident, TypeName};
-use crate::value;
-use crate::value::{SqlType, Value};
+use crate::value::{self, SqlType, Value};
 
 impl Session {
     /// `fills`: the rows that are there get the default even though the column may be NULL (WITH VALUES).

@@ -16,8 +16,7 @@ use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
 use crate::plan::cell::Uses;
 use crate::session::session::Session;
-use crate::storage;
-use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
+use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};
 use crate::value::Value;
 
