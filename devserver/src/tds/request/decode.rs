@@ -9,27 +9,21 @@ use crate::tds::wire_type::number::TABLE_TYPE;
 use crate::tds::wire_type::read::{read_type_info, read_value};
 
 const HEADER_QUERY_NOTIFICATIONS: u16 = 1;
-
 const HEADER_TRANSACTION_DESCRIPTOR: u16 = 2;
-
 const HEADER_TRACE_ACTIVITY: u16 = 3;
 
 /// A call by number instead of by name.
 const PROCEDURE_ID_SWITCH: u16 = 0xFFFF;
 
 const OPTION_NO_METADATA: u16 = 0x0002;
-
 const OPTION_REUSE_METADATA: u16 = 0x0004;
 
 pub(super) const PARAMETER_BY_REF: u8 = 0x01;
-
 pub(super) const PARAMETER_DEFAULT: u8 = 0x02;
-
 const PARAMETER_ENCRYPTED: u8 = 0x08;
 
 /// Between the calls of one message. Both are no lengths of a parameter name, which has at most 128 characters.
 pub(super) const BATCH_SEPARATOR: u8 = 0xFF;
-
 pub(super) const NO_EXECUTE_SEPARATOR: u8 = 0xFE;
 
 /// SQL Server's limit of parameters in a call (error 8003).
@@ -37,9 +31,7 @@ const MAX_PARAMETERS: usize = 2100;
 
 /// The names for the procedure numbers of MS-TDS 2.2.6.6 that are cursors'.
 const LAST_CURSOR_PROCEDURE: u16 = 9;
-
 const SP_PREP_EXEC_RPC: u16 = 14;
-
 const SP_UNPREPARE: u16 = 15;
 
 /// Reads the request in a message.

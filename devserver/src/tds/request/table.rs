@@ -8,15 +8,10 @@ use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::value::Value;
 
 const TABLE_NULL: u16 = 0xFFFF;
-
 pub(super) const TABLE_END: u8 = 0x00;
-
 pub(super) const TABLE_ROW: u8 = 0x01;
-
 pub(super) const TABLE_ORDER_UNIQUE: u8 = 0x10;
-
 pub(super) const TABLE_COLUMN_ORDER: u8 = 0x11;
-
 const COLUMN_DEFAULT: u16 = 0x0200;
 
 /// SQL Server's limit of columns in a table.

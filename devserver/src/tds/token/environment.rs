@@ -12,7 +12,6 @@ use crate::tds::token::response::ResponseWriter;
 use crate::value::Collation;
 
 const PROGRAM_NAME: &str = "Microsoft SQL Server";
-
 const LANGUAGE: &str = "us_english";
 
 impl ResponseWriter {
@@ -63,8 +62,8 @@ impl ResponseWriter {
         }
     }
 
-    /// What Kerberos has to say to the client, in a message of its own: tiberius, which is in use with Active Directory, reads on
-    /// in the next one.
+    /// What Kerberos has to say to the client, in a message of its own: tiberius, which is in use with Active
+    /// Directory, reads on in the next one.
     pub(crate) fn integrated_answer(&mut self, answer: &[u8]) {
         let length_at = self.begin_sized_token(TOKEN_SSPI);
         self.tokens.extend_from_slice(answer);

@@ -1,63 +1,34 @@
 //! The numbers of types, and the limits of lengths and dates on the wire.
 
 pub(super) const NULL_TYPE: u8 = 0x1F;
-
 pub(super) const IMAGE: u8 = 0x22;
-
 pub(super) const TEXT: u8 = 0x23;
-
 pub(super) const NTEXT: u8 = 0x63;
-
 pub(super) const INT1: u8 = 0x30;
-
 pub(super) const BIT: u8 = 0x32;
-
 pub(super) const INT2: u8 = 0x34;
-
 pub(super) const INT4: u8 = 0x38;
-
 pub(super) const DATETIME: u8 = 0x3D;
-
 pub(super) const FLOAT4: u8 = 0x3B;
-
 pub(super) const FLOAT8: u8 = 0x3E;
-
 pub(super) const INT8: u8 = 0x7F;
-
 pub(super) const GUID: u8 = 0x24;
-
 pub(super) const INT_N: u8 = 0x26;
-
 pub(super) const DATE_N: u8 = 0x28;
-
 pub(super) const TIME_N: u8 = 0x29;
-
 pub(super) const DATETIME2_N: u8 = 0x2A;
-
 pub(super) const DATETIMEOFFSET_N: u8 = 0x2B;
-
 pub(super) const BIT_N: u8 = 0x68;
-
 pub(super) const DECIMAL_N: u8 = 0x6A;
-
 pub(super) const NUMERIC_N: u8 = 0x6C;
-
 pub(super) const FLOAT_N: u8 = 0x6D;
-
 pub(super) const VARIANT: u8 = 0x62;
-
 pub(super) const DATETIME_N: u8 = 0x6F;
-
 pub(super) const BIG_VARBINARY: u8 = 0xA5;
-
 pub(super) const BIG_VARCHAR: u8 = 0xA7;
-
 pub(super) const BIG_BINARY: u8 = 0xAD;
-
 pub(super) const BIG_CHAR: u8 = 0xAF;
-
 pub(super) const NVARCHAR: u8 = 0xE7;
-
 pub(super) const NCHAR: u8 = 0xEF;
 
 /// The type byte of a table-valued parameter.
@@ -77,7 +48,6 @@ pub(super) const NULL_LENGTH: u16 = 0xFFFF;
 
 /// The total length of a partially length-prefixed value: NULL, and unknown until its last chunk.
 pub(super) const PLP_NULL: u64 = u64::MAX;
-
 pub(super) const PLP_UNKNOWN_LENGTH: u64 = u64::MAX - 1;
 
 /// 9999-12-31.

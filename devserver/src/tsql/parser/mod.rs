@@ -1,8 +1,10 @@
 //! The parser: tokens in, syntax tree out, by recursive descent with one token of look-ahead (a few more where T-SQL
-//! needs them). What all parts share stands in `tokens` (looking at tokens, and SQL Server's syntax errors), `name` and
-//! `constant`; `entry` has the ways in. The grammar is spread by topic: `statement` decides what a statement is and hands
-//! it to `query`, `dml`, `create`, `alter`, `drop`, `module`, `security`, `set` or `control`; these use `source`, `hint`,
-//! `table`, `index`, `expression`, `condition` and `type_name`.
+//! needs them).
+//!
+//! What all parts share stands in `tokens` (looking at tokens, and SQL Server's syntax errors), `name` and `constant`;
+//! `entry` has the ways in. The grammar is spread by topic: `statement` decides what a statement is and hands it to
+//! `query`, `dml`, `create`, `alter`, `drop`, `module`, `security`, `set`, `control` and their like; these use
+//! `source`, `hint`, `table`, `index`, `expression`, `condition` and `type_name`.
 
 mod alter;
 mod alter_database;
