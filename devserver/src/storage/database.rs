@@ -1,8 +1,9 @@
 //! The database, its sessions, and the latch.
 //!
 //! [`Database::latch`] gives the one [`Latch`]; whoever has it may read and change everything. To wait (for a lock, or
-//! for WAITFOR) a session sleeps on its own condition variable, which gives the latch up: `waiting.rs`. It is woken when
-//! its lock was granted, when it was chosen as a deadlock victim, by [`Database::cancel`], and by [`Database::stop`].
+//! for WAITFOR: `waiting.rs`) a session sleeps on its own condition variable, which gives the latch up. It is woken
+//! when its lock was granted, when it was chosen as a deadlock victim, by [`Database::cancel`], and by
+//! [`Database::stop`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 //! A range lock on a key guards the key and the gap before it, down to the key before; the resource "end of the index"
 //! guards the gap behind the last key. A scan locks each key of its range and the first one behind it, so that no gap
 //! of the range is open. Who inserts a key asks for RangeI-N on the next one ([`Latch::test_gaps`], called by
-//! `insert.rs` and `update.rs`) and thus waits for every scan that would have found it. One whole key of a unique index needs no gap if
-//! it is there.
+//! `insert.rs` and `update.rs`) and thus waits for every scan that would have found it. One whole key of a unique index
+//! needs no gap if it is there.
 //!
 //! Source: "Transaction locking and row versioning guide" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md), "Key-range locking".

@@ -1,5 +1,5 @@
-//! What a statement waits for with the latch in hand: a lock, a time (WAITFOR), and now and then nothing at all, so that
-//! others get on. How a wait for a lock goes and ends is told in `locks/wait.rs`.
+//! What a statement waits for with the latch in hand: a lock, a time (WAITFOR), and now and then nothing at all, so
+//! that others get on. How a wait for a lock goes and ends is told in `locks/wait.rs`.
 
 use std::time::{Duration, Instant};
 
