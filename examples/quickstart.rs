@@ -1,8 +1,8 @@
 //! The main job on real input: one job for every file of a folder, worked off on every core.
 //!
-//!     cargo run --release --example quickstart             # this checkout
-//!     cargo run --release --example quickstart -- DIR      # any folder
-//!     cargo run --release --example quickstart -- --every 5 DIR   # again every five seconds, until Ctrl-C: something to watch
+//!     cargo run --example quickstart                      # this checkout
+//!     cargo run --example quickstart -- DIR               # any folder
+//!     cargo run --example quickstart -- --every 5 DIR     # again every five seconds, until Ctrl-C: something to watch
 //!
 //! Starts the dev server unless READPAST_URL names a SQL Server. Enqueues one job for each file, computes the SHA-256
 //! and the best-level DEFLATE size of its content, stores both as the job's output, and reads them back from the

@@ -59,7 +59,6 @@ mod lock_pairs;
 mod logins;
 mod logs;
 mod metrics;
-mod model;
 mod moving;
 mod network_faults;
 mod no_job_lost;

@@ -13,7 +13,7 @@ pub struct Table {
 
 impl Table {
     pub fn mapping(&self) -> Mapping {
-        let path = format!("{}/examples/adopt/{}", env!("CARGO_MANIFEST_DIR"), self.mapping);
+        let path = format!("{}/../examples/adopt/{}", env!("CARGO_MANIFEST_DIR"), self.mapping);
         Mapping::load(path).expect("the example is right")
     }
 }

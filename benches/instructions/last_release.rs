@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Where they stand, for people.
-pub const FILE: &str = "benches/instructions.txt";
+pub const FILE: &str = "instructions.txt";
 
 const HEAD: &str = "\
 # Instructions of a job at the last release, and what they were counted with. Compared by `.ci/run`, which fails when one

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Where the tables stand.
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scale.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scale.md");
 
 #[derive(Default)]
 pub struct Report {

@@ -174,6 +174,12 @@ async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readp
     Ok((queue, job))
 }
 
+/// When the job was or will be ready. A failed attempt sets the time of the next one even if it was the last: nothing to show then.
+fn due_at(job: &JobRow) -> Option<SystemTime> {
+    let never_came = job.state.has_ended() && job.finished_at.is_some_and(|ended_at| job.due_at >= ended_at);
+    (!never_came).then_some(job.due_at)
+}
+
 pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
     let hides_payloads = app.options.hide_payloads;
     let bytes = if hides_payloads { 0 } else { SHOWN_BYTES };
@@ -185,7 +191,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [
         ("Enqueued", Some(job.enqueued_at)),
-        (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, Some(job.due_at)),
+        (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, due_at(&job)),
         ("Claimed", job.claimed_at),
         ("Ended", job.finished_at),
         ("Kept until", kept_until(&job, stats)),

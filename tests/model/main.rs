@@ -3,6 +3,9 @@
 mod members;
 mod members_on_server;
 mod protocol;
+#[allow(dead_code, unused_imports)] // of what the integration tests have, this one needs less
+#[path = "../support/mod.rs"]
+mod support;
 mod table;
 
 use readpast::QueueOptions;
