@@ -1,4 +1,4 @@
-//! Sessions: requests, batches, procedures, transactions and what each statement does.
+//! Sessions: requests, batches, calls, transactions and what each statement does. README.md here is the map.
 
 pub mod batch;
 pub mod call;
