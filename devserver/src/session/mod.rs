@@ -14,6 +14,7 @@ pub mod own_tables;
 pub mod permission;
 pub mod plan_cache;
 pub mod request;
+#[expect(clippy::module_inception, reason = "the folder is the layer, the file has the session itself")]
 pub mod session;
 pub mod statement;
 #[cfg(test)]
