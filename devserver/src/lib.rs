@@ -19,8 +19,9 @@
 //! What stands on this page is kept as semantic versioning asks. The modules are open for the benches and fuzz targets of
 //! its own project, and change with any version.
 //!
-//! The way of a request: `server` accepts, `tds` reads and writes the wire, `engine` executes what `tsql` has parsed,
-//! over the tables and locks of `storage`, with the types of `value`.
+//! The way of a request: `server` accepts, `tds` reads and writes the wire, `session` runs what `tsql` has parsed, `bind`
+//! has made a plan of, with the names of `catalog`, and `execute` turns into rows, over the tables and locks of
+//! `storage`, with the types of `value`. `src/README.md` is the map of these layers.
 
 // The module docs are the map for those who work on the dev server; they name private modules too.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -55,7 +55,7 @@ pub struct QueryScope {
 }
 
 impl QueryScope {
-    pub fn new() -> QueryScope {
+    pub(crate) fn new() -> QueryScope {
         QueryScope {
             sources: Vec::new(),
             visible_from: 0,

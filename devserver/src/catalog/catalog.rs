@@ -46,7 +46,7 @@ pub type Moment = (Day, Ticks);
 pub const SYS_SCHEMA_ID: i32 = 4;
 
 impl Catalog {
-    pub fn new() -> Catalog {
+    pub(crate) fn new() -> Catalog {
         let fixed = [(1, DBO, 1), (2, "guest", 2), (3, "INFORMATION_SCHEMA", 3), (SYS_SCHEMA_ID, "sys", 4)];
         let schemas = fixed.iter().map(|&(id, name, owner)| Schema { id, name: name.into(), owner }).collect();
         Catalog {

@@ -85,7 +85,7 @@ pub struct Principals {
 }
 
 impl Principals {
-    pub fn new() -> Principals {
+    pub(crate) fn new() -> Principals {
         let user = |id, name: &str, login: Option<&str>| Principal {
             id,
             name: name.into(),

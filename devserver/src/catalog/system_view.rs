@@ -3,7 +3,7 @@
 use crate::catalog::database::Database;
 use crate::catalog::view::columns::ColumnDescription;
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::catalog::view::{databases, dynamic, indexes, list, principals};
+use crate::catalog::view::{databases, indexes, list, principals, session_activity};
 use crate::storage::{Latch, fold};
 use crate::value::Value;
 
@@ -50,10 +50,10 @@ impl SystemView {
             SystemView::DatabasePrincipals => principals::PRINCIPALS,
             SystemView::DatabaseRoleMembers => principals::ROLE_MEMBERS,
             SystemView::DatabasePermissions => principals::PERMISSIONS,
-            SystemView::TranLocks => dynamic::TRAN_LOCKS,
-            SystemView::ExecSessions => dynamic::EXEC_SESSIONS,
-            SystemView::ExecRequests => dynamic::EXEC_REQUESTS,
-            SystemView::WaitingTasks => dynamic::WAITING_TASKS,
+            SystemView::TranLocks => session_activity::TRAN_LOCKS,
+            SystemView::ExecSessions => session_activity::EXEC_SESSIONS,
+            SystemView::ExecRequests => session_activity::EXEC_REQUESTS,
+            SystemView::WaitingTasks => session_activity::WAITING_TASKS,
             SystemView::Partitions => indexes::PARTITIONS,
         }
     }
@@ -71,10 +71,10 @@ impl SystemView {
             SystemView::DatabasePrincipals => principals::principals(&database.catalog.read().principals),
             SystemView::DatabaseRoleMembers => principals::role_members(&database.catalog.read().principals),
             SystemView::DatabasePermissions => principals::permissions(&database.catalog.read().principals),
-            SystemView::TranLocks => dynamic::tran_locks(database.id, latch),
-            SystemView::ExecSessions => dynamic::exec_sessions(database),
-            SystemView::ExecRequests => dynamic::exec_requests(database, latch),
-            SystemView::WaitingTasks => dynamic::waiting_tasks(database, latch),
+            SystemView::TranLocks => session_activity::tran_locks(database.id, latch),
+            SystemView::ExecSessions => session_activity::exec_sessions(database),
+            SystemView::ExecRequests => session_activity::exec_requests(database, latch),
+            SystemView::WaitingTasks => session_activity::waiting_tasks(database, latch),
             SystemView::Partitions => indexes::partitions(latch),
         }
     }

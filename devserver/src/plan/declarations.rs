@@ -54,7 +54,7 @@ impl Declarations {
         &self.list[place]
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 

@@ -159,7 +159,7 @@ pub enum Operator {
     /// One row without columns: a query without FROM.
     Unit,
     Table(Box<TableScan>),
-    /// The row under a cursor, see [`crate::session::cursor`].
+    /// The row under a cursor, see `execute/cursor.rs`.
     Current {
         slot: usize,
     },

@@ -1,4 +1,4 @@
-//! Sessions: requests, batches, procedures, transactions and what each statement does.
+//! Sessions: requests, batches, calls, transactions and what each statement does. README.md here is the map.
 
 pub mod batch;
 pub mod call;
@@ -14,6 +14,7 @@ pub mod own_tables;
 pub mod permission;
 pub mod plan_cache;
 pub mod request;
+#[expect(clippy::module_inception, reason = "the folder is the layer, the file has the session itself")]
 pub mod session;
 pub mod statement;
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// An error before anything ran.
-    pub(crate) fn refuse_batch(&mut self, error: SqlError, out: &mut Output<'_>) {
+    fn refuse_batch(&mut self, error: SqlError, out: &mut Output<'_>) {
         self.state.error = error.number;
         out.error(&error.at_line(1));
         out.writer().done_statement(StatementKind::Other, None);
@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// What must be true between two requests.
-    pub(crate) fn end_of_request(&mut self, result: Result<(), Failure>, out: &mut Output<'_>) {
+    fn end_of_request(&mut self, result: Result<(), Failure>, out: &mut Output<'_>) {
         debug_assert!(
             !matches!(result, Err(Failure::Raised { .. })),
             "an error on its way to a CATCH that is not there"

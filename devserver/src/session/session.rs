@@ -1,4 +1,4 @@
-//! A connection's session: from requests to running batches.
+//! A connection's session: what it has, and its place in a database.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -9,12 +9,12 @@
 pub mod columns;
 pub mod constraints;
 pub mod databases;
-pub mod dynamic;
 pub mod facts;
 pub mod indexes;
 pub mod information_schema;
 pub mod list;
 pub mod modules;
 pub mod principals;
+pub mod session_activity;
 pub mod tables;
 pub mod types;

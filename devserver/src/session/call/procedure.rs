@@ -1,4 +1,4 @@
-//! EXEC: procedures, dynamic text, and what a call costs and restores.
+//! EXEC: how a procedure is found and called, and what a call restores when it ends.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// The procedure that a name means.
-    pub(crate) fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<Arc<Procedure>> {
+    fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<Arc<Procedure>> {
         if name.server.is_some() || name.database.as_ref().is_some_and(|name| fold(name) != fold(&self.database.name)) {
             return None;
         }

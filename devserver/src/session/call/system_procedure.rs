@@ -1,4 +1,4 @@
-//! System procedures: `sp_executesql`, the `sp_prepare` family, and application locks.
+//! System procedures: which there are, and the way of a call to what does it.
 
 use crate::error::SqlError;
 use crate::execute::activation::Activation;

@@ -1,4 +1,5 @@
-//! How expressions and statements get what they need to run: permissions, a transaction, the latch, a mark to go back to.
+//! How expressions and statements get what they need to run: permissions, a transaction, the latch, a mark to go back
+//! to.
 
 use std::sync::Arc;
 

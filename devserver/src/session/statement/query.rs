@@ -1,4 +1,4 @@
-//! SELECT, INSERT, UPDATE, DELETE and MERGE, also INSERT … EXEC: bound, run with their triggers, and told to the client.
+//! SELECT, INSERT, UPDATE, DELETE and MERGE, also INSERT … EXEC: bound, run with their triggers, told to the client.
 
 use std::sync::Arc;
 

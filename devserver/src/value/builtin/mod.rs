@@ -1,4 +1,4 @@
-//! The built-in scalar functions, as a table from names to [`Builtin`]s.
+//! The built-in scalar functions, as a table from names to [`crate::value::Builtin`]s.
 //!
 //! Binding a call asks the table for the function, checks the number of arguments and gets the type of the result;
 //! then every row evaluates it over values. What is syntax is not here: CASE, COALESCE, NULLIF, IIF, CAST, CONVERT,
