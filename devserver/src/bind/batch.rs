@@ -21,6 +21,7 @@ use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepK
 use crate::plan::cell::{Cell, Plan, Source};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::declarations::Declarations;
+use crate::plan::planner::IMPOSSIBLE_HINTS;
 use crate::plan::scalar::Scalar;
 use crate::storage::{TableSchema, fold};
 use crate::tsql::ast::{
@@ -39,6 +40,8 @@ fn is_deferred(error: &SqlError) -> bool {
 pub struct Compiler<'a> {
     surroundings: Surroundings<'a>,
     version: u64,
+    /// A module is being created: its statements are not optimized before it runs.
+    creates: bool,
     declarations: Declarations,
     table_variables: Vec<(usize, Arc<TableSchema>)>,
     table_types: Vec<Arc<UserType>>,
@@ -55,6 +58,7 @@ impl<'a> Compiler<'a> {
         Compiler {
             surroundings,
             version,
+            creates: false,
             declarations,
             table_variables: Vec::new(),
             table_types: Vec::new(),
@@ -63,6 +67,11 @@ impl<'a> Compiler<'a> {
             labels: Labels::default(),
             cursor_variables: HashSet::new(),
         }
+    }
+
+    /// For CREATE PROCEDURE or TRIGGER: a hint that no plan can follow is an error of the first execution.
+    pub fn creating(self) -> Compiler<'a> {
+        Compiler { creates: true, ..self }
     }
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
@@ -95,7 +104,7 @@ impl<'a> Compiler<'a> {
         let cell = Cell::new(source);
         match self.surroundings.bind(&cell, &self.declarations, self.version) {
             Ok(_) => Ok(cell),
-            Err(error) if is_deferred(&error) => Ok(cell),
+            Err(error) if is_deferred(&error) || (self.creates && error.number == IMPOSSIBLE_HINTS) => Ok(cell),
             Err(error) => Err(error),
         }
     }

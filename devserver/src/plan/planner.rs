@@ -37,10 +37,13 @@ struct Planned {
     ordered: bool,
 }
 
+/// The number of the error of hints that no plan can follow.
+pub const IMPOSSIBLE_HINTS: i32 = 8622;
+
 /// The error of hints that no plan can follow.
 pub fn impossible_hints() -> SqlError {
     SqlError::new(
-        8622,
+        IMPOSSIBLE_HINTS,
         "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
          without specifying any hints and without using SET FORCEPLAN.",
     )
@@ -110,7 +113,11 @@ impl Planner<'_> {
             if leaf.relation.outer_slots() & own & !bound != 0 || (leaf.optional && leaves.len() > 1) {
                 continue;
             }
-            let rows = self.expected_rows(&leaf.relation, conditions, bound)?;
+            let rows = match self.expected_rows(&leaf.relation, conditions, bound) {
+                // FORCESEEK by a column of a table that is not there yet.
+                Err(error) if error.number == IMPOSSIBLE_HINTS && leaves.len() > 1 => continue,
+                rows => rows?,
+            };
             if best.is_none_or(|(fewest, _)| rows < fewest) {
                 best = Some((rows, position));
             }
@@ -131,6 +138,8 @@ impl Planner<'_> {
             Relation::Derived { .. } => 200.0,
             Relation::View { .. } => 100.0,
             Relation::Function { .. } | Relation::Working { .. } => 50.0,
+            // FORCESEEK within it may need the tables beside it.
+            Relation::Join(_) if forces_seek(relation) => f64::MAX,
             Relation::Block(block) if !block.limit.is_none() => 20.0,
             Relation::Join(_) | Relation::Apply { .. } | Relation::Block(_) => 2000.0,
         })
@@ -229,7 +238,7 @@ impl Planner<'_> {
 
     /// Whether a table would be read by seeking with columns of the tables before it.
     fn would_seek(&self, relation: &Relation, conditions: &[Condition], left_slots: SlotSet) -> SqlResult<bool> {
-        let Relation::Table(table) = relation else { return Ok(false) };
+        let Relation::Table(table) = relation else { return Ok(forces_seek(relation)) };
         let conditions: Vec<&Condition> = conditions.iter().collect();
         let path = AccessPath::choose(self, table, &conditions, &[], false)?;
         Ok(path.reads() & left_slots != 0)
@@ -464,6 +473,14 @@ fn join_key(condition: &Condition, left_slots: SlotSet, right_slots: SlotSet) ->
         Some((right.clone(), left.clone(), *collation))
     } else {
         None
+    }
+}
+
+fn forces_seek(relation: &Relation) -> bool {
+    match relation {
+        Relation::Table(table) => table.hints.force_seek,
+        Relation::Join(join) => forces_seek(&join.left) || forces_seek(&join.right),
+        _ => false,
     }
 }
 

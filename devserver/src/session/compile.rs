@@ -49,11 +49,30 @@ impl Session {
         parameters: Declarations,
         schema: &Arc<str>,
     ) -> SqlResult<CompiledBatch> {
+        self.with_compiler(parameters, schema, |compiler| compiler.compile(statements))
+    }
+
+    /// What CREATE and ALTER of a procedure or trigger find wrong with its statements.
+    pub(crate) fn check_body(
+        &mut self,
+        statements: &[Statement],
+        parameters: Declarations,
+        schema: &Arc<str>,
+    ) -> SqlResult<()> {
+        self.with_compiler(parameters, schema, |compiler| compiler.creating().compile(statements)).map(|_| ())
+    }
+
+    fn with_compiler<T>(
+        &mut self,
+        parameters: Declarations,
+        schema: &Arc<str>,
+        compile: impl FnOnce(Compiler<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let version = self.version();
         let database = Arc::clone(&self.database);
         let latch = database.storage.latch();
         let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema };
-        Compiler::new(surroundings, parameters, version).compile(statements)
+        compile(Compiler::new(surroundings, parameters, version))
     }
 
     /// The plan of a cell, bound anew if the catalog has changed.

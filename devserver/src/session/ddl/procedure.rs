@@ -46,7 +46,7 @@ impl Session {
         let (parameters, declarations) = self.bind_parameters(&create.parameters)?;
         let name = Arc::clone(&create.name.name);
         let full_name: Arc<str> = format!("{schema}.{name}").into();
-        self.compile(&create.body, declarations, &schema).map_err(|mut error| {
+        self.check_body(&create.body, declarations, &schema).map_err(|mut error| {
             error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
             error
         })?;

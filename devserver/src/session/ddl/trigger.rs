@@ -74,7 +74,7 @@ impl Session {
             }
         };
         let full_name: Arc<str> = format!("{}.{name}", schema.schema).into();
-        self.compile(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
+        self.check_body(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
             error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
             error
         })?;

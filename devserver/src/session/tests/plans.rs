@@ -48,6 +48,49 @@ fn forceseek_wants_a_seek() {
     }
 }
 
+/// The seek may be by a column of a table that is joined. Source: "Table hints", "FORCESEEK" (MicrosoftDocs/sql-docs,
+/// docs/t-sql/queries/hints-transact-sql-table.md), whose example has it on the inner side of a join.
+#[test]
+fn forceseek_takes_its_seek_from_a_join() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "CREATE TABLE l (id int NOT NULL); INSERT l VALUES (1), (3), (9)");
+    let found = ["ROW(Int(1))", "ROW(Int(3))"];
+    for from in [
+        "t WITH (FORCESEEK) JOIN l ON t.id = l.id",
+        "l JOIN t WITH (FORCESEEK) ON t.id = l.id",
+        "t WITH (FORCESEEK (1 (id))), l WHERE t.id = l.id",
+        "t WITH (FORCESEEK) JOIN (t AS u WITH (FORCESEEK) JOIN l ON u.id = l.id) ON t.id = u.id",
+        "(t WITH (FORCESEEK) LEFT JOIN t AS u ON u.id = t.id) JOIN l ON t.id = l.id",
+    ] {
+        assert_eq!(rows(&mut s, &format!("SELECT l.id FROM {from}")), found, "{from}");
+    }
+    for sql in [
+        "SELECT l.id FROM t WITH (FORCESEEK) JOIN l ON t.id > l.id + t.q",
+        "SELECT l.id FROM t WITH (FORCESEEK) JOIN l ON t.id = l.id OPTION (FORCE ORDER)",
+        "SELECT l.id FROM t WITH (FORCESEEK) JOIN l ON t.id = l.id OPTION (HASH JOIN)",
+    ] {
+        assert_eq!(errors(&mut s, sql), [8622], "{sql}");
+    }
+}
+
+/// A procedure's statements are optimized when it is executed for the first time, not when it is created. Source:
+/// "Deferred Name Resolution and Compilation" (SQL Server 2008 Books Online, ms190686).
+#[test]
+fn hints_of_a_procedure_are_tried_at_its_execution() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "CREATE TABLE seen (id int)");
+    ok(&mut s, "CREATE PROCEDURE p AS INSERT seen VALUES (1); SELECT id FROM t WITH (FORCESEEK) WHERE state = 0");
+    assert_eq!(errors(&mut s, "EXEC p"), [8622]);
+    // It fails before its first statement.
+    assert!(rows(&mut s, "SELECT id FROM seen").is_empty());
+    assert_eq!(
+        rows(&mut s, "BEGIN TRY EXEC p END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH"),
+        ["ROW(Int(8622))"]
+    );
+}
+
 #[test]
 fn a_seek_does_not_touch_other_rows() {
     let engine = engine();
