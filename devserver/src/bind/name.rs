@@ -6,6 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::query_scope::{names_source, same_name};
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Object, View};
+use crate::catalog::server::TEMPDB_NAME;
 use crate::catalog::system_view::SystemView;
 use crate::catalog::view::list::find_compatible;
 use crate::error::{SqlError, SqlResult};
@@ -44,6 +45,10 @@ pub fn invalid_object(name: &ObjectName) -> SqlError {
     SqlError::new(208, format!("Invalid object name '{}'.", display_name(name)))
 }
 
+fn in_another_database(name: &ObjectName) -> SqlError {
+    SqlError::not_supported(format!("the name {}: objects of other databases than the current one", display_name(name)))
+}
+
 impl Binder<'_> {
     /// The schemas in which a name without schema is looked for.
     pub(super) fn schemas_to_search(&self, name: &ObjectName) -> SqlResult<Vec<Arc<str>>> {
@@ -53,10 +58,7 @@ impl Binder<'_> {
         if let Some(database) = &name.database
             && fold(database) != fold(&self.database.name)
         {
-            return Err(SqlError::not_supported(format!(
-                "the name {}: objects of other databases than the current one",
-                display_name(name)
-            )));
+            return Err(in_another_database(name));
         }
         if let Some(schema) = &name.schema {
             return Ok(vec![Arc::clone(schema)]);
@@ -69,7 +71,7 @@ impl Binder<'_> {
     pub fn find_table(&mut self, name: &ObjectName) -> SqlResult<Option<ObjectId>> {
         self.uses = Uses::Database;
         if name.name.starts_with('#') {
-            if name.database.as_deref().is_some_and(|database| fold(database) != "tempdb") {
+            if name.database.as_deref().is_some_and(|database| fold(database) != TEMPDB_NAME) {
                 return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
             }
             self.uses_temporary = true;
@@ -100,13 +102,31 @@ impl Binder<'_> {
         }
     }
 
+    /// A system view of the current database; through the name of another one, only what all of them show alike.
+    fn find_system_view(&self, name: &ObjectName, schema: &str) -> SqlResult<Option<SystemView>> {
+        if name.server.is_some() {
+            return Err(SqlError::not_supported("linked servers"));
+        }
+        let Some(other) = name.database.as_deref().map(fold).filter(|other| *other != fold(&self.database.name)) else {
+            return Ok(SystemView::find(schema, &name.name));
+        };
+        if other == TEMPDB_NAME
+            && let Some(view) = SystemView::find_in_tempdb(schema, &name.name)
+        {
+            return Ok(Some(view));
+        }
+        let is_there = self.database.server.database_id(&other).is_some();
+        let view = SystemView::find(schema, &name.name).filter(|view| is_there && view.is_of_the_server());
+        view.map(Some).ok_or_else(|| in_another_database(name))
+    }
+
     /// What a name in FROM means, CTEs excepted; 208.
     pub fn resolve_table(&mut self, name: &ObjectName) -> SqlResult<ResolvedTable> {
         self.uses = Uses::Database;
         if let Some(schema) = &name.schema {
             let schema = fold(schema);
             if schema == "sys" || schema == "information_schema" {
-                return match SystemView::find(&schema, &name.name) {
+                return match self.find_system_view(name, &schema)? {
                     Some(view) => Ok(ResolvedTable::System(view)),
                     None => Err(SqlError::not_supported(format!("the system view {}", display_name(name)))),
                 };

@@ -1,14 +1,14 @@
-//! One database, and the names of the others.
+//! One database.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
 use crate::catalog::catalog::Catalog;
 use crate::catalog::connections::Connections;
-use crate::storage::{self, fold};
+use crate::catalog::server::{DatabaseEntry, DatabaseOptions, MASTER, Server};
+use crate::storage::{self, Latch};
 
 /// One database.
 pub struct Database {
@@ -18,46 +18,38 @@ pub struct Database {
     pub catalog: RwLock<Catalog>,
     /// Those of the whole server.
     pub connections: Arc<Connections>,
-    /// Of the whole server.
-    pub databases: Arc<DatabaseNames>,
+    pub server: Arc<Server>,
     /// Grows with every change of a table or of the catalog: plans made before are stale then.
     version: AtomicU64,
-    read_only: AtomicBool,
-}
-
-/// The ids and names of a server's databases: what one database may know of the others.
-#[derive(Default)]
-pub struct DatabaseNames(pub(crate) RwLock<BTreeMap<i32, Arc<str>>>);
-
-/// The system databases (docs/relational-databases/databases/system-databases.md); sessions cannot use them here.
-const SYSTEM_DATABASES: [(i32, &str); 4] = [(1, "master"), (2, "tempdb"), (3, "model"), (4, "msdb")];
-
-impl DatabaseNames {
-    pub fn id(&self, name: &str) -> Option<i32> {
-        let names = self.0.read();
-        let user = names.iter().map(|(id, name)| (*id, &**name));
-        user.chain(SYSTEM_DATABASES).find(|(_, known)| fold(known) == fold(name)).map(|(id, _)| id)
-    }
-
-    pub fn name(&self, id: i32) -> Option<Arc<str>> {
-        let system = || SYSTEM_DATABASES.iter().find(|(known, _)| *known == id).map(|(_, name)| Arc::from(*name));
-        self.0.read().get(&id).cloned().or_else(system)
-    }
+    options: Arc<DatabaseOptions>,
 }
 
 impl Database {
-    pub(crate) fn new(id: i32, name: &str, connections: &Arc<Connections>, databases: &Arc<DatabaseNames>) -> Database {
-        databases.0.write().insert(id, name.into());
-        Database {
+    pub(crate) fn new(id: i32, name: &str, connections: &Arc<Connections>, server: &Arc<Server>) -> Database {
+        let options = Arc::<DatabaseOptions>::default();
+        let entry = DatabaseEntry {
+            name: name.into(),
+            options: Arc::clone(&options),
+            recovery_model: "SIMPLE",
+            is_only_a_name: false,
+        };
+        server.databases.write().insert(id, entry);
+        let database = Database {
             id,
             name: name.into(),
             storage: storage::Database::new(name),
             catalog: RwLock::new(Catalog::new()),
             connections: Arc::clone(connections),
-            databases: Arc::clone(databases),
+            server: Arc::clone(server),
             version: AtomicU64::new(1),
-            read_only: AtomicBool::new(false),
+            options,
+        };
+        if id == MASTER {
+            // Every login may be in it, and snapshots are allowed there from the start.
+            database.catalog.write().principals.let_guest_connect();
+            database.set_versioning(&mut database.storage.latch(), false, true);
         }
+        database
     }
 
     pub fn version(&self) -> u64 {
@@ -70,10 +62,16 @@ impl Database {
     }
 
     pub fn is_read_only(&self) -> bool {
-        self.read_only.load(Ordering::Acquire)
+        self.options.is_read_only()
     }
 
     pub(crate) fn set_read_only(&self, read_only: bool) {
-        self.read_only.store(read_only, Ordering::Release);
+        self.options.set_read_only(read_only);
+    }
+
+    /// READ_COMMITTED_SNAPSHOT and ALLOW_SNAPSHOT_ISOLATION.
+    pub(crate) fn set_versioning(&self, latch: &mut Latch<'_>, reads_committed_snapshot: bool, allows_snapshot: bool) {
+        latch.set_versioning(reads_committed_snapshot, allows_snapshot);
+        self.options.set_versioning(reads_committed_snapshot, allows_snapshot);
     }
 }

@@ -10,6 +10,7 @@ pub mod object;
 pub mod object_name;
 pub mod parameter;
 pub mod principal;
+pub mod server;
 pub mod system_type;
 pub mod system_view;
 pub mod user_type;

@@ -12,6 +12,7 @@ use crate::storage::{ObjectId, fold};
 /// The user that `sa` is in every database.
 pub const DBO_USER: i32 = 1;
 const PUBLIC: i32 = 0;
+const GUEST: i32 = 2;
 const DB_OWNER: i32 = 16384;
 const DB_DDLADMIN: i32 = 16387;
 const DB_DATAREADER: i32 = 16390;
@@ -82,6 +83,7 @@ pub struct Principals {
     members: Vec<(i32, i32)>,
     permissions: Vec<PermissionEntry>,
     next_id: i32,
+    guest_may_connect: bool,
 }
 
 impl Principals {
@@ -95,7 +97,7 @@ impl Principals {
         let principals = vec![
             role(PUBLIC, "public"),
             user(DBO_USER, "dbo", Some("sa")),
-            user(2, "guest", None),
+            user(GUEST, "guest", None),
             user(3, "INFORMATION_SCHEMA", None),
             user(4, "sys", None),
             role(DB_OWNER, "db_owner"),
@@ -108,7 +110,7 @@ impl Principals {
             role(16392, "db_denydatareader"),
             role(16393, "db_denydatawriter"),
         ];
-        Principals { principals, members: Vec::new(), permissions: Vec::new(), next_id: 5 }
+        Principals { principals, members: Vec::new(), permissions: Vec::new(), next_id: 5, guest_may_connect: false }
     }
 
     pub fn all(&self) -> &[Principal] {
@@ -134,7 +136,15 @@ impl Principals {
 
     /// The user a login is in this database. Administrators of the server are `dbo` in every one.
     pub fn user_of_session(&self, login: &str, is_administrator: bool) -> Option<&Principal> {
-        if is_administrator { self.by_id(DBO_USER) } else { self.user_of_login(login) }
+        if is_administrator {
+            return self.by_id(DBO_USER);
+        }
+        self.user_of_login(login).or_else(|| self.by_id(GUEST).filter(|_| self.guest_may_connect))
+    }
+
+    /// Logins without a user of their own are `guest` from now on.
+    pub(crate) fn let_guest_connect(&mut self) {
+        self.guest_may_connect = true;
     }
 
     /// The user that was made for a login in this database.

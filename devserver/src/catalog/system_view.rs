@@ -3,7 +3,7 @@
 use crate::catalog::database::Database;
 use crate::catalog::view::columns::ColumnDescription;
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::catalog::view::{databases, indexes, list, principals, session_activity};
+use crate::catalog::view::{databases, indexes, list, principals, session_activity, tempdb};
 use crate::storage::{Latch, fold};
 use crate::value::Value;
 
@@ -11,6 +11,8 @@ use crate::value::Value;
 pub enum SystemView {
     /// One of the views in [`list`].
     Catalog(&'static CatalogView),
+    /// One of `tempdb`: the #temp tables.
+    Tempdb(&'static CatalogView),
     Databases,
     DatabasePrincipals,
     DatabaseRoleMembers,
@@ -43,9 +45,28 @@ impl SystemView {
         })
     }
 
+    /// By folded schema; the name in any case.
+    pub fn find_in_tempdb(schema: &str, name: &str) -> Option<SystemView> {
+        let name = fold(name);
+        tempdb::VIEWS.iter().find(|view| view.schema == schema && view.name == name).map(SystemView::Tempdb)
+    }
+
+    /// Whether every database of the server shows the same rows.
+    pub fn is_of_the_server(self) -> bool {
+        match self {
+            SystemView::Databases
+            | SystemView::TranLocks
+            | SystemView::ExecSessions
+            | SystemView::ExecRequests
+            | SystemView::WaitingTasks => true,
+            SystemView::Catalog(view) => view.schema == "sys" && view.name == "sql_logins",
+            _ => false,
+        }
+    }
+
     pub fn columns(self) -> &'static [ColumnDescription] {
         match self {
-            SystemView::Catalog(view) => view.columns,
+            SystemView::Catalog(view) | SystemView::Tempdb(view) => view.columns,
             SystemView::Databases => databases::DATABASES,
             SystemView::DatabasePrincipals => principals::PRINCIPALS,
             SystemView::DatabaseRoleMembers => principals::ROLE_MEMBERS,
@@ -67,7 +88,8 @@ impl SystemView {
     pub fn rows(self, database: &Database, latch: &Latch<'_>) -> Vec<Vec<Value>> {
         match self {
             SystemView::Catalog(view) => Facts::with(database, latch, view.rows),
-            SystemView::Databases => databases::databases(database, latch),
+            SystemView::Tempdb(view) => tempdb::rows(view, database, latch),
+            SystemView::Databases => databases::databases(database),
             SystemView::DatabasePrincipals => principals::principals(&database.catalog.read().principals),
             SystemView::DatabaseRoleMembers => principals::role_members(&database.catalog.read().principals),
             SystemView::DatabasePermissions => principals::permissions(&database.catalog.read().principals),

@@ -8,11 +8,22 @@ use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::principal::SecurableId;
 use crate::catalog::system_type::{system_type_id, system_type_name};
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, int, optional_text, text};
 use crate::storage::{CLUSTERED, ObjectId, TableSchema, Uniqueness, fold};
 use crate::value::Value;
+
+/// Whether the name is one of the current database; of another database that there is, it is refused.
+fn is_here(name: &ParsedName, run: &Run<'_>) -> SqlResult<bool> {
+    if name.is_in(&run.database.name) {
+        return Ok(true);
+    }
+    match name.database.as_deref().and_then(|other| run.database.server.database_named(other)) {
+        Some(other) => Err(SqlError::not_supported(format!("names in the database {} from another one", other.name))),
+        None => Ok(false),
+    }
+}
 
 /// The permanent or temporary table of a name in a string.
 pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
@@ -21,7 +32,7 @@ pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSc
         let Some(id) = run.state.temporary_table(&name.name) else { return Ok(None) };
         return Ok(run.storage()?.latch.schema(id).cloned());
     }
-    if !name.is_in(&run.database.name) {
+    if !is_here(&name, run)? {
         return Ok(None);
     }
     let schemas = name.schemas(&run.state.default_schema);
@@ -65,7 +76,7 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
         return Ok(if visible { Value::Int(table.id) } else { Value::Null });
     }
     let Some(name) = ParsedName::parse(name_text) else { return Ok(Value::Null) };
-    if !name.is_in(&run.database.name) {
+    if !is_here(&name, run)? {
         return Ok(Value::Null);
     }
     for schema in name.schemas(&run.state.default_schema) {

@@ -1,4 +1,4 @@
-//! SERVERPROPERTY and DATABASEPROPERTYEX.
+//! `@@VERSION`, SERVERPROPERTY and DATABASEPROPERTYEX.
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
@@ -9,6 +9,26 @@ use crate::value::{Collation, Value};
 /// What the server says it is: the major version of SQL Server whose behaviour is imitated.
 pub const MAJOR_VERSION: u8 = 16;
 pub const PRODUCT_VERSION: &str = "16.0.1000.6";
+
+/// When SQL Server's build of that number was made.
+const BUILD_DATE: &str = "Oct  8 2022 05:58:25";
+
+/// `@@VERSION`, in the form that clients take apart: the product and its number, the processor, the build's date, a
+/// copyright, the edition and the operating system. The last two lines say whose server it is.
+///
+/// Source: "@@VERSION" (MicrosoftDocs/sql-docs, docs/t-sql/functions/version-transact-sql-configuration-functions.md).
+pub fn version() -> String {
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "X64",
+        other => other,
+    };
+    format!(
+        "Microsoft SQL Server 2022 (RTM) - {PRODUCT_VERSION} ({processor}) \n\t{BUILD_DATE} \n\tCopyright (C) 2026 the readpast \
+         developers\n\treadpast dev server {}, a stand-in for SQL Server, on {}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS
+    )
+}
 
 /// Properties that SQL Server has, but not the dev server.
 ///
@@ -110,15 +130,12 @@ const UNKNOWN_DATABASE_PROPERTIES: &[&str] = &[
 
 pub fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> SqlResult<Value> {
     let (Some(name), Some(property)) = (name.as_str(), property.as_str().map(fold)) else { return Ok(Value::Null) };
-    if fold(name) != fold(&run.database.name) {
-        return Err(SqlError::not_supported("DATABASEPROPERTYEX of another database than the current one"));
-    }
-    let read_only = run.database.is_read_only();
+    let Some(database) = run.database.server.database_named(name) else { return Ok(Value::Null) };
     Ok(match property.as_str() {
-        "updateability" => text(if read_only { "READ_ONLY" } else { "READ_WRITE" }),
+        "updateability" => text(if database.options.is_read_only() { "READ_ONLY" } else { "READ_WRITE" }),
         "status" => text("ONLINE"),
         "collation" => text(Collation::default().name()),
-        "recovery" => text("SIMPLE"),
+        "recovery" => text(database.recovery_model),
         "useraccess" => text("MULTI_USER"),
         // Nothing is replicated, cloned or restored here.
         "isautoclose" | "isautoshrink" | "isinstandby" | "isclone" | "isverifiedclone" | "ismergepublished"

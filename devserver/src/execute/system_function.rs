@@ -12,7 +12,7 @@ use crate::execute::metadata_function::{
     column_property, find_table, has_permission, index_property, named_object, object_id, object_property, type_id,
     type_name,
 };
-use crate::execute::property::{PRODUCT_VERSION, database_property, server_property};
+use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
 use crate::storage::fold;
 use crate::tsql::ast::CursorName;
@@ -27,10 +27,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::Error => Value::Int(state.error),
         SystemFunction::TranCount => Value::Int(state.transaction_count),
         SystemFunction::Spid => Value::SmallInt(state.spid as i16),
-        SystemFunction::Version => text(format!(
-            "readpast dev server {} (T-SQL of Microsoft SQL Server 2022, {PRODUCT_VERSION})",
-            env!("CARGO_PKG_VERSION")
-        )),
+        SystemFunction::Version => text(version()),
         SystemFunction::Identity => identity_value(state.identity),
         SystemFunction::NestLevel => Value::Int(state.nest_level as i32),
         SystemFunction::Options => Value::Int(state.options.bits()),
@@ -87,10 +84,10 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::DbName => match argument(0) {
             Value::Null if !arguments.is_empty() => Value::Null,
             Value::Null => text(&run.database.name),
-            id => optional_text(as_i32(id).and_then(|id| run.database.databases.name(id))),
+            id => optional_text(as_i32(id).and_then(|id| run.database.server.database(id)).map(|known| known.name)),
         },
         SystemFunction::DbId => match argument(0).as_str() {
-            Some(name) => run.database.databases.id(name).map_or(Value::Null, |id| Value::SmallInt(id as i16)),
+            Some(name) => run.database.server.database_id(name).map_or(Value::Null, |id| Value::SmallInt(id as i16)),
             None if arguments.is_empty() => Value::SmallInt(run.database.id as i16),
             None => Value::Null,
         },

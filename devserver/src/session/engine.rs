@@ -6,11 +6,15 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use crate::catalog::connections::Connections;
-use crate::catalog::database::{Database, DatabaseNames};
+use crate::catalog::database::Database;
+use crate::catalog::server::{Login, MASTER, MASTER_NAME, Server};
 use crate::error::{SqlError, SqlResult};
 use crate::session::fault::Faults;
 use crate::session::plan_cache::PlanCache;
 use crate::storage::fold;
+
+/// The id of the first database that is none of the system.
+const FIRST_DATABASE: i32 = 5;
 
 /// What a new server starts with.
 #[derive(Clone)]
@@ -30,24 +34,12 @@ impl Default for EngineOptions {
     }
 }
 
-/// A login of the server.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) name: Arc<str>,
-    /// `None`: somebody else says who the client is, Windows or an external provider.
-    pub(crate) password: Option<Arc<str>>,
-    pub(crate) default_database: Arc<str>,
-    /// As a member of the server role sysadmin.
-    pub(crate) is_administrator: bool,
-}
-
 /// A server: its logins and databases.
 pub struct Engine {
-    pub(crate) logins: RwLock<Vec<Login>>,
     pub(crate) databases: RwLock<Vec<Arc<Database>>>,
     pub(crate) next_spid: AtomicI32,
     pub(crate) connections: Arc<Connections>,
-    names: Arc<DatabaseNames>,
+    pub(crate) server: Arc<Server>,
     pub(crate) plans: PlanCache,
     /// In databases that are gone.
     entries_read_before: AtomicU64,
@@ -58,26 +50,32 @@ pub struct Engine {
 impl Engine {
     pub fn new(options: EngineOptions) -> Arc<Engine> {
         let connections = Arc::default();
-        let names = Arc::default();
-        let database = Arc::new(Database::new(5, &options.database, &connections, &names));
+        let server = Arc::new(Server::new());
         let faults = Faults::default();
-        faults.add_database(&database);
-        let administrator = |name: &str| Login {
-            name: name.into(),
-            password: Some(options.password.as_str().into()),
-            default_database: options.database.as_str().into(),
-            is_administrator: true,
+        let mut databases = vec![Arc::new(Database::new(MASTER, MASTER_NAME, &connections, &server))];
+        if server.database_id(&options.database).is_none() {
+            databases.push(Arc::new(Database::new(FIRST_DATABASE, &options.database, &connections, &server)));
+        }
+        for database in &databases {
+            faults.add_database(database);
+        }
+        let add_administrator = |name: &str| {
+            server.add_login(
+                &name.into(),
+                Some(options.password.as_str().into()),
+                options.database.as_str().into(),
+                true,
+            );
         };
-        let mut logins = vec![administrator("sa")];
+        add_administrator("sa");
         if fold(&options.user) != "sa" {
-            logins.push(administrator(&options.user));
+            add_administrator(&options.user);
         }
         Arc::new(Engine {
-            logins: RwLock::new(logins),
-            databases: RwLock::new(vec![database]),
+            databases: RwLock::new(databases),
             next_spid: AtomicI32::new(0),
             connections,
-            names,
+            server,
             plans: PlanCache::default(),
             entries_read_before: AtomicU64::new(0),
             faults,
@@ -105,7 +103,7 @@ impl Engine {
 
     pub(crate) fn find_login(&self, name: &str) -> Option<Login> {
         let name = fold(name);
-        self.logins.read().iter().find(|login| fold(&login.name) == name).cloned()
+        self.server.logins.read().iter().find(|login| fold(&login.name) == name).cloned()
     }
 
     pub(crate) fn find_database(&self, name: &str) -> Option<Arc<Database>> {
@@ -116,15 +114,15 @@ impl Engine {
     /// Adds a database; 1801 if there is one of that name.
     pub(crate) fn create_database(&self, name: &str) -> SqlResult<()> {
         let mut databases = self.databases.write();
-        if self.names.id(name).is_some() {
+        if self.server.database_id(name).is_some() {
             return Err(SqlError::new(
                 1801,
                 format!("Database '{name}' already exists. Choose a different database name."),
             )
             .state(3));
         }
-        let id = databases.iter().map(|database| database.id).max().unwrap_or(4) + 1;
-        let database = Arc::new(Database::new(id, name, &self.connections, &self.names));
+        let id = databases.iter().map(|database| database.id + 1).max().unwrap_or(0).max(FIRST_DATABASE);
+        let database = Arc::new(Database::new(id, name, &self.connections, &self.server));
         self.faults.add_database(&database);
         databases.push(database);
         Ok(())
@@ -134,8 +132,14 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// 3702 while any session uses it.
+    /// 3702 while any session uses it, 3708 for a system database.
     pub(crate) fn drop_database(&self, name: &str) -> SqlResult<bool> {
+        if let Some(id) = self.server.database_id(name)
+            && id < FIRST_DATABASE
+        {
+            let message = format!("Cannot drop the database '{name}' because it is a system database.");
+            return Err(SqlError::new(3708, message));
+        }
         let mut databases = self.databases.write();
         let Some(position) = databases.iter().position(|database| fold(&database.name) == fold(name)) else {
             return Ok(false);
@@ -147,7 +151,7 @@ impl Engine {
         }
         let dropped = databases.remove(position);
         self.entries_read_before.fetch_add(dropped.storage.entries_read(), Ordering::Relaxed);
-        self.names.0.write().remove(&dropped.id);
+        self.server.databases.write().remove(&dropped.id);
         Ok(true)
     }
 }

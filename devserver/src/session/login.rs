@@ -30,7 +30,7 @@ impl Engine {
             SqlError::new(4060, format!("Cannot open database \"{wanted}\" requested by the login. The login failed."))
                 .severity(11)
         };
-        // A session lives in a user database; `master` and its like are not imitated.
+        self.check_not_only_a_name(wanted)?;
         let database = self.find_database(wanted).ok_or_else(no_database)?;
         // @@SPID is a smallint.
         let spid = FIRST_SPID + self.next_spid.fetch_add(1, Ordering::Relaxed).rem_euclid(SPIDS);

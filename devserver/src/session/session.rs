@@ -68,7 +68,7 @@ impl Session {
     pub(crate) fn open(
         engine: Arc<Engine>,
         database: Arc<Database>,
-        login: &crate::session::engine::Login,
+        login: &crate::catalog::server::Login,
         request: &LoginRequest,
         spid: i32,
     ) -> Option<Session> {

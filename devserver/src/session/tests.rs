@@ -32,6 +32,7 @@ mod rename;
 mod rpc;
 mod select_into;
 mod sequences;
+mod server;
 mod table_functions;
 mod transactions;
 mod triggers;

@@ -82,8 +82,17 @@ impl Latch<'_> {
 
     /// The permanent tables, in the order of their numbers.
     pub fn tables(&self) -> Vec<Arc<TableSchema>> {
+        self.tables_that_live(Lifetime::Permanent)
+    }
+
+    /// The #temp tables of all sessions.
+    pub fn temporary_tables(&self) -> Vec<Arc<TableSchema>> {
+        self.tables_that_live(Lifetime::Temporary)
+    }
+
+    fn tables_that_live(&self, lifetime: Lifetime) -> Vec<Arc<TableSchema>> {
         let mut tables: Vec<_> = self.state_ref().tables.values().map(|table| Arc::clone(&table.schema)).collect();
-        tables.retain(|schema| schema.lifetime == Lifetime::Permanent);
+        tables.retain(|schema| schema.lifetime == lifetime);
         tables.sort_by_key(|schema| schema.id);
         tables
     }

@@ -1,8 +1,7 @@
-//! sys.databases: the current one alone.
+//! sys.databases.
 
 use crate::catalog::database::Database;
 use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, bit, text};
-use crate::storage::Latch;
 use crate::value::{Collation, SqlType, Value};
 
 pub const DATABASES: &[ColumnDescription] = &[
@@ -19,19 +18,23 @@ pub const DATABASES: &[ColumnDescription] = &[
     ("compatibility_level", SqlType::TinyInt),
 ];
 
-pub fn databases(database: &Database, latch: &Latch<'_>) -> Vec<Vec<Value>> {
-    let allows_snapshot = latch.allows_snapshot();
-    vec![vec![
-        text(&database.name),
-        Value::Int(database.id),
-        bit(database.is_read_only()),
-        Value::TinyInt(0),
-        text("ONLINE"),
-        Value::TinyInt(u8::from(allows_snapshot)),
-        text(if allows_snapshot { "ON" } else { "OFF" }),
-        bit(latch.reads_committed_snapshot()),
-        text("SIMPLE"),
-        text(Collation::default().name()),
-        Value::TinyInt(160),
-    ]]
+pub fn databases(database: &Database) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (id, entry) in database.server.databases.read().iter() {
+        let allows_snapshot = entry.options.allows_snapshot();
+        rows.push(vec![
+            text(&entry.name),
+            Value::Int(*id),
+            bit(entry.options.is_read_only()),
+            Value::TinyInt(0),
+            text("ONLINE"),
+            Value::TinyInt(u8::from(allows_snapshot)),
+            text(if allows_snapshot { "ON" } else { "OFF" }),
+            bit(entry.options.reads_committed_snapshot()),
+            text(entry.recovery_model),
+            text(Collation::default().name()),
+            Value::TinyInt(160),
+        ]);
+    }
+    rows
 }

@@ -6,44 +6,8 @@ use crate::storage::{HEAP, Index, IndexId, Latch, ObjectId, Uniqueness};
 use crate::value::Value;
 
 pub(crate) static VIEWS: &[CatalogView] = &[
-    CatalogView {
-        schema: "sys",
-        name: "indexes",
-        columns: &[
-            ("object_id", INT),
-            ("name", NAME),
-            ("index_id", INT),
-            ("type", TINY),
-            ("type_desc", WORD),
-            ("is_unique", BIT),
-            ("ignore_dup_key", BIT),
-            ("is_primary_key", BIT),
-            ("is_unique_constraint", BIT),
-            ("is_disabled", BIT),
-            ("is_hypothetical", BIT),
-            ("allow_row_locks", BIT),
-            ("allow_page_locks", BIT),
-            ("optimize_for_sequential_key", BIT),
-            ("has_filter", BIT),
-            ("filter_definition", TEXT),
-        ],
-        rows: indexes,
-    },
-    CatalogView {
-        schema: "sys",
-        name: "index_columns",
-        columns: &[
-            ("object_id", INT),
-            ("index_id", INT),
-            ("index_column_id", INT),
-            ("column_id", INT),
-            ("key_ordinal", TINY),
-            ("partition_ordinal", TINY),
-            ("is_descending_key", BIT),
-            ("is_included_column", BIT),
-        ],
-        rows: index_columns,
-    },
+    CatalogView { schema: "sys", name: "indexes", columns: INDEX_COLUMNS, rows: indexes },
+    CatalogView { schema: "sys", name: "index_columns", columns: INDEX_COLUMN_COLUMNS, rows: index_columns },
     CatalogView {
         schema: "sys",
         name: "stats",
@@ -73,7 +37,37 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     },
 ];
 
-fn indexes(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+pub(crate) const INDEX_COLUMNS: &[ColumnDescription] = &[
+    ("object_id", INT),
+    ("name", NAME),
+    ("index_id", INT),
+    ("type", TINY),
+    ("type_desc", WORD),
+    ("is_unique", BIT),
+    ("ignore_dup_key", BIT),
+    ("is_primary_key", BIT),
+    ("is_unique_constraint", BIT),
+    ("is_disabled", BIT),
+    ("is_hypothetical", BIT),
+    ("allow_row_locks", BIT),
+    ("allow_page_locks", BIT),
+    ("optimize_for_sequential_key", BIT),
+    ("has_filter", BIT),
+    ("filter_definition", TEXT),
+];
+
+pub(crate) const INDEX_COLUMN_COLUMNS: &[ColumnDescription] = &[
+    ("object_id", INT),
+    ("index_id", INT),
+    ("index_column_id", INT),
+    ("column_id", INT),
+    ("key_ordinal", TINY),
+    ("partition_ordinal", TINY),
+    ("is_descending_key", BIT),
+    ("is_included_column", BIT),
+];
+
+pub(crate) fn indexes(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         if table.clustered().is_none() {
@@ -136,7 +130,7 @@ fn filter_text(index: &Index) -> Value {
     index.filter.as_ref().map_or(Value::Null, |filter| text(format!("({})", filter.text)))
 }
 
-fn index_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+pub(crate) fn index_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         for index in table.indexes.iter().chain(&table.disabled_indexes) {

@@ -1,13 +1,21 @@
 //! All views of the catalog.
 
 use crate::catalog::view::facts::CatalogView;
-use crate::catalog::view::{constraints, indexes, information_schema, modules, tables, types};
+use crate::catalog::view::{constraints, indexes, information_schema, logins, modules, tables, types};
 use crate::storage::fold;
 
 fn all() -> impl Iterator<Item = &'static CatalogView> {
-    [tables::VIEWS, constraints::VIEWS, indexes::VIEWS, types::VIEWS, modules::VIEWS, information_schema::VIEWS]
-        .into_iter()
-        .flatten()
+    [
+        tables::VIEWS,
+        constraints::VIEWS,
+        indexes::VIEWS,
+        types::VIEWS,
+        modules::VIEWS,
+        information_schema::VIEWS,
+        logins::VIEWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// By folded schema and name.

@@ -123,7 +123,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     },
 ];
 
-const COLUMN_COLUMNS: &[ColumnDescription] = &[
+pub(crate) const COLUMN_COLUMNS: &[ColumnDescription] = &[
     ("object_id", INT),
     ("name", NAME),
     ("column_id", INT),
@@ -271,7 +271,7 @@ fn views(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 
 // Columns and indexes
 
-fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+pub(crate) fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         push_columns(&mut rows, table, table.id);

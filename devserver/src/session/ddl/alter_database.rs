@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::database::Database;
+use crate::catalog::server::MASTER;
 use crate::error::{SqlError, SqlResult};
 use crate::session::session::Session;
 use crate::storage::{self, LockMode, Transaction};
@@ -23,10 +24,26 @@ fn no_such_database(name: &str) -> SqlError {
     .severity(14)
 }
 
+/// Source: "master database", docs/relational-databases/databases/master-database.md, the options that cannot be modified.
+fn check_can_be_set_in_master(option: &str) -> SqlResult<()> {
+    match option {
+        "READ_ONLY" | "READ_COMMITTED_SNAPSHOT" => {
+            Err(SqlError::new(5058, format!("Option '{option}' cannot be set in database 'master'.")))
+        }
+        "ALLOW_SNAPSHOT_ISOLATION" => {
+            Err(SqlError::not_supported("ALTER DATABASE master SET ALLOW_SNAPSHOT_ISOLATION"))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Session {
     pub(crate) fn alter_database(&mut self, alter: &AlterDatabase) -> SqlResult<()> {
         let database = match &alter.name {
-            Some(name) => self.engine.find_database(name).ok_or_else(|| no_such_database(name))?,
+            Some(name) => {
+                self.engine.check_not_only_a_name(name)?;
+                self.engine.find_database(name).ok_or_else(|| no_such_database(name))?
+            }
             None => Arc::clone(&self.database),
         };
         if !self.is_owner() {
@@ -39,6 +56,9 @@ impl Session {
         }
         for option in &alter.options {
             self.check_combination(&option.name, alter)?;
+            if database.id == MASTER {
+                check_can_be_set_in_master(&option.name)?;
+            }
             let termination = alter.termination.as_ref();
             let set = match (&*option.name, &option.value) {
                 ("READ_ONLY" | "READ_WRITE", DatabaseOptionValue::Bare) => {
@@ -55,7 +75,7 @@ impl Session {
                     }
                     self.change_alone(&database, termination, |latch| {
                         let allow_snapshot = latch.allows_snapshot();
-                        latch.set_versioning(on, allow_snapshot);
+                        database.set_versioning(latch, on, allow_snapshot);
                     })
                 }
                 ("ALLOW_SNAPSHOT_ISOLATION", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
@@ -145,7 +165,7 @@ impl Session {
         }
         if waited.is_ok() {
             let read_committed_snapshot = latch.reads_committed_snapshot();
-            latch.set_versioning(read_committed_snapshot, on);
+            database.set_versioning(&mut latch, read_committed_snapshot, on);
         }
         latch.commit(tx);
         drop(latch);

@@ -1,7 +1,7 @@
 //! DROP of whatever has a name.
 
 use crate::catalog::object::Object;
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::session::Session;
@@ -27,6 +27,10 @@ impl Session {
                 DropKind::Database => {
                     if !self.is_administrator() {
                         return Err(cannot_find("drop the database", name));
+                    }
+                    if self.tx.is_some() {
+                        let message = "DROP DATABASE statement not allowed within multi-statement transaction.";
+                        return Err(SqlError::new(226, message).state(6));
                     }
                     if !self.engine.drop_database(&name.name)? && !drop.if_exists {
                         return Err(cannot_find("drop the database", name));

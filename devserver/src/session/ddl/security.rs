@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
 use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
+use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::session::ddl::cannot_find::cannot_find_principal;
 use crate::session::session::Session;
@@ -12,6 +13,7 @@ use crate::storage::fold;
 use crate::tsql::ast::{
     CreateUser, DropKind, ObjectName, Permission, PermissionAction, Securable, SecurableClass, UserSource,
 };
+use crate::value::now_utc;
 
 /// What a permission in GRANT, DENY or REVOKE is on, with its name for messages.
 struct ResolvedSecurable {
@@ -93,7 +95,7 @@ impl Session {
             UserSource::ExternalProvider => {
                 // Azure SQL's users need no login. Here the session's database is the only one that it opens.
                 if self.engine.find_login(&create.name).is_none() {
-                    self.create_login(&create.name, None, None)?;
+                    self.create_login(&create.name, None, Some(&*Arc::clone(&self.database.name)))?;
                 }
                 Some(&create.name)
             }
@@ -317,23 +319,19 @@ impl Session {
         }
         let default_database = match default_database {
             Some(database) => database.into(),
-            None => Arc::clone(&self.database.name),
+            None => MASTER_NAME.into(),
         };
-        self.engine.logins.write().push(crate::session::engine::Login {
-            name: Arc::clone(name),
-            password: password.cloned(),
-            default_database,
-            is_administrator: false,
-        });
+        self.engine.server.add_login(name, password.cloned(), default_database, false);
         Ok(())
     }
 
     pub(crate) fn alter_login(&mut self, name: &str, password: &Arc<str>) -> SqlResult<()> {
-        let mut logins = self.engine.logins.write();
+        let mut logins = self.engine.server.logins.write();
         let login = logins.iter_mut().find(|login| fold(&login.name) == fold(name) && login.password.is_some());
         match login {
             Some(login) if self.is_administrator() => {
                 login.password = Some(Arc::clone(password));
+                login.modified_at = now_utc();
                 Ok(())
             }
             _ => Err(SqlError::new(
@@ -353,7 +351,7 @@ impl Session {
         if !self.is_administrator() || fold(name) == "sa" {
             return Err(missing());
         }
-        let mut logins = self.engine.logins.write();
+        let mut logins = self.engine.server.logins.write();
         let before = logins.len();
         logins.retain(|login| fold(&login.name) != fold(name));
         if logins.len() == before { Err(missing()) } else { Ok(()) }

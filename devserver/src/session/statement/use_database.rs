@@ -4,9 +4,22 @@ use std::sync::Arc;
 
 use crate::catalog::principal::default_schema_of;
 use crate::error::{SqlError, SqlResult};
+use crate::session::engine::Engine;
 use crate::session::output::Output;
 use crate::session::session::Session;
 use crate::storage::fold;
+
+impl Engine {
+    /// Of the system databases only `master` is one that a session can be in.
+    pub(crate) fn check_not_only_a_name(&self, name: &str) -> SqlResult<()> {
+        match self.server.database_named(name) {
+            Some(known) if known.is_only_a_name => {
+                Err(SqlError::not_supported(format!("being in the database {}", known.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 impl Session {
     /// Moves the session to another database.
@@ -16,6 +29,7 @@ impl Session {
             out.writer().database_changed(&current, &current);
             return Ok(());
         }
+        self.engine.check_not_only_a_name(name)?;
         let Some(database) = self.engine.find_database(name) else {
             return Err(SqlError::new(
                 911,

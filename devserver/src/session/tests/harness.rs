@@ -13,10 +13,15 @@ pub fn engine() -> Arc<Engine> {
 }
 
 pub fn login(engine: &Arc<Engine>, user: &str, password: &str) -> Session {
+    login_to(engine, user, password, "readpast")
+}
+
+/// A session in a database; in the login's own where that is empty.
+pub fn login_to(engine: &Arc<Engine>, user: &str, password: &str, database: &str) -> Session {
     let request = LoginRequest {
         user: user.into(),
         password: Some(password.into()),
-        database: String::new(),
+        database: database.into(),
         app_name: "test".into(),
         host_name: "here".into(),
     };

@@ -250,5 +250,5 @@ fn a_property_of_a_database_is_known_refused_or_null() {
         ["ROW(Null, Null)"]
     );
     assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX(DB_NAME(), 'IsAnsiNullsEnabled')"), [NOT_SUPPORTED]);
-    assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX('master', 'Status')"), [NOT_SUPPORTED]);
+    assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX('master', 'Version')"), [NOT_SUPPORTED]);
 }

@@ -1,0 +1,138 @@
+//! What all databases of a server know of it: the names and options of each other, and the logins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use parking_lot::RwLock;
+use uuid::Uuid;
+
+use crate::catalog::catalog::Moment;
+use crate::storage::fold;
+use crate::value::now_utc;
+
+/// The id of `master`.
+pub const MASTER: i32 = 1;
+/// The name of the system database that sessions can be in.
+pub const MASTER_NAME: &str = "master";
+/// Where #temp tables stand. Here they stand in the database of their session.
+pub const TEMPDB_NAME: &str = "tempdb";
+
+/// A server, as its databases see it.
+pub struct Server {
+    pub databases: RwLock<BTreeMap<i32, DatabaseEntry>>,
+    pub(crate) logins: RwLock<Vec<Login>>,
+    next_login_id: AtomicI32,
+}
+
+/// What one database may know of another.
+#[derive(Clone)]
+pub struct DatabaseEntry {
+    pub name: Arc<str>,
+    pub options: Arc<DatabaseOptions>,
+    pub recovery_model: &'static str,
+    /// It has a name and nothing else: nobody can be in it.
+    pub is_only_a_name: bool,
+}
+
+/// The options of a database that others see.
+#[derive(Debug, Default)]
+pub struct DatabaseOptions {
+    read_only: AtomicBool,
+    reads_committed_snapshot: AtomicBool,
+    allows_snapshot: AtomicBool,
+}
+
+impl DatabaseOptions {
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Release);
+    }
+
+    pub fn reads_committed_snapshot(&self) -> bool {
+        self.reads_committed_snapshot.load(Ordering::Acquire)
+    }
+
+    pub fn allows_snapshot(&self) -> bool {
+        self.allows_snapshot.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_versioning(&self, reads_committed_snapshot: bool, allows_snapshot: bool) {
+        self.reads_committed_snapshot.store(reads_committed_snapshot, Ordering::Release);
+        self.allows_snapshot.store(allows_snapshot, Ordering::Release);
+    }
+}
+
+/// A login of the server.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub(crate) id: i32,
+    pub(crate) sid: Arc<[u8]>,
+    pub(crate) name: Arc<str>,
+    /// `None`: somebody else says who the client is, Windows or an external provider.
+    pub(crate) password: Option<Arc<str>>,
+    pub(crate) default_database: Arc<str>,
+    /// As a member of the server role sysadmin.
+    pub(crate) is_administrator: bool,
+    pub(crate) created_at: Moment,
+    pub(crate) modified_at: Moment,
+}
+
+impl Server {
+    /// Without a database that sessions can be in, and with `sa` to come.
+    ///
+    /// Source for the options of the system databases: "master database", "tempdb database", "model database" and "msdb
+    /// database" (MicrosoftDocs/sql-docs, docs/relational-databases/databases/).
+    pub(crate) fn new() -> Server {
+        let name_only = |name: &str, recovery_model, allows_snapshot| {
+            let options = DatabaseOptions::default();
+            options.set_versioning(false, allows_snapshot);
+            DatabaseEntry { name: name.into(), options: Arc::new(options), recovery_model, is_only_a_name: true }
+        };
+        let databases = BTreeMap::from([
+            (2, name_only(TEMPDB_NAME, "SIMPLE", false)),
+            (3, name_only("model", "FULL", false)),
+            (4, name_only("msdb", "SIMPLE", true)),
+        ]);
+        Server { databases: RwLock::new(databases), logins: RwLock::default(), next_login_id: AtomicI32::new(1) }
+    }
+
+    pub fn database_id(&self, name: &str) -> Option<i32> {
+        let databases = self.databases.read();
+        databases.iter().find(|(_, known)| fold(&known.name) == fold(name)).map(|(id, _)| *id)
+    }
+
+    pub fn database(&self, id: i32) -> Option<DatabaseEntry> {
+        self.databases.read().get(&id).cloned()
+    }
+
+    pub fn database_named(&self, name: &str) -> Option<DatabaseEntry> {
+        self.database_id(name).and_then(|id| self.database(id))
+    }
+
+    pub(crate) fn add_login(
+        &self,
+        name: &Arc<str>,
+        password: Option<Arc<str>>,
+        default_database: Arc<str>,
+        is_administrator: bool,
+    ) {
+        let id = self.next_login_id.fetch_add(1, Ordering::Relaxed);
+        // sa is the first one, and its sid is the same everywhere.
+        let sid: Arc<[u8]> = if id == 1 { [1].into() } else { Uuid::new_v4().into_bytes().into() };
+        let now = now_utc();
+        self.logins.write().push(Login {
+            id,
+            sid,
+            name: Arc::clone(name),
+            password,
+            default_database,
+            is_administrator,
+            created_at: now,
+            modified_at: now,
+        });
+    }
+}

@@ -1,0 +1,45 @@
+//! The server's logins.
+
+use crate::catalog::view::columns::{BIT, INT, NAME, WHEN, WORD, bit, date, text};
+use crate::catalog::view::facts::{CatalogView, Facts};
+use crate::value::{Length, SqlType, Value};
+
+pub(crate) static VIEWS: &[CatalogView] = &[CatalogView {
+    schema: "sys",
+    name: "sql_logins",
+    columns: &[
+        ("name", NAME),
+        ("principal_id", INT),
+        ("sid", SqlType::VarBinary(Length::Limit(85))),
+        ("type", SqlType::Char(1)),
+        ("type_desc", WORD),
+        ("is_disabled", BIT),
+        ("create_date", WHEN),
+        ("modify_date", WHEN),
+        ("default_database_name", NAME),
+        ("default_language_name", NAME),
+        ("credential_id", INT),
+    ],
+    rows: sql_logins,
+}];
+
+/// Those with a password here: the others are known by Windows or an external provider.
+fn sql_logins(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let logins = facts.database.server.logins.read();
+    let rows = logins.iter().filter(|login| login.password.is_some()).map(|login| {
+        vec![
+            text(&login.name),
+            Value::Int(login.id),
+            Value::Bytes(login.sid.clone()),
+            text("S"),
+            text("SQL_LOGIN"),
+            bit(false),
+            date(login.created_at),
+            date(login.modified_at),
+            text(&login.default_database),
+            text("us_english"),
+            Value::Null,
+        ]
+    });
+    rows.collect()
+}

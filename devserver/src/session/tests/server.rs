@@ -1,0 +1,142 @@
+//! What the server says of itself, and its databases.
+
+use crate::session::tests::harness::{errors, login_to, ok, rows, session};
+
+// Source: "@@VERSION", docs/t-sql/functions/version-transact-sql-configuration-functions.md.
+#[test]
+fn the_version_has_the_form_that_clients_take_apart() {
+    let (_e, mut s) = session();
+    let version = rows(&mut s, "SELECT @@VERSION").remove(0);
+    assert!(version.starts_with("ROW(String(\"Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 ("), "{version}");
+    assert!(version.contains("readpast dev server"), "{version}");
+    let number = "SELECT 1 WHERE CHARINDEX(N' - ' + CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)) + N' (', @@VERSION) > 0";
+    assert_eq!(rows(&mut s, number), ["ROW(Int(1))"]);
+    assert_eq!(rows(&mut s, "SELECT LEN(@@VERSION) - LEN(REPLACE(@@VERSION, CHAR(10), ''))"), ["ROW(Int(3))"]);
+}
+
+// Sources: "master database", docs/relational-databases/databases/master-database.md; "USE",
+// docs/t-sql/language-elements/use-transact-sql.md.
+#[test]
+fn master_is_a_database_to_be_in() {
+    let (e, mut s) = session();
+    ok(&mut s, "USE master");
+    assert_eq!(
+        rows(&mut s, "SELECT DB_NAME(), DB_ID(), DB_ID('master')"),
+        ["ROW(String(\"master\"), SmallInt(1), SmallInt(1))"]
+    );
+    ok(&mut s, "CREATE DATABASE other; CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY); INSERT dbo.t VALUES (7)");
+    assert_eq!(
+        rows(&mut s, "SELECT name, database_id FROM sys.databases ORDER BY database_id"),
+        [
+            "ROW(String(\"master\"), Int(1))",
+            "ROW(String(\"tempdb\"), Int(2))",
+            "ROW(String(\"model\"), Int(3))",
+            "ROW(String(\"msdb\"), Int(4))",
+            "ROW(String(\"readpast\"), Int(5))",
+            "ROW(String(\"other\"), Int(6))",
+        ]
+    );
+    ok(&mut s, "ALTER DATABASE other SET READ_COMMITTED_SNAPSHOT ON; ALTER DATABASE other SET READ_ONLY");
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT is_read_only, is_read_committed_snapshot_on, snapshot_isolation_state FROM master.sys.databases WHERE name = N'other'"
+        ),
+        ["ROW(Bit(true), Bit(true), TinyInt(0))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT DATABASEPROPERTYEX(N'other', 'Updateability'), DATABASEPROPERTYEX(N'nowhere', 'Status')"),
+        ["ROW(String(\"READ_ONLY\"), Null)"]
+    );
+    ok(&mut s, "DROP DATABASE other");
+    ok(&mut s, "USE readpast");
+    assert_eq!(errors(&mut s, "SELECT id FROM dbo.t"), [208]);
+    ok(&mut s, "USE master");
+    assert_eq!(rows(&mut s, "SELECT id FROM dbo.t"), ["ROW(Int(7))"]);
+    // A login whose default is not said is in master, as guest.
+    ok(&mut s, "CREATE LOGIN reader WITH PASSWORD = 'p'");
+    let mut reader = login_to(&e, "reader", "p", "");
+    assert_eq!(
+        rows(&mut reader, "SELECT DB_NAME(), USER_NAME(), DB_NAME(DB_ID('readpast'))"),
+        ["ROW(String(\"master\"), String(\"guest\"), String(\"readpast\"))"]
+    );
+    assert_eq!(errors(&mut reader, "SELECT id FROM dbo.t"), [229]);
+    assert_eq!(errors(&mut reader, "USE readpast"), [916]);
+}
+
+// Source: "DROP DATABASE", docs/t-sql/statements/drop-database-transact-sql.md: "System databases can't be dropped".
+#[test]
+fn system_databases_stay_as_they_are() {
+    let (_e, mut s) = session();
+    for name in ["master", "tempdb", "model", "msdb"] {
+        assert_eq!(errors(&mut s, &format!("DROP DATABASE {name}")), [3708], "{name}");
+        assert_eq!(errors(&mut s, &format!("CREATE DATABASE {name}")), [1801], "{name}");
+    }
+    assert_eq!(errors(&mut s, "ALTER DATABASE master SET READ_ONLY"), [5058]);
+    assert_eq!(errors(&mut s, "ALTER DATABASE master SET READ_COMMITTED_SNAPSHOT ON"), [5058]);
+    assert_eq!(errors(&mut s, "BEGIN TRANSACTION; DROP DATABASE readpast"), [226]);
+    ok(&mut s, "ROLLBACK");
+}
+
+#[test]
+fn what_is_in_another_database_is_refused_by_name() {
+    let (_e, mut s) = session();
+    for sql in [
+        "USE tempdb",
+        "USE msdb",
+        "ALTER DATABASE model SET READ_ONLY",
+        "SELECT name FROM master.sys.tables",
+        "SELECT TABLE_NAME FROM master.INFORMATION_SCHEMA.TABLES",
+        "SELECT OBJECT_ID(N'master.dbo.t')",
+        "SELECT name FROM tempdb.sys.procedures",
+    ] {
+        assert_eq!(errors(&mut s, sql), [59000], "{sql}");
+    }
+    assert_eq!(rows(&mut s, "SELECT OBJECT_ID(N'nowhere.dbo.t')"), ["ROW(Null)"]);
+}
+
+// Source: "CREATE TABLE", temporary tables, docs/t-sql/statements/create-table-transact-sql.md.
+#[test]
+fn tempdb_shows_the_temporary_tables() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int); CREATE TABLE #t (id int NOT NULL PRIMARY KEY, name nvarchar(10) NULL)");
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT LEN(name), LEFT(name, 4) FROM tempdb.sys.tables WHERE object_id = OBJECT_ID(N'tempdb..#t')"
+        ),
+        ["ROW(Int(128), String(\"#t__\"))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM tempdb.sys.tables"), ["ROW(Int(1))"]);
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT name FROM tempdb.sys.columns WHERE object_id = OBJECT_ID('tempdb..#t') ORDER BY column_id"
+        ),
+        ["ROW(String(\"id\"))", "ROW(String(\"name\"))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT is_primary_key FROM tempdb.sys.indexes WHERE object_id = OBJECT_ID('tempdb..#t')"),
+        ["ROW(Bit(true))"]
+    );
+}
+
+// Source: "sys.sql_logins", docs/relational-databases/system-catalog-views/sys-sql-logins-transact-sql.md.
+#[test]
+fn the_logins_with_a_password_are_in_sql_logins() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE LOGIN app WITH PASSWORD = 'p', DEFAULT_DATABASE = readpast; CREATE LOGIN [D\\w] FROM WINDOWS");
+    let logins =
+        "SELECT name, type_desc, default_database_name, is_disabled FROM master.sys.sql_logins ORDER BY principal_id";
+    assert_eq!(
+        rows(&mut s, logins),
+        [
+            "ROW(String(\"sa\"), String(\"SQL_LOGIN\"), String(\"readpast\"), Bit(false))",
+            "ROW(String(\"app\"), String(\"SQL_LOGIN\"), String(\"readpast\"), Bit(false))",
+        ]
+    );
+    assert_eq!(
+        rows(&mut s, "IF NOT EXISTS (SELECT 1 FROM sys.sql_logins WHERE name = 'app') SELECT 1 ELSE SELECT 2"),
+        ["ROW(Int(2))"]
+    );
+}
