@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{self, LockMode, Transaction};
 use crate::tsql::ast::{AlterDatabase, DatabaseOptionValue, Termination};
 
