@@ -60,7 +60,7 @@ impl IntoTable {
     }
 }
 
-/// Fills the table that [`crate::session::session::Session::make_into`] made.
+/// Fills the table that [`crate::session::client_session::Session::make_into`] made.
 pub fn fill(query: &QueryPlan, table: ObjectId, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let mut rows = Vec::new();
     run_query(query, run, frame, &mut |_, frame, row| {

@@ -3,9 +3,9 @@
 use crate::error::SqlResult;
 use crate::execute::activation::Activation;
 use crate::plan::batch::{CompiledBatch, Step, StepKind};
+use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, SimpleFailure, StepResult, cancelled};
 use crate::session::output::Output;
-use crate::session::session::Session;
 
 impl Session {
     /// Runs a compiled batch with its variables; the table variables are made and dropped here.

@@ -8,8 +8,8 @@ use crate::error::SqlResult;
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::{BoundPlan, Cell};
 use crate::plan::declarations::Declarations;
+use crate::session::client_session::Session;
 use crate::session::plan_cache::BatchKey;
-use crate::session::session::Session;
 use crate::tsql;
 use crate::tsql::ast::Statement;
 

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use crate::error::SqlError;
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::tds::token::StatementKind as DoneKind;
 
 /// What an error ends when nobody catches it.

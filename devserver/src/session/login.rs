@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{SqlError, SqlResult};
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::session::Session;
 use crate::tds::login::LoginRequest;
 
 /// The session ids up to 50 are the system's.

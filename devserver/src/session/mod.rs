@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod call;
+pub mod client_session;
 pub mod compile;
 pub mod ddl;
 pub mod engine;
@@ -14,13 +15,11 @@ pub mod own_tables;
 pub mod permission;
 pub mod plan_cache;
 pub mod request;
-#[expect(clippy::module_inception, reason = "the folder is the layer, the file has the session itself")]
-pub mod session;
 pub mod statement;
 #[cfg(test)]
 pub mod tests;
 
 pub use crate::catalog::cancel::CancelHandle;
+pub use client_session::Session;
 pub use engine::{Engine, EngineOptions};
 pub use fault::Faults;
-pub use session::Session;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::SqlResult;
 use crate::execute::activation::Activation;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{Lifetime, ObjectId, TableSchema, Transaction};
 
 impl Session {

@@ -5,7 +5,7 @@ use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::cell::PermissionNeed;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::fold;
 
 impl Session {

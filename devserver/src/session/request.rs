@@ -6,9 +6,9 @@ use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::execute::session_state::Options;
 use crate::plan::declarations::Declarations;
+use crate::session::client_session::Session;
 use crate::session::outcome::Failure;
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{ResponseWriter, StatementKind};
 

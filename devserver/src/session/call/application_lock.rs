@@ -8,8 +8,8 @@ use crate::execute::application_lock::application_mode;
 use crate::plan::cell::Uses;
 use crate::session::call::argument::{PassedArgument, Returned};
 use crate::session::call::system_argument::{argument, text_argument};
+use crate::session::client_session::Session;
 use crate::session::outcome::cancelled;
-use crate::session::session::Session;
 use crate::storage::{LockOwner, fold};
 use crate::value::Value;
 

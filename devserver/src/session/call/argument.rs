@@ -6,7 +6,7 @@ use crate::catalog::object::Procedure;
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{ObjectId, fold};
 use crate::value::{self, SqlType, Value};
 

@@ -9,9 +9,9 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::declarations::Declarations;
 use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter};
+use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::tsql::parse_parameter_list;
 use crate::value::SqlType;
 

@@ -1,7 +1,7 @@
 //! Statements that were prepared: kept under a number until they are given up.
 
 use crate::error::{SqlError, SqlResult};
-use crate::session::session::{Prepared, Session};
+use crate::session::client_session::{Prepared, Session};
 
 impl Session {
     /// sp_prepare: keeps the text under a number.

@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{ObjectId, TableSchema};
 use crate::tds::request::TableColumn;
 use crate::tsql::ast::ObjectName;

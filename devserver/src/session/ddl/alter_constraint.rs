@@ -7,7 +7,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
 use crate::plan::cell::Uses;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{Ident, TableDefinition};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::catalog::database::Database;
 use crate::catalog::server::MASTER;
 use crate::error::{SqlError, SqlResult};
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{self, LockMode, Transaction};
 use crate::tsql::ast::{AlterDatabase, DatabaseOptionValue, Termination};
 

@@ -15,7 +15,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
 use crate::plan::cell::Uses;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};
 use crate::value::Value;

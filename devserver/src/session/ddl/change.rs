@@ -3,7 +3,7 @@
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{self, ObjectId};
 use crate::value::now_utc;
 

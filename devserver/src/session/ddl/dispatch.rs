@@ -6,9 +6,9 @@
 use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::session::session::Session;
 use crate::tsql::ast::StatementKind;
 
 impl Session {

@@ -3,8 +3,8 @@
 use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
-use crate::session::session::Session;
 use crate::tsql::ast::{Drop, DropKind, ObjectName};
 
 impl Session {

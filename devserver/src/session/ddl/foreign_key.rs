@@ -11,7 +11,7 @@ use crate::bind::foreign_key_definition::serves;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::{ForeignKey, Latch, Lifetime, ObjectId, TableSchema};
 
 /// 3726 and 4712: a table that another one refers to.

@@ -9,9 +9,9 @@ use crate::bind::index_definition::{bind_filter, included_columns, index_options
 use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::session::session::Session;
 use crate::storage::{CLUSTERED, Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, IndexOption, ObjectName};
 

@@ -6,8 +6,8 @@ use crate::bind::binder::Binder;
 use crate::catalog::catalog::already_there;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
-use crate::session::session::Session;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;
 

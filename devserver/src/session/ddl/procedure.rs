@@ -8,7 +8,7 @@ use crate::catalog::object::{Object, Procedure};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::tsql::ast::{CreateProcedure, Creation, ExecuteAsClause, ParameterDef};
 use crate::value::now_utc;
 

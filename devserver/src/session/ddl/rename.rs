@@ -9,8 +9,8 @@ use crate::catalog::object::{Object, Procedure, Sequence, Synonym, Trigger, View
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
-use crate::session::session::Session;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::catalog::principal::DBO_USER;
 use crate::error::{SqlError, SqlResult};
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find_principal;
-use crate::session::session::Session;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 

@@ -7,8 +7,8 @@ use crate::catalog::object::Object;
 use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
 use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find_principal;
-use crate::session::session::Session;
 use crate::storage::fold;
 use crate::tsql::ast::{
     CreateUser, DropKind, ObjectName, Permission, PermissionAction, Securable, SecurableClass, UserSource,

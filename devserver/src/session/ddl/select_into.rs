@@ -4,7 +4,7 @@ use crate::error::SqlResult;
 use crate::execute::activation::Activation;
 use crate::plan::query::OutputColumn;
 use crate::plan::select_statement::IntoTable;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::storage::ObjectId;
 
 impl Session {

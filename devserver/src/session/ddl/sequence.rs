@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::object::{Object, Sequence};
 use crate::error::{SqlError, SqlResult};
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::tsql::ast::CreateSequence;
 use crate::value::SqlType;
 

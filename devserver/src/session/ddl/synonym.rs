@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::object::{Object, Synonym};
 use crate::error::SqlResult;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::tsql::ast::ObjectName;
 use crate::value::now_utc;
 

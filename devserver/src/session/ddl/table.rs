@@ -6,9 +6,9 @@ use crate::catalog::catalog::{DBO, already_there};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::session_state::TemporaryTable;
+use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::session::session::Session;
 use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTable, ObjectName};
 

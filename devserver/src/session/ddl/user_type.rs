@@ -8,7 +8,7 @@ use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::object::Object;
 use crate::catalog::user_type::UserTypeKind;
 use crate::error::{SqlError, SqlResult};
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::tsql::ast::{CreateType, ObjectName, TypeKind};
 
 impl Session {

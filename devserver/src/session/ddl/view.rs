@@ -7,8 +7,8 @@ use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Object, View};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::OutputColumn;
+use crate::session::client_session::Session;
 use crate::session::ddl::module_columns::{check_different, check_module_columns};
-use crate::session::session::Session;
 use crate::tsql::ast::{CreateView, Creation, Ident};
 use crate::value::now_utc;
 

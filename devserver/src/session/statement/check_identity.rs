@@ -7,8 +7,8 @@
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::tsql::ast::IdentityCheck;
 use crate::value::{SqlType, Value, convert};
 

@@ -8,8 +8,8 @@ use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run, Storage};
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::{Cell, Plan, Uses};
+use crate::session::client_session::Session;
 use crate::session::outcome::Origin;
-use crate::session::session::Session;
 use crate::tsql::ast::IsolationLevel;
 use crate::value::{SqlType, Value};
 

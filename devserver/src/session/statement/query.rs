@@ -11,9 +11,9 @@ use crate::execute::{delete, insert, merge, select_into, select_statement, updat
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
 use crate::plan::cell::{BoundPlan, Cell, Plan};
 use crate::plan::select_statement::SelectStatementPlan;
+use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::session::statement::set_options_error::wrong_set_options;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::CursorName;

@@ -6,9 +6,9 @@ use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::Cell;
+use crate::session::client_session::Session;
 use crate::session::outcome::{Origin, SimpleFailure};
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::value::{self};
 

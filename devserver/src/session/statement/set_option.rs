@@ -1,7 +1,7 @@
 //! SET of options that are ON or OFF.
 
 use crate::error::{SqlError, SqlResult};
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::tsql::ast::SessionOption;
 
 impl Session {

@@ -2,8 +2,8 @@
 
 use crate::catalog::catalog::Undo;
 use crate::error::{SqlError, SqlResult};
+use crate::session::client_session::Session;
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::storage::fold;
 use crate::tds::request::{self, BeginTransaction, TransactionRequest};
 use crate::tsql::ast::IsolationLevel;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::session::client_session::Session;
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{StatementKind, TransactionName};
 

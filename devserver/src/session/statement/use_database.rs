@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::catalog::principal::default_schema_of;
 use crate::error::{SqlError, SqlResult};
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
 use crate::session::output::Output;
-use crate::session::session::Session;
 use crate::storage::fold;
 
 impl Engine {

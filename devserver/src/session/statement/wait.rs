@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::value::{self, Length, SqlType, Value};
 
 impl Session {

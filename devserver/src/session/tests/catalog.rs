@@ -1,7 +1,7 @@
 //! The catalog as tools ask it. Source: "Catalog views" and "Information schema views" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/system-catalog-views/ and docs/relational-databases/system-information-schema-views/).
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, script, session};
 
 fn tables(s: &mut Session) {

@@ -1,6 +1,6 @@
 //! INSERT, UPDATE and DELETE, and what OUTPUT says of them.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
 
 fn items(s: &mut Session) {

@@ -1,7 +1,7 @@
 //! Cursors. Source: "DECLARE CURSOR", "FETCH", "@@FETCH_STATUS" and "CURSOR_STATUS" (MicrosoftDocs/sql-docs,
 //! docs/t-sql/language-elements/declare-cursor-transact-sql.md, fetch-transact-sql.md and docs/t-sql/functions/).
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
 
 fn jobs(s: &mut Session) {

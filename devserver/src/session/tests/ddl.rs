@@ -1,7 +1,7 @@
 //! Tables that change while they have rows. Source: "ALTER TABLE", "CREATE INDEX", "ALTER INDEX" and "DROP INDEX"
 //! (MicrosoftDocs/sql-docs, docs/t-sql/statements/).
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
 use crate::storage::check_consistency;
 

@@ -11,7 +11,7 @@ fn most_errors_end_their_statement_only() {
     assert_eq!(rows_after(&mut s, "RAISERROR('no', 16, 1); SELECT 3"), ["ROW(Int(3))"]);
 }
 
-fn rows_after(s: &mut crate::session::session::Session, sql: &str) -> Vec<String> {
+fn rows_after(s: &mut crate::session::client_session::Session, sql: &str) -> Vec<String> {
     run(s, sql).into_iter().filter(|token| token.starts_with("ROW")).collect()
 }
 

@@ -4,7 +4,7 @@
 //! docs/relational-databases/tables/primary-and-foreign-key-constraints.md); messages: docs/relational-databases/
 //! errors-events/database-engine-events-and-errors-0-to-999.md (547, 332) and -1000-to-1999.md.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, run, session};
 
 fn queues(s: &mut Session) {

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows};
 
 /// Ten jobs, and an index of those that are ready.

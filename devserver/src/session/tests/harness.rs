@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
 use crate::session::engine::EngineOptions;
-use crate::session::session::Session;
 use crate::tds::login::LoginRequest;
 use crate::tds::token::ResponseWriter;
 

@@ -2,7 +2,7 @@
 //! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md), "IDENT_SEED" and "IDENT_INCR"
 //! (docs/t-sql/functions/ident-seed-transact-sql.md, ident-incr-transact-sql.md).
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
 
 const TABLE: &str = "CREATE TABLE jobs (id int IDENTITY (1, 1) NOT NULL, v int NOT NULL)";

@@ -3,7 +3,7 @@
 //! Source: MicrosoftDocs/sql-docs,
 //! docs/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql.md.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
 
 const TABLE: &str = "CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NULL, k int NULL);

@@ -1,7 +1,7 @@
 //! The install scripts of readpast, and each of their procedures once.
 
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, run};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows};
 
 fn two() -> (Arc<Engine>, Session, Session) {

@@ -3,7 +3,7 @@
 //! Source: "MERGE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/merge-transact-sql.md), and the messages of
 //! docs/relational-databases/errors-events/database-engine-events-and-errors-5000-to-5999.md and -8000-to-8999.md.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, run, session};
 
 fn stock(s: &mut Session) {

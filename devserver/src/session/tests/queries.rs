@@ -1,6 +1,6 @@
 //! What queries give.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, session};
 
 fn people(s: &mut Session) {

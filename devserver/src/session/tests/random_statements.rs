@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::session::Session;
 use crate::session::tests::harness::{rows, run, session};
 use crate::storage::{check_consistency, check_live};
 

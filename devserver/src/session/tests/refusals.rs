@@ -5,7 +5,7 @@
 //! statements, which are named beside the tests.
 
 use crate::error::NOT_SUPPORTED;
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
 
 fn refused(session: &mut Session, cases: &[(&str, &[i32])]) {

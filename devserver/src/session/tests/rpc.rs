@@ -1,6 +1,6 @@
 //! Remote procedure calls.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{ok, rows, session};
 use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
 use crate::tds::token::ResponseWriter;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, script, session};
 
 const SETUP: &str = "CREATE SCHEMA q AUTHORIZATION dbo

@@ -3,7 +3,7 @@
 //! Source: "SELECT - OVER Clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-over-clause-transact-sql.md) and
 //! the pages of the functions in docs/t-sql/functions/.
 
-use crate::session::session::Session;
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, session};
 
 fn sales(s: &mut Session) {

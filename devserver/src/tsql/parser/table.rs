@@ -28,25 +28,25 @@ const UNSUPPORTED_PROPERTIES: &[&str] = &["SPARSE", "FILESTREAM", "GENERATED", "
 
 impl Parser<'_> {
     /// Elements in parentheses. In CREATE TABLE, SQL Server allows a comma after the last one.
-    pub(super) fn table_definition(&mut self, place: TableKind) -> SqlResult<TableDefinition> {
+    pub(super) fn table_definition(&mut self, table_kind: TableKind) -> SqlResult<TableDefinition> {
         let mut definition = TableDefinition::default();
         self.expect_symbol(Symbol::LeftParen)?;
-        self.table_element(place, &mut definition)?;
+        self.table_element(table_kind, &mut definition)?;
         while self.accept_symbol(Symbol::Comma) {
-            if place == TableKind::Table && self.is_symbol(Symbol::RightParen) {
+            if table_kind == TableKind::Table && self.is_symbol(Symbol::RightParen) {
                 break;
             }
-            self.table_element(place, &mut definition)?;
+            self.table_element(table_kind, &mut definition)?;
         }
         self.expect_symbol(Symbol::RightParen)?;
         Ok(definition)
     }
 
-    pub(super) fn table_element(&mut self, place: TableKind, definition: &mut TableDefinition) -> SqlResult<()> {
+    pub(super) fn table_element(&mut self, table_kind: TableKind, definition: &mut TableDefinition) -> SqlResult<()> {
         match self.keyword().as_str() {
             "CONSTRAINT" | "PRIMARY" | "UNIQUE" | "CHECK" | "FOREIGN" => {
-                let name = self.constraint_name(place)?;
-                let kind = self.table_constraint(place)?;
+                let name = self.constraint_name(table_kind)?;
+                let kind = self.table_constraint(table_kind)?;
                 definition.constraints.push(TableConstraint { name, kind });
                 Ok(())
             }
@@ -56,30 +56,30 @@ impl Parser<'_> {
                 Ok(())
             }
             "PERIOD" if self.is_ahead(1, "FOR") => Err(self.unsupported("PERIOD FOR SYSTEM_TIME")),
-            _ => self.column_definition(place, definition),
+            _ => self.column_definition(table_kind, definition),
         }
     }
 
     /// `CONSTRAINT name`, if it is there.
-    pub(super) fn constraint_name(&mut self, place: TableKind) -> SqlResult<Option<Ident>> {
+    pub(super) fn constraint_name(&mut self, table_kind: TableKind) -> SqlResult<Option<Ident>> {
         if !self.is("CONSTRAINT") {
             return Ok(None);
         }
-        if place == TableKind::TypeOrVariable {
+        if table_kind == TableKind::TypeOrVariable {
             return Err(self.unexpected());
         }
         self.advance();
         self.identifier().map(Some)
     }
 
-    fn table_constraint(&mut self, place: TableKind) -> SqlResult<ConstraintKind> {
+    fn table_constraint(&mut self, table_kind: TableKind) -> SqlResult<ConstraintKind> {
         if self.is_one_of(&["PRIMARY", "UNIQUE"]) {
             return self.key_constraint(None);
         }
         if self.is("CHECK") {
             return self.check_constraint(None);
         }
-        if place == TableKind::TypeOrVariable {
+        if table_kind == TableKind::TypeOrVariable {
             return Err(self.unexpected());
         }
         self.expect_all(&["FOREIGN", "KEY"])?;
@@ -183,7 +183,11 @@ impl Parser<'_> {
 
     // Columns
 
-    pub(super) fn column_definition(&mut self, place: TableKind, definition: &mut TableDefinition) -> SqlResult<()> {
+    pub(super) fn column_definition(
+        &mut self,
+        table_kind: TableKind,
+        definition: &mut TableDefinition,
+    ) -> SqlResult<()> {
         let name = self.identifier()?;
         let kind = if self.accept("AS") { self.computed_column()? } else { ColumnKind::Typed(self.type_name()?) };
         let mut column = ColumnDefinition {
@@ -195,7 +199,7 @@ impl Parser<'_> {
             default: None,
             row_guid: false,
         };
-        while self.column_property(place, &mut column, definition)? {}
+        while self.column_property(table_kind, &mut column, definition)? {}
         definition.columns.push(column);
         Ok(())
     }
@@ -211,11 +215,11 @@ impl Parser<'_> {
     /// Reads one property or constraint of a column; false when none follows.
     fn column_property(
         &mut self,
-        place: TableKind,
+        table_kind: TableKind,
         column: &mut ColumnDefinition,
         definition: &mut TableDefinition,
     ) -> SqlResult<bool> {
-        let name = self.constraint_name(place)?;
+        let name = self.constraint_name(table_kind)?;
         let keyword = self.keyword();
         if let ColumnKind::Computed { persisted, .. } = column.kind {
             self.check_computed_property(&keyword, persisted)?;
@@ -231,7 +235,7 @@ impl Parser<'_> {
             "PRIMARY" | "UNIQUE" => self.key_constraint(Some(&column.name))?,
             "CHECK" => self.check_constraint(Some(column.name.clone()))?,
             "REFERENCES" | "FOREIGN" => {
-                if place == TableKind::TypeOrVariable {
+                if table_kind == TableKind::TypeOrVariable {
                     return Err(self.unexpected());
                 }
                 if self.accept("FOREIGN") {
