@@ -10,6 +10,7 @@ use crate::bind::binder::Binder;
 use crate::bind::index_activity;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
+use crate::bind::table_function::is_of_the_system;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::{PermissionNeed, Uses};
@@ -132,7 +133,9 @@ impl Binder<'_> {
                 self.scope().sources.extend(own);
                 bound
             }
-            TableSource::Function { name, arguments, alias, columns } if name.schema.is_some() => {
+            TableSource::Function { name, arguments, alias, columns }
+                if name.schema.is_some() && !is_of_the_system(name) =>
+            {
                 // Without APPLY its arguments do not see the tables beside it.
                 let sources = std::mem::take(&mut self.scope().sources);
                 let bound = self.bind_inline_function(name, arguments);

@@ -1,4 +1,4 @@
-//! Functions in FROM: STRING_SPLIT and GENERATE_SERIES. OPENJSON has a file of its own.
+//! Functions in FROM: STRING_SPLIT, GENERATE_SERIES and fn_helpcollations. OPENJSON has a file of its own.
 
 use std::sync::Arc;
 
@@ -16,6 +16,13 @@ use crate::storage::fold;
 use crate::tsql::ast::{Expr, Ident, ObjectName};
 use crate::value::{Length, SqlType, Value};
 
+const HELP_COLLATIONS: &str = "fn_helpcollations";
+
+/// Whether a name with a schema is one that is found without a schema too.
+pub fn is_of_the_system(name: &ObjectName) -> bool {
+    name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys") && fold(&name.name) == HELP_COLLATIONS
+}
+
 impl Binder<'_> {
     /// A table-valued function that SQL Server brings with it.
     pub fn bind_table_function(
@@ -26,11 +33,12 @@ impl Binder<'_> {
         columns: &[Ident],
     ) -> SqlResult<Relation> {
         let folded = fold(&name.name);
-        if name.schema.is_some() {
+        if name.schema.is_some() && !is_of_the_system(name) {
             return Err(unknown(name));
         }
         match folded.as_str() {
             "string_split" => self.bind_string_split(arguments, alias, columns),
+            HELP_COLLATIONS => self.bind_help_collations(arguments, alias, columns),
             "generate_series" => self.bind_generate_series(arguments, alias, columns),
             _ => Err(unknown(name)),
         }
@@ -132,6 +140,25 @@ impl Binder<'_> {
         }
         let described = vec![FunctionColumn::new("value", ty)];
         self.add_function(TableFunction::GenerateSeries { bounds, ty }, described, "generate_series", alias, columns)
+    }
+
+    /// Source: "sys.fn_helpcollations" (MicrosoftDocs/sql-docs,
+    /// docs/relational-databases/system-functions/sys-fn-helpcollations-transact-sql.md).
+    fn bind_help_collations(
+        &mut self,
+        arguments: &[Expr],
+        alias: Option<&Ident>,
+        columns: &[Ident],
+    ) -> SqlResult<Relation> {
+        if !arguments.is_empty() {
+            let message = "Procedure or function sys.fn_helpcollations has too many arguments specified.";
+            return Err(SqlError::new(8144, message));
+        }
+        let described = vec![
+            FunctionColumn { nullable: false, ..FunctionColumn::new("name", SqlType::NVarChar(Length::Limit(128))) },
+            FunctionColumn::new("description", SqlType::NVarChar(Length::Limit(1000))),
+        ];
+        self.add_function(TableFunction::HelpCollations, described, HELP_COLLATIONS, alias, columns)
     }
 
     /// Gives a bound function a slot and a name in the innermost scope.

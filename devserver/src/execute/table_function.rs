@@ -2,9 +2,10 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
+use crate::execute::function_value::text;
 use crate::execute::{index_activity, open_json};
 use crate::plan::table_function::TableFunction;
-use crate::value::{SqlType, Value};
+use crate::value::{Collation, SqlType, Value};
 
 impl TableFunction {
     pub fn rows(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Vec<Value>>> {
@@ -18,8 +19,15 @@ impl TableFunction {
                 series(&bounds, *ty)
             }
             TableFunction::IndexActivity(arguments) => index_activity::rows(arguments, run, frame),
+            TableFunction::HelpCollations => Ok(help_collations()),
         }
     }
+}
+
+/// The collations that the dev server has.
+fn help_collations() -> Vec<Vec<Value>> {
+    let rows = Collation::ALL.iter().map(|collation| vec![text(collation.name()), text(collation.description())]);
+    rows.collect()
 }
 
 fn split(text: &Value, separator: &Value, ordinal: bool) -> SqlResult<Vec<Vec<Value>>> {

@@ -1,4 +1,4 @@
-//! Functions in FROM as a plan has them: OPENJSON, STRING_SPLIT, GENERATE_SERIES and sys.dm_db_index_operational_stats.
+//! Functions in FROM as a plan has them: OPENJSON, STRING_SPLIT, GENERATE_SERIES and two of sys.
 //! [`crate::execute::table_function`] computes their rows.
 
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub enum TableFunction {
     },
     /// sys.dm_db_index_operational_stats.
     IndexActivity(Box<[Scalar; 4]>),
+    /// sys.fn_helpcollations.
+    HelpCollations,
 }
 
 impl TableFunction {
@@ -34,6 +36,7 @@ impl TableFunction {
             TableFunction::StringSplit { text, separator, .. } => vec![text, separator],
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
             TableFunction::IndexActivity(arguments) => arguments.iter().collect(),
+            TableFunction::HelpCollations => Vec::new(),
         }
     }
 
@@ -49,6 +52,7 @@ impl TableFunction {
             TableFunction::StringSplit { ordinal, .. } => 1 + usize::from(*ordinal),
             TableFunction::GenerateSeries { .. } => 1,
             TableFunction::IndexActivity(_) => WIDTH,
+            TableFunction::HelpCollations => 2,
         }
     }
 }

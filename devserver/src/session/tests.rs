@@ -4,6 +4,7 @@ mod articles;
 mod binding;
 mod catalog;
 mod changes;
+mod collations;
 mod columns;
 mod control;
 mod cursors;

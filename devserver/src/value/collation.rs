@@ -7,7 +7,9 @@
 //! - full-width, half-width and kana forms of a letter are equal, "ß" equals "ss", and `nvarchar` text that differs
 //!   only in characters the collation has no weight for (emoji, for one) is equal.
 //!
-//! The two binary collations compare code units and are exact. Names come out as in "Collation and Unicode support"
+//! `Latin1_General_CI_AS` and `Latin1_General_100_CI_AS` compare in the same way, and the same holds for them. The two
+//! binary collations compare code units and are exact. What would compare otherwise (with case, without accents, in
+//! another language, in UTF-8) is refused by name. Names come out as in "Collation and Unicode support"
 //! (MicrosoftDocs/sql-docs, docs/relational-databases/collations/collation-and-unicode-support.md).
 
 use crate::error::{SqlError, SqlResult};
@@ -18,6 +20,10 @@ pub enum Collation {
     /// `SQL_Latin1_General_CP1_CI_AS`: case-insensitive, accent-sensitive.
     #[default]
     SqlLatin1GeneralCp1CiAs,
+    /// `Latin1_General_CI_AS`: the same rules, of Windows.
+    Latin1GeneralCiAs,
+    /// `Latin1_General_100_CI_AS`: of a later Windows.
+    Latin1General100CiAs,
     /// `Latin1_General_100_BIN2`: by UTF-16 code unit.
     Latin1General100Bin2,
     /// `Latin1_General_BIN2`: by UTF-16 code unit.
@@ -25,26 +31,55 @@ pub enum Collation {
 }
 
 impl Collation {
-    const ALL: [Collation; 3] =
-        [Collation::SqlLatin1GeneralCp1CiAs, Collation::Latin1General100Bin2, Collation::Latin1GeneralBin2];
+    /// Those that the dev server has, by name.
+    pub const ALL: [Collation; 5] = [
+        Collation::Latin1General100Bin2,
+        Collation::Latin1General100CiAs,
+        Collation::Latin1GeneralBin2,
+        Collation::Latin1GeneralCiAs,
+        Collation::SqlLatin1GeneralCp1CiAs,
+    ];
 
     /// The collation of a name, in any case.
     ///
     /// # Errors
-    /// 448 for every other name, including those SQL Server knows.
+    /// 448 for what is no name of a collation; SQL Server's other ones are refused by name.
     pub fn parse(name: &str) -> SqlResult<Collation> {
-        Collation::ALL
-            .into_iter()
-            .find(|collation| collation.name().eq_ignore_ascii_case(name))
-            .ok_or_else(|| SqlError::new(448, format!("Invalid collation '{name}'.")))
+        let known = Collation::ALL.into_iter().find(|collation| collation.name().eq_ignore_ascii_case(name));
+        known.ok_or_else(|| {
+            if is_collation_name(name) {
+                return SqlError::not_supported(format!("the collation {name}"));
+            }
+            SqlError::new(448, format!("Invalid collation '{name}'."))
+        })
     }
 
     /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Collation::SqlLatin1GeneralCp1CiAs => "SQL_Latin1_General_CP1_CI_AS",
+            Collation::Latin1GeneralCiAs => "Latin1_General_CI_AS",
+            Collation::Latin1General100CiAs => "Latin1_General_100_CI_AS",
             Collation::Latin1General100Bin2 => "Latin1_General_100_BIN2",
             Collation::Latin1GeneralBin2 => "Latin1_General_BIN2",
+        }
+    }
+
+    /// As `sys.fn_helpcollations` describes it.
+    pub fn description(self) -> &'static str {
+        match self {
+            Collation::SqlLatin1GeneralCp1CiAs => {
+                "Latin1-General, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive for Unicode \
+                 Data, SQL Server Sort Order 52 on Code Page 1252 for non-Unicode Data"
+            }
+            Collation::Latin1GeneralCiAs => {
+                "Latin1-General, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
+            }
+            Collation::Latin1General100CiAs => {
+                "Latin1-General-100, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
+            }
+            Collation::Latin1General100Bin2 => "Latin1-General-100, binary code point comparison sort",
+            Collation::Latin1GeneralBin2 => "Latin1-General, binary code point comparison sort",
         }
     }
 
@@ -53,6 +88,8 @@ impl Collation {
     pub fn tds_bytes(self) -> [u8; 5] {
         match self {
             Collation::SqlLatin1GeneralCp1CiAs => [0x09, 0x04, 0xD0, 0x00, 0x34],
+            Collation::Latin1GeneralCiAs => [0x09, 0x04, 0xD0, 0x00, 0x00],
+            Collation::Latin1General100CiAs => [0x09, 0x04, 0xD0, 0x20, 0x00],
             Collation::Latin1General100Bin2 => [0x09, 0x04, 0x00, 0x22, 0x00],
             Collation::Latin1GeneralBin2 => [0x09, 0x04, 0x00, 0x02, 0x00],
         }
@@ -60,7 +97,7 @@ impl Collation {
 
     /// Whether text is compared by its code units.
     pub fn is_binary(self) -> bool {
-        self != Collation::SqlLatin1GeneralCp1CiAs
+        matches!(self, Collation::Latin1General100Bin2 | Collation::Latin1GeneralBin2)
     }
 
     /// A UTF-16 unit in the form in which it is compared.
@@ -89,6 +126,66 @@ impl Collation {
     }
 }
 
+/// What SQL Server's names of Windows collations begin with, before version and styles.
+///
+/// Sources: "Windows collation name", docs/t-sql/statements/windows-collation-name-transact-sql.md, and "Collation and
+/// Unicode support".
+#[rustfmt::skip]
+const WINDOWS_DESIGNATORS: &[&str] = &[
+    "Albanian", "Arabic", "Assamese", "Azeri_Cyrillic", "Azeri_Latin", "Bashkir", "Bengali", "Bosnian_Cyrillic",
+    "Bosnian_Latin", "Breton", "Chinese_Hong_Kong_Stroke", "Chinese_PRC", "Chinese_PRC_Stroke",
+    "Chinese_Simplified_Pinyin", "Chinese_Simplified_Stroke_Order", "Chinese_Taiwan_Bopomofo",
+    "Chinese_Taiwan_Stroke", "Chinese_Traditional_Bopomofo", "Chinese_Traditional_Pinyin",
+    "Chinese_Traditional_Stroke_Count", "Chinese_Traditional_Stroke_Order", "Corsican", "Croatian",
+    "Cyrillic_General", "Czech", "Danish_Greenlandic", "Danish_Norwegian", "Dari", "Divehi", "Estonian",
+    "Finnish_Swedish", "French", "Frisian", "Georgian_Modern_Sort", "German_PhoneBook", "Greek", "Hebrew", "Hindi",
+    "Hungarian", "Hungarian_Technical", "Icelandic", "Indic_General", "Japanese", "Japanese_Bushu_Kakusu",
+    "Japanese_Unicode", "Japanese_XJIS", "Kazakh", "Khmer", "Korean", "Korean_Wansung", "Korean_Wansung_Unicode",
+    "Lao", "Latin1_General", "Latvian", "Lithuanian", "Lithuanian_Classic", "Macedonian", "Macedonian_FYROM",
+    "Maltese", "Maori", "Mapudungan", "Modern_Spanish", "Mohawk", "Nepali", "Norwegian", "Pashto", "Persian",
+    "Polish", "Romanian", "Romansh", "Sami_Norway", "Sami_Sweden_Finland", "Serbian_Cyrillic", "Serbian_Latin",
+    "Slovak", "Slovenian", "Syriac", "Tamazight", "Tatar", "Thai", "Tibetan", "Traditional_Spanish", "Turkish",
+    "Turkmen", "Uighur", "Ukrainian", "Upper_Sorbian", "Urdu", "Uzbek_Latin", "Vietnamese", "Welsh", "Yakut",
+];
+
+/// The same of SQL Server's own collations, between `SQL_` and the code page.
+///
+/// Source: "SQL Server collation name", docs/t-sql/statements/sql-server-collation-name-transact-sql.md.
+#[rustfmt::skip]
+const SQL_DESIGNATORS: &[&str] = &[
+    "1xCompat", "AltDiction", "AltDiction2", "Croatian", "Czech", "Danish_Pref", "EBCDIC037", "EBCDIC1141",
+    "EBCDIC273", "EBCDIC277", "EBCDIC278", "EBCDIC280", "EBCDIC284", "EBCDIC285", "EBCDIC297", "Estonian",
+    "Hungarian", "Icelandic_Pref", "Latin1_General", "Latin1_General_Pref", "Latvian", "Lithuanian", "MixDiction",
+    "Polish", "Romanian", "Scandinavian", "Slovak", "Slovenian", "SwedishPhone_Pref", "SwedishStd_Pref", "Ukrainian",
+];
+
+/// Whether a name is made as SQL Server makes them. Some of these there are not, because not every language has every
+/// version and style; they are refused like those that there are.
+fn is_collation_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let among = |names: &[&str], designator: &str| names.iter().any(|known| known.eq_ignore_ascii_case(designator));
+    let Some(designator) = without_styles(&name) else { return false };
+    if let Some((own, code_page)) = designator.strip_prefix("sql_").and_then(|rest| rest.rsplit_once("_cp")) {
+        return code_page.bytes().all(|byte| byte.is_ascii_digit()) && among(SQL_DESIGNATORS, own);
+    }
+    let versions = ["_90", "_100", "_140", "_160"];
+    let base = versions.iter().find_map(|version| designator.strip_suffix(version)).unwrap_or(designator);
+    among(WINDOWS_DESIGNATORS, base)
+}
+
+/// What stands before `_BIN`, `_BIN2`, or `_CI_AS` with the styles that may follow it.
+fn without_styles(name: &str) -> Option<&str> {
+    let mut rest = name.strip_suffix("_utf8").unwrap_or(name);
+    if let Some(designator) = rest.strip_suffix("_bin2").or_else(|| rest.strip_suffix("_bin")) {
+        return Some(designator);
+    }
+    for style in ["_sc", "_vss", "_ws", "_ks"] {
+        rest = rest.strip_suffix(style).unwrap_or(rest);
+    }
+    let rest = rest.strip_suffix("_as").or_else(|| rest.strip_suffix("_ai"))?;
+    rest.strip_suffix("_ci").or_else(|| rest.strip_suffix("_cs"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +193,27 @@ mod tests {
     #[test]
     fn an_unknown_collation_is_refused() {
         assert_eq!(Collation::parse("latin1_general_100_bin2"), Ok(Collation::Latin1General100Bin2));
-        let error = Collation::parse("Finnish_Swedish_CI_AS").unwrap_err();
-        assert_eq!((error.number, error.message.as_str()), (448, "Invalid collation 'Finnish_Swedish_CI_AS'."));
+        let error = Collation::parse("Klingon_CI_AS").unwrap_err();
+        assert_eq!((error.number, error.message.as_str()), (448, "Invalid collation 'Klingon_CI_AS'."));
+    }
+
+    #[test]
+    fn a_collation_that_would_compare_otherwise_is_refused_by_name() {
+        for name in [
+            "Latin1_General_CS_AS",
+            "latin1_general_bin",
+            "Latin1_General_100_CI_AI_SC_UTF8",
+            "Latin1_General_100_BIN2_UTF8",
+            "SQL_Latin1_General_CP1_CS_AS",
+            "Finnish_Swedish_CI_AS",
+            "Japanese_XJIS_140_CI_AS_KS_WS_VSS",
+        ] {
+            let error = Collation::parse(name).unwrap_err();
+            assert_eq!(error.number, crate::error::NOT_SUPPORTED, "{name}");
+            assert!(error.message.contains(name), "{}", error.message);
+        }
+        for name in ["Latin1_General", "Latin1_General_CI", "SQL_Klingon_CP1_CI_AS", "utf8_general_ci", ""] {
+            assert_eq!(Collation::parse(name).unwrap_err().number, 448, "{name}");
+        }
     }
 }

@@ -272,6 +272,8 @@ impl Lexer<'_> {
         let second = self.peek_second();
         let two = match (first, second) {
             ('<', Some('>')) | ('!', Some('=')) => Some(Symbol::NotEqual),
+            ('<', Some('<')) => Some(Symbol::ShiftLeft),
+            ('>', Some('>')) => Some(Symbol::ShiftRight),
             ('<', Some('=')) | ('!', Some('>')) => Some(Symbol::LessOrEqual),
             ('>', Some('=')) | ('!', Some('<')) => Some(Symbol::GreaterOrEqual),
             ('+', Some('=')) => Some(Symbol::PlusEqual),

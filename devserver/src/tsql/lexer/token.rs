@@ -65,6 +65,10 @@ pub enum Symbol {
     Ampersand,
     Pipe,
     Caret,
+    /// `<<`
+    ShiftLeft,
+    /// `>>`
+    ShiftRight,
     Tilde,
     PlusEqual,
     MinusEqual,

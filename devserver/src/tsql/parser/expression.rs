@@ -4,7 +4,7 @@
 //! tightest, then `* / %`, then the signs and `+ - & ^ |`, then comparisons, NOT, AND, OR (see `condition`). That a
 //! sign binds looser than `*` is T-SQL's own: `-a * b` is `-(a * b)`, and `100 / -b * c` is `100 / -(b * c)`.
 
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::tsql::ast::expression::{BinaryOp, Expr, FunctionCall, UnaryOp};
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName};
 use crate::tsql::ast::query::OrderItem;
@@ -41,7 +41,9 @@ impl Parser<'_> {
             };
             self.count_operator()?;
             self.advance();
-            let right = self.product()?;
+            let first = self.operand()?;
+            self.check_no_shift()?;
+            let right = self.rest_of_product(first)?;
             left = Expr::Binary { op, left: Box::new(left), right: Box::new(right) };
         }
     }
@@ -52,6 +54,9 @@ impl Parser<'_> {
     }
 
     pub(super) fn rest_of_product(&mut self, mut left: Expr) -> SqlResult<Expr> {
+        if self.is_shift() {
+            return self.shift(left);
+        }
         loop {
             let op = match self.token().kind {
                 TokenKind::Symbol(Symbol::Star) => BinaryOp::Multiply,
@@ -62,8 +67,63 @@ impl Parser<'_> {
             self.count_operator()?;
             self.advance();
             let right = self.operand()?;
+            self.check_no_shift()?;
             left = Expr::Binary { op, left: Box::new(left), right: Box::new(right) };
         }
+    }
+
+    fn is_shift(&self) -> bool {
+        self.is_symbol(Symbol::ShiftLeft) || self.is_symbol(Symbol::ShiftRight)
+    }
+
+    /// `value << amount` and `value >> amount`, which are functions by another name ("LEFT_SHIFT",
+    /// docs/t-sql/functions/left-shift-transact-sql.md). How tight they bind is not said there, so that they stand
+    /// beside no other operator without parentheses.
+    fn shift(&mut self, value: Expr) -> SqlResult<Expr> {
+        let name = if self.is_symbol(Symbol::ShiftLeft) { "LEFT_SHIFT" } else { "RIGHT_SHIFT" };
+        self.count_operator()?;
+        self.advance();
+        let amount = self.operand()?;
+        self.check_no_shift()?;
+        let name = ObjectName { server: None, database: None, schema: None, name: name.into() };
+        let call = FunctionCall {
+            name,
+            distinct: false,
+            star: false,
+            arguments: vec![value, amount],
+            within_group: Vec::new(),
+            over: None,
+        };
+        let others = [
+            Symbol::Plus,
+            Symbol::Minus,
+            Symbol::Ampersand,
+            Symbol::Caret,
+            Symbol::Pipe,
+            Symbol::Star,
+            Symbol::Slash,
+            Symbol::Percent,
+        ];
+        if others.into_iter().any(|other| self.is_symbol(other)) {
+            return Err(self.shift_beside_operators());
+        }
+        Ok(Expr::Function(Box::new(call)))
+    }
+
+    fn shift_beside_operators(&self) -> SqlError {
+        self.unsupported("<< and >> beside other operators without parentheses")
+    }
+
+    /// Behind an operand that another operator stands before.
+    fn check_no_shift(&self) -> SqlResult<()> {
+        if self.is_shift() { Err(self.shift_beside_operators()) } else { Ok(()) }
+    }
+
+    /// What a sign stands before.
+    fn signed_product(&mut self) -> SqlResult<Expr> {
+        let first = self.operand()?;
+        self.check_no_shift()?;
+        self.rest_of_product(first)
     }
 
     pub(super) fn operand(&mut self) -> SqlResult<Expr> {
@@ -79,7 +139,7 @@ impl Parser<'_> {
         self.advance();
         let operand = match op {
             UnaryOp::BitNot => self.deeper(Self::operand)?,
-            UnaryOp::Minus | UnaryOp::Plus => self.deeper(Self::product)?,
+            UnaryOp::Minus | UnaryOp::Plus => self.deeper(Self::signed_product)?,
         };
         Ok(Expr::Unary { op, operand: Box::new(operand) })
     }

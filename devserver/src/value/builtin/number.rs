@@ -24,6 +24,8 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
     Builtin::new("LOG", Between(1, 2), always_float, log),
     Builtin::new("LOG10", Exactly(1), always_float, log10),
     Builtin::new("PI", Exactly(0), always_float, |_| Ok(Value::Float(std::f64::consts::PI))),
+    Builtin::new("LEFT_SHIFT", Exactly(2), |arguments| shift_type(arguments, "left_shift"), |a| shift(a, true)),
+    Builtin::new("RIGHT_SHIFT", Exactly(2), |arguments| shift_type(arguments, "right_shift"), |a| shift(a, false)),
     Builtin::new("ISNUMERIC", Exactly(1), always_int, is_numeric).passing_nulls(),
 ];
 
@@ -100,6 +102,44 @@ fn decimal_value(decimal: Option<Decimal>, ty: SqlType) -> SqlResult<Value> {
 
 fn checked_float(number: f64, ty: SqlType) -> SqlResult<Value> {
     float_value(number, ty).ok_or_else(|| overflow("expression", ty))
+}
+
+/// Source: "LEFT_SHIFT" and "RIGHT_SHIFT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/left-shift-transact-sql.md).
+fn shift_type(arguments: &[Argument<'_>], function: &str) -> SqlResult<SqlType> {
+    let ty = arguments[0].ty;
+    if ty.is_binary() || ty == SqlType::Bit {
+        return Err(SqlError::not_supported(format!("{function} of {}", ty.message_name())));
+    }
+    for (position, argument) in arguments.iter().enumerate() {
+        if !argument.ty.is_integer() {
+            return Err(invalid_argument(argument.ty, position + 1, function));
+        }
+    }
+    Ok(ty)
+}
+
+/// A shift of the bits that the type has, filled up with zeros on either side.
+fn shift(arguments: &Arguments<'_>, left: bool) -> SqlResult<Value> {
+    let ty = arguments.types[0];
+    let (Some(number), Some(amount)) = (arguments.values[0].as_i64(), arguments.values[1].as_i64()) else {
+        return Ok(Value::Null);
+    };
+    let bits: u32 = match ty {
+        SqlType::TinyInt => 8,
+        SqlType::SmallInt => 16,
+        SqlType::Int => 32,
+        _ => 64,
+    };
+    let unsigned = number as u64 & (u64::MAX >> (64 - bits));
+    let distance = u32::try_from(amount.unsigned_abs()).ok().filter(|distance| *distance < bits);
+    let shifted =
+        distance.map_or(0, |distance| if left == (amount >= 0) { unsigned << distance } else { unsigned >> distance });
+    Ok(match ty {
+        SqlType::TinyInt => Value::TinyInt(shifted as u8),
+        SqlType::SmallInt => Value::SmallInt(shifted as i16),
+        SqlType::Int => Value::Int(shifted as i32),
+        _ => Value::BigInt(shifted as i64),
+    })
 }
 
 fn abs(arguments: &Arguments<'_>) -> SqlResult<Value> {
