@@ -75,6 +75,10 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
             }
             self.uses_temporary = true;
+            if name.name.starts_with("##") {
+                self.database.check_global_table(&name.name)?;
+                return Ok(self.latch.find_table(DBO, &name.name));
+            }
             return Ok(self.state.temporary_table(&name.name));
         }
         for schema in self.schemas_to_search(name)? {
@@ -134,6 +138,9 @@ impl Binder<'_> {
         }
         if let Some(id) = self.find_table(name)? {
             return Ok(ResolvedTable::Table(self.table_handle(id)?));
+        }
+        if name.name.starts_with('#') {
+            return Err(invalid_object(name));
         }
         match self.find_object(name)? {
             Some(Object::View(view)) => Ok(ResolvedTable::View(view)),

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use crate::catalog::catalog::Catalog;
 use crate::catalog::connections::Connections;
 use crate::catalog::server::{DatabaseEntry, DatabaseOptions, MASTER, Server};
+use crate::error::SqlResult;
 use crate::storage::{self, Latch};
 
 /// One database.
@@ -59,6 +60,11 @@ impl Database {
     /// Makes every plan stale.
     pub fn changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A `##temp` table stands in the storage of the database in which it was made; the others cannot reach it.
+    pub fn check_global_table(&self, name: &str) -> SqlResult<()> {
+        self.server.global_tables.check(name, self.id)
     }
 
     pub fn is_read_only(&self) -> bool {

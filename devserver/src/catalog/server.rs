@@ -8,11 +8,14 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use crate::catalog::catalog::Moment;
+use crate::catalog::global_tables::GlobalTables;
 use crate::storage::fold;
 use crate::value::now_utc;
 
 /// The id of `master`.
 pub const MASTER: i32 = 1;
+/// The id of tempdb.
+pub const TEMPDB: i32 = 2;
 /// The name of the system database that sessions can be in.
 pub const MASTER_NAME: &str = "master";
 /// Where #temp tables stand. Here they stand in the database of their session.
@@ -23,6 +26,7 @@ pub struct Server {
     pub databases: RwLock<BTreeMap<i32, DatabaseEntry>>,
     pub(crate) logins: RwLock<Vec<Login>>,
     next_login_id: AtomicI32,
+    pub(crate) global_tables: GlobalTables,
 }
 
 /// What one database may know of another.
@@ -93,11 +97,16 @@ impl Server {
             DatabaseEntry { name: name.into(), options: Arc::new(options), recovery_model, is_only_a_name: true }
         };
         let databases = BTreeMap::from([
-            (2, name_only(TEMPDB_NAME, "SIMPLE", false)),
+            (TEMPDB, name_only(TEMPDB_NAME, "SIMPLE", false)),
             (3, name_only("model", "FULL", false)),
             (4, name_only("msdb", "SIMPLE", true)),
         ]);
-        Server { databases: RwLock::new(databases), logins: RwLock::default(), next_login_id: AtomicI32::new(1) }
+        Server {
+            databases: RwLock::new(databases),
+            logins: RwLock::default(),
+            next_login_id: AtomicI32::new(1),
+            global_tables: GlobalTables::default(),
+        }
     }
 
     pub fn database_id(&self, name: &str) -> Option<i32> {

@@ -23,6 +23,8 @@ pub struct Session {
     pub(crate) state: SessionState,
     /// The tables of the table variables.
     pub(crate) own_tables: OwnTables,
+    /// The `##temp` tables that it has made; some may be gone.
+    pub(crate) global_tables: Vec<(Arc<str>, ObjectId)>,
     /// The open transaction.
     pub(crate) tx: Option<Transaction>,
     /// The client was told of the open transaction.
@@ -121,6 +123,7 @@ impl Session {
             storage: Some(storage),
             state,
             own_tables: OwnTables::default(),
+            global_tables: Vec::new(),
             tx: None,
             transaction_announced: false,
             savepoints: Vec::new(),
@@ -198,6 +201,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
         self.drop_temporary_tables(0);
+        self.drop_global_tables();
         self.engine.connections.remove(self.state.spid);
         if let Some(storage) = self.storage.take() {
             self.database.storage.close_session(storage);

@@ -14,6 +14,7 @@ mod errors;
 mod foreign_keys;
 mod functions;
 mod ghosts;
+mod global_tables;
 mod harness;
 mod identity;
 mod index_activity;

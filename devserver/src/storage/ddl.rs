@@ -11,7 +11,7 @@ use super::key::Key;
 use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, ObjectId};
 use super::row::Row;
-use super::schema::{Column, Index, Lifetime, TableSchema, validate};
+use super::schema::{Column, Index, TableSchema, validate};
 use super::table::{Change, IndexTree, Table};
 use super::transaction::Transaction;
 use crate::error::{SqlError, SqlResult};
@@ -25,7 +25,7 @@ impl Latch<'_> {
     /// 2714 if the name is taken by a table; what an index cannot be (1900, 1902, 1913, 1916); as
     /// [`Latch::lock_table`].
     pub fn create_table(&mut self, tx: &mut Transaction, mut schema: TableSchema) -> SqlResult<ObjectId> {
-        if schema.lifetime == Lifetime::Permanent {
+        if schema.lifetime.is_shared() {
             // Whoever is dropping or creating a table of this name must finish first.
             let taken = self.open_table(tx, &schema.schema.clone(), &schema.name.clone(), LockMode::SchemaStability)?;
             if taken.is_some() {
@@ -35,7 +35,7 @@ impl Latch<'_> {
         }
         schema.id = self.new_object_id();
         schema.number_indexes()?;
-        if schema.lifetime == Lifetime::Permanent {
+        if schema.lifetime.is_shared() {
             self.lock_table(tx, schema.id, LockMode::SchemaModification, true)?;
         }
         let (id, lifetime) = (schema.id, schema.lifetime);

@@ -17,7 +17,7 @@ use super::key::Key;
 use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, ObjectId, Resource};
 use super::own_tables::is_own;
-use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, Lifetime};
+use super::schema::{FIRST_NONCLUSTERED, HEAP, Index};
 use super::state::State;
 use super::table::{Change, Table};
 use super::transaction::Transaction;
@@ -53,7 +53,7 @@ impl State {
             Change::EntryGhosted(..) => true,
             _ => false,
         };
-        stays && schema.lifetime == Lifetime::Permanent
+        stays && schema.lifetime.is_shared()
     }
 
     /// A change is about to be taken back. An insert that had taken a ghost's place leaves the ghost there again.
@@ -82,7 +82,7 @@ impl State {
 
     fn clean_all_ghosts(&mut self) {
         let mut found = Vec::new();
-        for (id, table) in self.tables.iter().filter(|(_, table)| table.schema.lifetime == Lifetime::Permanent) {
+        for (id, table) in self.tables.iter().filter(|(_, table)| table.schema.lifetime.is_shared()) {
             found.extend(table.ghost_keys().map(|(index, key)| (*id, index, Key::new(key))));
         }
         self.ghosts.locked.append(&mut found);

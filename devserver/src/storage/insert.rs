@@ -7,7 +7,7 @@ use super::key::Key;
 use super::locks::mode::LockMode;
 use super::locks::resource::ObjectId;
 use super::row::Row;
-use super::schema::{Index, Lifetime, TableSchema};
+use super::schema::{Index, TableSchema};
 use super::serializable::Arrival;
 use super::transaction::Transaction;
 use super::write::Entries;
@@ -106,7 +106,7 @@ impl Latch<'_> {
                 return Ok(Some(index));
             }
         }
-        if schema.lifetime == Lifetime::Permanent && self.state_ref().locks.has_ranges() {
+        if schema.lifetime.is_shared() && self.state_ref().locks.has_ranges() {
             let mut arrivals = vec![Arrival { index: schema.row_index(), key, resource: row_resource(schema, key) }];
             arrivals.extend(entries.iter().map(|(index, entry)| Arrival::of_entry(schema.id, index, entry)));
             self.test_gaps(tx, schema, &arrivals)?;

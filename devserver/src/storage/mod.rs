@@ -65,6 +65,7 @@ pub use schema::{
     Index, IndexOptions, KeyColumn, Lifetime, LockEscalation, NamedText, ReferentialAction, TableSchema, Uniqueness,
     fold,
 };
+pub use snapshot::snapshot_not_allowed;
 pub use table::Table;
 pub use transaction::{ChangedRow, Mark, StatementMark, Transaction};
 pub use update::RowChange;

@@ -109,7 +109,7 @@ impl Scan {
             if plan.serializable && index == HEAP { serializable_heap_mode(plan) } else { plan.table_mode };
         latch.lock_table_within(tx, table, table_mode, plan.hold, timeout)?;
         let schema = latch.schema_of(table)?;
-        let row_mode = plan.row.mode().filter(|_| schema.lifetime == Lifetime::Permanent);
+        let row_mode = plan.row.mode().filter(|_| schema.lifetime.is_shared());
         let mut scan = Scan {
             table,
             index,
@@ -133,7 +133,7 @@ impl Scan {
         let keys = range.keys(&scan.schema, index)?;
         (scan.low, scan.high, scan.whole_key) = (keys.low, keys.high, keys.is_whole_key);
         scan.finished = is_empty(&scan.low, &scan.high);
-        if scan.schema.lifetime == Lifetime::Permanent {
+        if scan.schema.lifetime.is_shared() {
             let counts = latch.state().activity.of(table, index);
             if scan.whole_key { counts.singleton_lookups += 1 } else { counts.range_scans += 1 }
         }
@@ -194,7 +194,7 @@ impl Scan {
                     break;
                 };
                 let position = Key::new(key);
-                if self.schema.lifetime == Lifetime::Permanent {
+                if self.schema.lifetime.is_shared() {
                     let is_ghost = record.ghost;
                     self.move_past(position.clone());
                     self.finished |= self.whole_key;
@@ -374,7 +374,7 @@ impl Scan {
                 }
             }
         }
-        if self.index >= FIRST_NONCLUSTERED && !self.covering && self.schema.lifetime == Lifetime::Permanent {
+        if self.index >= FIRST_NONCLUSTERED && !self.covering && self.schema.lifetime.is_shared() {
             latch.state().activity.of(self.table, self.schema.row_index()).singleton_lookups += 1;
         }
         let row = latch.table(self.table).and_then(|table| table.live_row(&key)).cloned();

@@ -18,7 +18,7 @@ use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
 use super::range::Direction;
 use super::scan::{Attempt, Found, Scan};
-use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, Lifetime, TableSchema};
+use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, TableSchema};
 use super::table::Table;
 use super::transaction::Transaction;
 use crate::error::SqlResult;
@@ -193,7 +193,7 @@ impl Latch<'_> {
         key: &Key,
     ) -> SqlResult<bool> {
         let is_needless = index == HEAP
-            || schema.lifetime != Lifetime::Permanent
+            || !schema.lifetime.is_shared()
             || !self.state_ref().locks.has_ranges()
             || self.table_lock_covers(tx, schema.id, LockMode::Exclusive);
         if is_needless {

@@ -39,6 +39,17 @@ fn before_image(table: &Table, undo: &Undo) -> Option<(IndexId, Key, Option<Stor
     })
 }
 
+/// 3952.
+pub fn snapshot_not_allowed(database: &str) -> SqlError {
+    SqlError::new(
+        3952,
+        format!(
+            "Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation is not \
+             allowed in this database. Use ALTER DATABASE to allow snapshot isolation."
+        ),
+    )
+}
+
 impl Latch<'_> {
     /// Keeps what was there before the changes that the transaction has recorded from `first` on.
     pub(super) fn keep_versions(&mut self, tx: &mut Transaction, first: usize) {
@@ -121,13 +132,7 @@ impl Latch<'_> {
             return Ok(());
         }
         if !self.state_ref().allow_snapshot {
-            return Err(SqlError::new(
-                3952,
-                format!(
-                    "Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation is \
-                     not allowed in this database. Use ALTER DATABASE to allow snapshot isolation."
-                ),
-            ));
+            return Err(snapshot_not_allowed(database));
         }
         if !began_as_snapshot {
             return Err(SqlError::new(

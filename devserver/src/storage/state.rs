@@ -8,7 +8,7 @@ use super::activity::Activities;
 use super::key::Key;
 use super::locks::lock_table::LockTable;
 use super::locks::resource::{IndexId, ObjectId};
-use super::schema::{Lifetime, TableSchema, fold};
+use super::schema::{TableSchema, fold};
 use super::table::Table;
 use super::versions::VersionStore;
 
@@ -70,7 +70,7 @@ impl State {
     }
 
     pub(super) fn add_name(&mut self, schema: &TableSchema) {
-        if schema.lifetime == Lifetime::Permanent {
+        if schema.lifetime.is_shared() {
             self.names.insert(Self::name_of(schema), schema.id);
         }
     }
@@ -84,7 +84,7 @@ impl State {
 
     pub(super) fn begin_drop(&mut self, table: &Table) {
         self.remove_name(&table.schema);
-        if table.schema.lifetime == Lifetime::Permanent {
+        if table.schema.lifetime.is_shared() {
             self.dropping.insert(Self::name_of(&table.schema), table.schema.id);
         }
     }

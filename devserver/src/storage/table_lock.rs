@@ -7,7 +7,7 @@ use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
 use super::locks::wait::Answer;
 use super::own_tables::is_own;
-use super::schema::{Lifetime, LockEscalation};
+use super::schema::LockEscalation;
 use super::transaction::Transaction;
 use crate::error::SqlResult;
 
@@ -39,7 +39,7 @@ impl Latch<'_> {
             return Ok(());
         }
         let lifetime = self.state().tables.get(&table).map(|table| table.schema.lifetime);
-        if lifetime.is_some_and(|lifetime| lifetime != Lifetime::Permanent) {
+        if lifetime.is_some_and(|lifetime| !lifetime.is_shared()) {
             return Ok(());
         }
         if mode == LockMode::IntentExclusive && tx.intent_tables.contains(&table) {

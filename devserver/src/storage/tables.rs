@@ -15,7 +15,7 @@ use super::transaction::Transaction;
 use crate::error::{SqlError, SqlResult};
 
 impl Latch<'_> {
-    /// A permanent table by name, without any lock.
+    /// A permanent or `##temp` table (in schema dbo) by name, without any lock.
     pub fn find_table(&self, schema: &str, name: &str) -> Option<ObjectId> {
         self.state_ref().names.get(&(fold(schema), fold(name))).copied()
     }
@@ -90,7 +90,8 @@ impl Latch<'_> {
         self.tables_that_live(Lifetime::Temporary)
     }
 
-    fn tables_that_live(&self, lifetime: Lifetime) -> Vec<Arc<TableSchema>> {
+    /// The tables of one lifetime, in the order of their numbers.
+    pub fn tables_that_live(&self, lifetime: Lifetime) -> Vec<Arc<TableSchema>> {
         let mut tables: Vec<_> = self.state_ref().tables.values().map(|table| Arc::clone(&table.schema)).collect();
         tables.retain(|schema| schema.lifetime == lifetime);
         tables.sort_by_key(|schema| schema.id);

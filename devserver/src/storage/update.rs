@@ -7,7 +7,7 @@ use super::key::Key;
 use super::locks::mode::LockMode;
 use super::locks::resource::ObjectId;
 use super::row::Row;
-use super::schema::{FilterTerm, Index, Lifetime, TableSchema};
+use super::schema::{FilterTerm, Index, TableSchema};
 use super::serializable::Arrival;
 use super::transaction::Transaction;
 use super::write::nonclustered;
@@ -228,7 +228,7 @@ impl Latch<'_> {
     }
 
     fn test_gaps_of(&mut self, tx: &mut Transaction, schema: &TableSchema, update: &Update<'_>) -> SqlResult<()> {
-        if schema.lifetime != Lifetime::Permanent || !self.state_ref().locks.has_ranges() {
+        if !schema.lifetime.is_shared() || !self.state_ref().locks.has_ranges() {
             return Ok(());
         }
         let mut arrivals = Vec::new();

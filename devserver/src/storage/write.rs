@@ -13,7 +13,7 @@ use super::key::Key;
 use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
 use super::row::Row;
-use super::schema::{Index, Lifetime, TableSchema};
+use super::schema::{Index, TableSchema};
 use super::transaction::Transaction;
 use crate::error::SqlResult;
 use crate::value::Value;
@@ -64,7 +64,7 @@ impl Latch<'_> {
     /// Counts what is done to an index of a table that others see too.
     #[inline]
     pub(super) fn count(&mut self, schema: &TableSchema, index: IndexId, count: impl FnOnce(&mut IndexActivity)) {
-        if schema.lifetime == Lifetime::Permanent {
+        if schema.lifetime.is_shared() {
             count(self.state().activity.of(schema.id, index));
         }
     }
@@ -100,7 +100,7 @@ impl Latch<'_> {
 
     /// Takes X on a row or an index entry; not if nobody else sees the table, nor if the whole table is locked.
     pub(super) fn lock_key(&mut self, tx: &mut Transaction, schema: &TableSchema, resource: Resource) -> SqlResult<()> {
-        if schema.lifetime != Lifetime::Permanent || self.table_lock_covers(tx, schema.id, LockMode::Exclusive) {
+        if !schema.lifetime.is_shared() || self.table_lock_covers(tx, schema.id, LockMode::Exclusive) {
             return Ok(());
         }
         if let Resource::Key { object, index, .. } = resource {

@@ -1,4 +1,5 @@
-//! `tempdb`, as far as #temp tables are seen in it: those of all sessions of the current database, where they stand here.
+//! `tempdb`, as far as #temp and ##temp tables are seen in it: those of all sessions of the current database, where they
+//! stand here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::catalog::view::columns::{BIT, CODE, INT, NAME, WORD, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::indexes::{INDEX_COLUMN_COLUMNS, INDEX_COLUMNS, index_columns, indexes};
 use crate::catalog::view::tables::{COLUMN_COLUMNS, columns};
-use crate::storage::{Latch, ObjectId, TableSchema};
+use crate::storage::{Latch, Lifetime, ObjectId, TableSchema};
 use crate::value::Value;
 
 /// What `tempdb` shows. The dates of #temp tables are not kept.
@@ -59,7 +60,7 @@ fn tables(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 }
 
 pub fn rows(view: &CatalogView, database: &Database, latch: &Latch<'_>) -> Vec<Vec<Value>> {
-    let tables: Vec<Arc<TableSchema>> = latch
+    let mut tables: Vec<Arc<TableSchema>> = latch
         .temporary_tables()
         .into_iter()
         .map(|table| {
@@ -67,6 +68,8 @@ pub fn rows(view: &CatalogView, database: &Database, latch: &Latch<'_>) -> Vec<V
             Arc::new(TableSchema { name, ..TableSchema::clone(&table) })
         })
         .collect();
+    // There is only one ##temp table of a name.
+    tables.extend(latch.tables_that_live(Lifetime::Global));
     let catalog = Catalog::new();
     let (counts, identities) = (HashMap::new(), HashMap::new());
     (view.rows)(&Facts { database, catalog: &catalog, tables: &tables, counts, identities })

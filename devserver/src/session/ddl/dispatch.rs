@@ -9,6 +9,7 @@ use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
+use crate::storage::Lifetime;
 use crate::tsql::ast::StatementKind;
 
 impl Session {
@@ -82,7 +83,9 @@ impl Session {
             StatementKind::TruncateTable(name) => {
                 let table = self.find_stored_table(name)?;
                 let schema = self.stored_schema(table)?;
-                self.check_alter_object(table, &schema.schema, cannot_find("truncate the table", name))?;
+                if schema.lifetime == Lifetime::Permanent {
+                    self.check_alter_object(table, &schema.schema, cannot_find("truncate the table", name))?;
+                }
                 foreign_key::check_not_referenced(&self.database.storage.latch(), &schema, || {
                     SqlError::new(
                         4712,

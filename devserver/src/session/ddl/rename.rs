@@ -14,6 +14,13 @@ use crate::session::ddl::cannot_find::cannot_find;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;
 
+fn check_not_global(name: &ObjectName) -> SqlResult<()> {
+    if name.name.starts_with("##") {
+        return Err(SqlError::not_supported("renaming a global temporary table, or its columns and indexes"));
+    }
+    Ok(())
+}
+
 impl Session {
     /// `kind`: the @objtype of sp_rename.
     pub(crate) fn rename(
@@ -56,6 +63,7 @@ impl Session {
             None | Some("object") => {
                 let name = ParsedName::parse(object).ok_or_else(missing)?.to_object_name();
                 if let Some(table) = self.lookup_table(&name)? {
+                    check_not_global(&name)?;
                     self.check_not_within_trigger(table)?;
                     let schema = self.stored_schema(table)?;
                     self.check_alter_object(table, &schema.schema, missing())?;
@@ -81,6 +89,7 @@ impl Session {
                     schema: parts.database.as_deref().map(Arc::from),
                     name: parts.schema.as_deref().ok_or_else(wrong_kind)?.into(),
                 };
+                check_not_global(&table_name)?;
                 let table = self.lookup_table(&table_name)?.ok_or_else(wrong_kind)?;
                 self.check_not_within_trigger(table)?;
                 let schema = self.stored_schema(table)?;

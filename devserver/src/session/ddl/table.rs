@@ -1,5 +1,7 @@
 //! CREATE and DROP TABLE, and SET IDENTITY_INSERT.
 
+use std::sync::Arc;
+
 use crate::bind::name::display_name;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::catalog::{DBO, already_there};
@@ -36,7 +38,7 @@ impl Session {
         template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
     ) -> SqlResult<ObjectId> {
         if name.name.starts_with("##") {
-            return Err(SqlError::not_supported("global temporary tables"));
+            return self.store_global_table(name, activation, template);
         }
         if name.name.starts_with('#') {
             let taken = self
@@ -65,22 +67,51 @@ impl Session {
         Ok(id)
     }
 
+    /// Makes a `##temp` table: in the storage of this database, for the sessions that use it.
+    fn store_global_table(
+        &mut self,
+        name: &ObjectName,
+        activation: &mut Activation,
+        template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
+    ) -> SqlResult<ObjectId> {
+        if self.lookup_table(name)?.is_some() {
+            return Err(already_there(&name.name));
+        }
+        let mut schema = template(self, DBO)?;
+        schema.lifetime = Lifetime::Global;
+        self.check_constraint_names(&schema, None).map_err(table_definition::constraint_failed)?;
+        let database = Arc::clone(&self.database);
+        let id = self.table_change(activation, |latch, tx| {
+            let id = latch.create_table(tx, schema)?;
+            if !database.server.global_tables.add(&name.name, database.id, id) {
+                database.check_global_table(&name.name)?;
+            }
+            Ok(id)
+        })?;
+        self.global_tables.push((Arc::clone(&name.name), id));
+        let name = Arc::clone(&name.name);
+        self.keep_undo(Box::new(move |_| database.server.global_tables.remove(&name, id)));
+        Ok(id)
+    }
+
     /// Constraints are objects: their names are unique in a schema; 2714. `existing`: the table itself, if it is there.
     pub(crate) fn check_constraint_names(&self, schema: &TableSchema, existing: Option<ObjectId>) -> SqlResult<()> {
         let names = crate::catalog::constraint::constraint_names(schema);
+        let is_global = schema.lifetime == Lifetime::Global;
         for (position, name) in names.iter().enumerate() {
             let folded = fold(name);
             let repeated = names[..position].iter().any(|other| fold(other) == folded) || fold(&schema.name) == folded;
             let elsewhere = {
                 let latch = self.database.storage.latch();
-                latch.find_table(&schema.schema, name).is_some()
-                    || latch.tables().iter().any(|table| {
+                !is_global && latch.find_table(&schema.schema, name).is_some()
+                    || latch.tables_that_live(schema.lifetime).iter().any(|table| {
                         Some(table.id) != existing
                             && fold(&table.schema) == fold(&schema.schema)
                             && crate::catalog::constraint::constraint_id(table, name).is_some()
                     })
             };
-            if repeated || elsewhere || self.database.catalog.read().object(&schema.schema, name).is_some() {
+            let is_object = || self.database.catalog.read().object(&schema.schema, name).is_some();
+            if repeated || elsewhere || !is_global && is_object() {
                 return Err(already_there(name));
             }
         }
@@ -96,6 +127,9 @@ impl Session {
         let Some(table) = self.lookup_table(name)? else {
             return if if_exists { Ok(()) } else { Err(cannot_find("drop the table", name)) };
         };
+        if name.name.starts_with("##") {
+            return self.drop_global_table(&name.name, table, activation);
+        }
         if name.name.starts_with('#') {
             self.state.temporary_tables.retain(|temporary| temporary.id != table);
         } else {
@@ -116,6 +150,20 @@ impl Session {
             session.drop_triggers_of(table);
             session.table_change(activation, |latch, tx| latch.drop_table(tx, table))
         })
+    }
+
+    fn drop_global_table(&mut self, name: &Arc<str>, table: ObjectId, activation: &mut Activation) -> SqlResult<()> {
+        let database = Arc::clone(&self.database);
+        self.table_change(activation, |latch, tx| {
+            latch.drop_table(tx, table)?;
+            database.server.global_tables.remove(name, table);
+            Ok(())
+        })?;
+        let name = Arc::clone(name);
+        self.keep_undo(Box::new(move |_| {
+            database.server.global_tables.add(&name, database.id, table);
+        }));
+        Ok(())
     }
 
     pub(crate) fn set_identity_insert(&mut self, table: &ObjectName, on: bool) -> SqlResult<()> {

@@ -36,8 +36,8 @@ impl Session {
                 format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
             ));
         };
-        if self.tx.is_some() || !self.state.temporary_tables.is_empty() {
-            return Err(SqlError::not_supported("USE within a transaction or with #temp tables"));
+        if self.tx.is_some() || !self.state.temporary_tables.is_empty() || self.has_global_tables() {
+            return Err(SqlError::not_supported("USE within a transaction or with #temp or ##temp tables"));
         }
         if self.state.nest_level > 0 {
             return Err(SqlError::new(
