@@ -44,10 +44,10 @@ pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> 
             IndexOption::AllowPageLocks(on) => result.allow_page_locks = *on,
             IndexOption::StatisticsNoRecompute(on) => result.statistics_norecompute = *on,
             IndexOption::OptimizeForSequentialKey(on) => result.optimize_for_sequential_key = *on,
+            IndexOption::FillFactor(percent) => result.fill_factor = fill_factor(*percent)?,
             IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
             // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
             IndexOption::PadIndex(_)
-            | IndexOption::FillFactor(_)
             | IndexOption::SortInTempdb(_)
             | IndexOption::StatisticsIncremental(_)
             | IndexOption::DropExisting(_)
@@ -58,6 +58,13 @@ pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> 
         }
     }
     Ok(())
+}
+
+fn fill_factor(percent: u32) -> SqlResult<u8> {
+    u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent)).ok_or_else(|| {
+        let message = format!("Fillfactor {percent} is not a valid percentage; fillfactor must be between 1 and 100.");
+        SqlError::new(129, message).severity(15)
+    })
 }
 
 pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<Vec<KeyColumn>> {

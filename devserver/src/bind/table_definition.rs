@@ -157,6 +157,7 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
         identity,
         default,
         computed,
+        persisted: matches!(column.kind, ColumnKind::Computed { persisted: true, .. }),
         value_when_absent: Value::Null,
     })
 }

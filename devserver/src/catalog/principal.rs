@@ -36,6 +36,8 @@ pub struct Principal {
     pub id: i32,
     pub name: Arc<str>,
     pub kind: PrincipalKind,
+    /// Who owns a role; nobody owns a user.
+    pub owner: Option<i32>,
 }
 
 impl Principal {
@@ -92,8 +94,14 @@ impl Principals {
             id,
             name: name.into(),
             kind: PrincipalKind::User { login: login.map(Arc::from), default_schema: "dbo".into() },
+            owner: None,
         };
-        let role = |id, name: &str| Principal { id, name: name.into(), kind: PrincipalKind::Role { fixed: true } };
+        let role = |id, name: &str| Principal {
+            id,
+            name: name.into(),
+            kind: PrincipalKind::Role { fixed: true },
+            owner: Some(DBO_USER),
+        };
         let principals = vec![
             role(PUBLIC, "public"),
             user(DBO_USER, "dbo", Some("sa")),
@@ -156,7 +164,8 @@ impl Principals {
         })
     }
 
-    pub fn add(&mut self, name: Arc<str>, kind: PrincipalKind) -> SqlResult<Undo> {
+    /// `owner`: of a role.
+    pub fn add(&mut self, name: Arc<str>, kind: PrincipalKind, owner: Option<i32>) -> SqlResult<Undo> {
         if self.find(&name).is_some() {
             return Err(SqlError::new(
                 15023,
@@ -165,7 +174,7 @@ impl Principals {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.principals.push(Principal { id, name, kind });
+        self.principals.push(Principal { id, name, kind, owner });
         Ok(Box::new(move |catalog: &mut Catalog| {
             catalog.principals.principals.retain(|principal| principal.id != id);
         }))
@@ -176,6 +185,9 @@ impl Principals {
         if self.members.iter().any(|&(role, _)| role == id) {
             return Err(SqlError::new(15144, "The role has members. It must be empty before it can be dropped."));
         }
+        if self.principals.iter().any(|principal| principal.owner == Some(id)) {
+            return Err(SqlError::new(15421, "The database principal owns a database role and cannot be dropped."));
+        }
         let before = (self.principals.clone(), self.members.clone(), self.permissions.clone());
         self.principals.retain(|principal| principal.id != id);
         self.members.retain(|&(_, member)| member != id);
@@ -184,6 +196,14 @@ impl Principals {
             let principals = &mut catalog.principals;
             (principals.principals, principals.members, principals.permissions) = before;
         }))
+    }
+
+    pub fn set_owner(&mut self, role: i32, owner: i32) -> Undo {
+        let before = self.principals.clone();
+        if let Some(role) = self.principals.iter_mut().find(|principal| principal.id == role) {
+            role.owner = Some(owner);
+        }
+        Box::new(move |catalog: &mut Catalog| catalog.principals.principals = before)
     }
 
     pub fn set_member(&mut self, role: i32, member: i32, add: bool) -> Undo {
@@ -229,6 +249,11 @@ impl Principals {
     /// Whether nothing is forbidden to the user.
     pub fn is_owner(&self, user: i32) -> bool {
         user == DBO_USER || self.is_member(user, DB_OWNER)
+    }
+
+    /// Whether the user may do everything with a role: its owner and the members of its owner may.
+    pub fn controls_role(&self, user: i32, role: &Principal) -> bool {
+        self.is_owner(user) || role.owner.is_some_and(|owner| owner != DBO_USER && self.is_member(user, owner))
     }
 
     /// Whether the user has a permission. CONTROL implies all others, as ALTER implies VIEW DEFINITION.

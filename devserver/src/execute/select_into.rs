@@ -53,6 +53,7 @@ impl IntoTable {
                 identity: self.identity.filter(|(of, _)| *of == ordinal).map(|(_, identity)| identity),
                 default: None,
                 computed: None,
+                persisted: false,
                 value_when_absent: Value::Null,
             });
         }

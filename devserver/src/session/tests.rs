@@ -23,6 +23,7 @@ mod install;
 mod libraries;
 mod locking;
 mod merge;
+mod ownership;
 mod permissions;
 mod plans;
 mod queries;

@@ -102,6 +102,8 @@ pub struct Column {
     pub default: Option<NamedText>,
     /// The expression of a computed column; evaluated by the executor, which also passes its value with each row.
     pub computed: Option<Arc<str>>,
+    /// PERSISTED; only remembered, because the values of all computed columns are kept.
+    pub persisted: bool,
     /// What rows hold that were written before the column was added.
     pub value_when_absent: Value,
 }
@@ -143,10 +145,12 @@ pub struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexOptions {
     pub ignore_dup_key: bool,
-    /// Only remembered, like the two below: there are no pages, no statistics and no contention for the last page here.
+    /// Only remembered, like those below: there are no pages, no statistics and no contention for the last page here.
     pub allow_page_locks: bool,
     pub statistics_norecompute: bool,
     pub optimize_for_sequential_key: bool,
+    /// In percent; 0 where none was said.
+    pub fill_factor: u8,
 }
 
 impl Default for IndexOptions {
@@ -157,6 +161,7 @@ impl Default for IndexOptions {
             allow_page_locks: true,
             statistics_norecompute: false,
             optimize_for_sequential_key: false,
+            fill_factor: 0,
         }
     }
 }
@@ -164,6 +169,11 @@ impl Default for IndexOptions {
 impl Index {
     pub fn is_unique(&self) -> bool {
         self.uniqueness != Uniqueness::None
+    }
+
+    /// Whether it stands for a PRIMARY KEY or UNIQUE constraint.
+    pub fn is_constraint(&self) -> bool {
+        matches!(self.uniqueness, Uniqueness::PrimaryKey | Uniqueness::UniqueConstraint)
     }
 
     pub fn is_clustered(&self) -> bool {

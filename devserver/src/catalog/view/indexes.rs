@@ -1,6 +1,6 @@
 //! Indexes, their columns and how many rows they have.
 
-use crate::catalog::view::columns::{BIG, BIT, ColumnDescription, INT, NAME, TEXT, TINY, WORD, bit, text};
+use crate::catalog::view::columns::{BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WORD, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::storage::{HEAP, Index, IndexId, Latch, ObjectId, Uniqueness};
 use crate::value::Value;
@@ -25,6 +25,21 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     },
     CatalogView {
         schema: "sys",
+        name: "partition_schemes",
+        columns: &[
+            ("name", NAME),
+            ("data_space_id", INT),
+            ("type", CODE),
+            ("type_desc", WORD),
+            ("is_default", BIT),
+            ("is_system", BIT),
+            ("function_id", INT),
+        ],
+        // Nobody can make one.
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
         name: "dm_db_partition_stats",
         columns: &[
             ("partition_id", BIG),
@@ -44,9 +59,11 @@ pub(crate) const INDEX_COLUMNS: &[ColumnDescription] = &[
     ("type", TINY),
     ("type_desc", WORD),
     ("is_unique", BIT),
+    ("data_space_id", INT),
     ("ignore_dup_key", BIT),
     ("is_primary_key", BIT),
     ("is_unique_constraint", BIT),
+    ("fill_factor", TINY),
     ("is_disabled", BIT),
     ("is_hypothetical", BIT),
     ("allow_row_locks", BIT),
@@ -93,9 +110,12 @@ fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Valu
         Value::TinyInt(kind),
         text(description),
         bit(index.is_some_and(Index::is_unique)),
+        // PRIMARY, where there is no other filegroup.
+        Value::Int(1),
         bit(index.is_some_and(|index| index.options.ignore_dup_key)),
         bit(index.is_some_and(|index| index.uniqueness == Uniqueness::PrimaryKey)),
         bit(index.is_some_and(|index| index.uniqueness == Uniqueness::UniqueConstraint)),
+        Value::TinyInt(index.map_or(0, |index| index.options.fill_factor)),
         bit(disabled),
         bit(false),
         bit(true),

@@ -11,6 +11,7 @@ use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::modules::{definition, routines};
 use crate::catalog::view::tables::{all_views, collation};
 use crate::storage::ReferentialAction;
+use crate::tsql::mentions;
 use crate::value::{Length, SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[
@@ -134,6 +135,20 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("ORDINAL_POSITION", INT),
         ],
         rows: information_key_column_usage,
+    },
+    CatalogView {
+        schema: "information_schema",
+        name: "constraint_column_usage",
+        columns: &[
+            ("TABLE_CATALOG", NAME),
+            ("TABLE_SCHEMA", NAME),
+            ("TABLE_NAME", NAME),
+            ("COLUMN_NAME", NAME),
+            ("CONSTRAINT_CATALOG", NAME),
+            ("CONSTRAINT_SCHEMA", NAME),
+            ("CONSTRAINT_NAME", NAME),
+        ],
+        rows: information_constraint_column_usage,
     },
     CatalogView {
         schema: "information_schema",
@@ -367,6 +382,36 @@ fn information_key_column_usage(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 text(column),
                 Value::Int(position as i32 + 1),
             ]);
+        }
+    }
+    rows
+}
+
+/// The columns that a constraint is defined on: of a foreign key those that refer, of a CHECK those that it names.
+fn information_constraint_column_usage(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        let mut push = |constraint: &str, column: &str| {
+            let (database, schema) = (text(&facts.database.name), text(&table.schema));
+            rows.push(vec![
+                database.clone(),
+                schema.clone(),
+                text(&table.name),
+                text(column),
+                database,
+                schema,
+                text(constraint),
+            ]);
+        };
+        for index in table.indexes.iter().chain(&table.disabled_indexes).filter(|index| index.is_constraint()) {
+            index.key.iter().for_each(|key| push(&index.name, &table.columns[key.column].name));
+        }
+        for key in &table.foreign_keys {
+            key.columns.iter().for_each(|column| push(&key.name, column));
+        }
+        for check in &table.checks {
+            let named = table.columns.iter().filter(|column| mentions(&check.text, &column.name));
+            named.for_each(|column| push(&check.name, &column.name));
         }
     }
     rows

@@ -10,6 +10,7 @@ pub const PRINCIPALS: &[ColumnDescription] = &[
     ("type", SqlType::Char(1)),
     ("type_desc", WORD),
     ("default_schema_name", NAME),
+    ("owning_principal_id", SqlType::Int),
     ("is_fixed_role", SqlType::Bit),
 ];
 
@@ -40,6 +41,7 @@ pub fn principals(principals: &Principals) -> Vec<Vec<Value>> {
             text(code),
             text(description),
             default_schema,
+            principal.owner.map_or(Value::Null, Value::Int),
             bit(fixed && principal.id != 0),
         ]);
     }

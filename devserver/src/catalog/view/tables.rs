@@ -74,6 +74,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("is_computed", BIT),
             ("definition", TEXT),
             ("uses_database_collation", BIT),
+            ("is_persisted", BIT),
         ],
         rows: computed_columns,
     },
@@ -357,7 +358,13 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         for (ordinal, column) in table.columns.iter().enumerate() {
             let Some(definition) = &column.computed else { continue };
             let mut row = column_row(table.id, ordinal, column);
-            row.extend([bit(column.nullable), bit(true), text(format!("({definition})")), bit(true)]);
+            row.extend([
+                bit(column.nullable),
+                bit(true),
+                text(format!("({definition})")),
+                bit(true),
+                bit(column.persisted),
+            ]);
             rows.push(row);
         }
     }

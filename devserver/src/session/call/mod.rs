@@ -7,6 +7,7 @@ pub mod prepared;
 pub mod procedure;
 pub mod procedure_not_found;
 pub mod remote;
+pub mod role_member;
 pub mod system_argument;
 pub mod system_procedure;
 pub mod table_parameter;

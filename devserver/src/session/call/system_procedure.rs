@@ -22,6 +22,8 @@ pub enum SystemProcedure {
     ReleaseAppLock,
     ResetConnection,
     Rename,
+    AddRoleMember,
+    DropRoleMember,
 }
 
 /// The system procedure of a name: those are found in every database, and before the user's.
@@ -40,6 +42,8 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_getapplock" => SystemProcedure::GetAppLock,
         "sp_releaseapplock" => SystemProcedure::ReleaseAppLock,
         "sp_rename" => SystemProcedure::Rename,
+        "sp_addrolemember" => SystemProcedure::AddRoleMember,
+        "sp_droprolemember" => SystemProcedure::DropRoleMember,
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
@@ -126,6 +130,8 @@ impl Session {
                 }
                 renamed.map(|()| Returned::default())
             }
+            SystemProcedure::AddRoleMember => self.change_role_member("sp_addrolemember", &arguments),
+            SystemProcedure::DropRoleMember => self.change_role_member("sp_droprolemember", &arguments),
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 Ok(Returned::default())
@@ -145,6 +151,8 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
             ("sp_getapplock", &["@resource", "@lockmode", "@lockowner", "@locktimeout", "@dbprincipal"])
         }
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
+        SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
+        SystemProcedure::DropRoleMember => ("sp_droprolemember", &["@rolename", "@membername"]),
         _ => return None,
     };
     if arguments.len() > known.len() {
@@ -156,6 +164,9 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
         if !known.contains(&fold(given).as_str()) {
             return Some(SqlError::new(8145, format!("{given} is not a parameter for procedure {name}.")));
         }
+    }
+    if known.last() != Some(&"@dbprincipal") {
+        return None;
     }
     let principal = argument(arguments, known.len() - 1, "@DbPrincipal").and_then(Value::as_str);
     if principal.is_some_and(|principal| fold(principal) != "public") {

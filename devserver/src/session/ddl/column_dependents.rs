@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::SqlError;
-use crate::storage::{Index, TableSchema, Uniqueness};
+use crate::storage::{Index, TableSchema};
 use crate::tsql::mentions;
 
 /// What depends on a column: the word for its kind in a message, and its name.
@@ -23,8 +23,7 @@ pub(crate) fn default_of(schema: &TableSchema, column: usize) -> impl Iterator<I
 
 /// A constraint is an object; an index is none.
 pub(crate) fn dependent_index(index: &Index) -> Dependent {
-    let is_constraint = matches!(index.uniqueness, Uniqueness::PrimaryKey | Uniqueness::UniqueConstraint);
-    (if is_constraint { "object" } else { "index" }, Arc::clone(&index.name))
+    (if index.is_constraint() { "object" } else { "index" }, Arc::clone(&index.name))
 }
 
 /// The foreign keys, CHECKs and computed columns that name the column.

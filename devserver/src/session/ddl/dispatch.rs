@@ -72,6 +72,7 @@ impl Session {
             StatementKind::AlterTable(alter) => self.alter_table(alter, activation),
             StatementKind::AlterIndex(alter) => self.alter_index(alter, activation),
             StatementKind::AlterDatabase(alter) => self.alter_database(alter),
+            StatementKind::AlterAuthorization { on, to } => self.alter_authorization(on, to.as_deref()),
             StatementKind::AlterRole { role, add, member } => self.alter_role(role, member, *add),
             StatementKind::Drop(drop) => self.drop_objects(drop, activation),
             StatementKind::DropIndex(drop) => {

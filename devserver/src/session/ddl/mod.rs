@@ -14,6 +14,7 @@ pub mod foreign_key;
 pub mod index;
 pub mod lookup;
 pub mod module_columns;
+pub mod ownership;
 pub mod procedure;
 pub mod rename;
 pub mod schema;

@@ -77,12 +77,13 @@ const DATABASE_PERMISSIONS: &[&str] = &[
 
 impl Session {
     pub(crate) fn create_role(&mut self, name: &Arc<str>, owner: Option<&str>) -> SqlResult<()> {
-        if owner.is_some_and(|owner| fold(owner) != DBO) {
-            return Err(SqlError::not_supported("a role that does not belong to dbo"));
-        }
         self.check_create("CREATE ROLE")?;
+        let owner = match owner {
+            Some(owner) => self.find_new_owner(owner)?,
+            None => self.state.user,
+        };
         let kind = PrincipalKind::Role { fixed: false };
-        let undo = self.database.catalog.write().principals.add(Arc::clone(name), kind)?;
+        let undo = self.database.catalog.write().principals.add(Arc::clone(name), kind, Some(owner))?;
         self.keep_undo(undo);
         Ok(())
     }
@@ -113,7 +114,7 @@ impl Session {
         }
         let default_schema = create.default_schema.clone().unwrap_or_else(|| DBO.into());
         let kind = PrincipalKind::User { login: login.cloned(), default_schema };
-        let undo = self.database.catalog.write().principals.add(Arc::clone(&create.name), kind)?;
+        let undo = self.database.catalog.write().principals.add(Arc::clone(&create.name), kind, None)?;
         self.keep_undo(undo);
         Ok(())
     }
@@ -233,16 +234,14 @@ impl Session {
     }
 
     pub(crate) fn alter_role(&mut self, role: &str, member: &str, add: bool) -> SqlResult<()> {
-        if !self.is_owner() {
-            return Err(SqlError::new(
-                15151,
-                format!("Cannot alter the role '{role}', because it does not exist or you do not have permission."),
-            ));
-        }
         let undo = {
             let mut catalog = self.database.catalog.write();
             let role_id = match catalog.principals.find(role) {
-                Some(principal) if principal.is_role() => principal.id,
+                Some(principal)
+                    if principal.is_role() && catalog.principals.controls_role(self.state.user, principal) =>
+                {
+                    principal.id
+                }
                 _ => {
                     return Err(SqlError::new(
                         15151,
@@ -284,15 +283,19 @@ impl Session {
                 ),
             )
         };
-        if !self.is_owner() {
-            return Err(missing());
-        }
         let undo = {
             let mut catalog = self.database.catalog.write();
             let id = match catalog.principals.find(&name.name) {
                 Some(principal)
                     if principal.is_role() == (kind == DropKind::Role) && principal.id > 4 && principal.id < 16384 =>
                 {
+                    let may_drop = match kind {
+                        DropKind::Role => catalog.principals.controls_role(self.state.user, principal),
+                        _ => catalog.principals.is_owner(self.state.user),
+                    };
+                    if !may_drop {
+                        return Err(missing());
+                    }
                     principal.id
                 }
                 Some(_) => return Err(missing()),

@@ -237,3 +237,50 @@ fn other_databases_have_their_ids_and_names() {
     ok(&mut s, "DROP DATABASE other");
     assert_eq!(rows(&mut s, "SELECT DB_ID(N'other')"), ["ROW(Null)"]);
 }
+
+// Sources: "sys.indexes", "sys.computed_columns" and "sys.partition_schemes",
+// docs/relational-databases/system-catalog-views/; "CONSTRAINT_COLUMN_USAGE",
+// docs/relational-databases/system-information-schema-views/constraint-column-usage-transact-sql.md.
+#[test]
+fn fill_factors_persisted_columns_and_what_constraints_are_on() {
+    let (_e, mut s) = session();
+    tables(&mut s);
+    ok(
+        &mut s,
+        "CREATE INDEX ix_full ON child (parent_id) WITH (FILLFACTOR = 80);
+        CREATE TABLE sums (a int, b int, total AS a + b PERSISTED, twice AS a * 2, CONSTRAINT ck_sums CHECK (a < b))",
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT i.name, i.fill_factor, p.name FROM sys.indexes AS i LEFT JOIN sys.partition_schemes AS p ON p.data_space_id = i.data_space_id
+            WHERE i.name IN ('ix_full', 'ix_at') ORDER BY i.name"
+        ),
+        ["ROW(String(\"ix_at\"), TinyInt(0), Null)", "ROW(String(\"ix_full\"), TinyInt(80), Null)"]
+    );
+    for percent in [0, 101] {
+        let create = format!("CREATE INDEX more ON child (parent_id) WITH (FILLFACTOR = {percent})");
+        assert_eq!(errors(&mut s, &create), [129]);
+    }
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT name, is_persisted FROM sys.computed_columns WHERE object_id = OBJECT_ID('sums') ORDER BY name"
+        ),
+        ["ROW(String(\"total\"), Bit(true))", "ROW(String(\"twice\"), Bit(false))"]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT CONSTRAINT_NAME, COLUMN_NAME FROM INFORMATION_SCHEMA.CONSTRAINT_COLUMN_USAGE
+            WHERE TABLE_NAME IN ('child', 'sums') ORDER BY CONSTRAINT_NAME, COLUMN_NAME"
+        ),
+        [
+            "ROW(String(\"ck_amount\"), String(\"amount\"))",
+            "ROW(String(\"ck_sums\"), String(\"a\"))",
+            "ROW(String(\"ck_sums\"), String(\"b\"))",
+            "ROW(String(\"fk_parent\"), String(\"parent_id\"))",
+            "ROW(String(\"pk_child\"), String(\"id\"))",
+        ]
+    );
+}

@@ -9,7 +9,7 @@ use crate::tsql::ast::index::{AlterIndex, CreateIndex, DropIndex};
 use crate::tsql::ast::module::{CreateFunction, CreateProcedure, CreateTrigger, CreateView, SwitchTriggers};
 use crate::tsql::ast::name::{Ident, ObjectName};
 use crate::tsql::ast::query::{AssignOp, SelectStatement};
-use crate::tsql::ast::security::{CreateUser, Permission};
+use crate::tsql::ast::security::{CreateUser, Permission, Securable};
 use crate::tsql::ast::setting::{IsolationLevel, SessionOption};
 use crate::tsql::ast::table::{AlterTable, CreateTable, CreateType, TableDefinition};
 use std::sync::Arc;
@@ -84,6 +84,11 @@ pub enum StatementKind {
         role: Ident,
         add: bool,
         member: Ident,
+    },
+    /// `ALTER AUTHORIZATION ON entity TO principal`; `None`: TO SCHEMA OWNER.
+    AlterAuthorization {
+        on: Securable,
+        to: Option<Ident>,
     },
     Drop(Drop),
     DropIndex(DropIndex),

@@ -20,10 +20,12 @@ impl Parser<'_> {
             "ROLE" => self.alter_role(),
             "SCHEMA" => self.transfer_to_schema(),
             "LOGIN" => self.alter_login(),
-            "SEQUENCE" | "USER" | "AUTHORIZATION" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE" | "SERVICE"
-            | "CERTIFICATE" | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY"
-            | "SYMMETRIC" | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE"
-            | "EXTERNAL" => Err(self.unsupported(format!("ALTER {noun}"))),
+            "AUTHORIZATION" => self.alter_authorization(),
+            "SEQUENCE" | "USER" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE" | "SERVICE" | "CERTIFICATE"
+            | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY" | "SYMMETRIC" | "ASYMMETRIC"
+            | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE" | "EXTERNAL" => {
+                Err(self.unsupported(format!("ALTER {noun}")))
+            }
             _ => Err(self.unexpected()),
         }
     }

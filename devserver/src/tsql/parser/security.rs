@@ -201,6 +201,21 @@ impl Parser<'_> {
         Ok(StatementKind::AlterRole { role, add, member })
     }
 
+    /// `AUTHORIZATION ON entity TO principal | SCHEMA OWNER`.
+    pub(super) fn alter_authorization(&mut self) -> SqlResult<StatementKind> {
+        self.expect_all(&["AUTHORIZATION", "ON"])?;
+        let on = self.securable()?;
+        self.expect("TO")?;
+        if self.is("SCHEMA") && self.is_ahead(1, "OWNER") {
+            self.expect_all(&["SCHEMA", "OWNER"])?;
+            if !matches!(on.class, SecurableClass::Object | SecurableClass::Type) {
+                return Err(self.unsupported("SCHEMA OWNER of what is in no schema"));
+            }
+            return Ok(StatementKind::AlterAuthorization { on, to: None });
+        }
+        Ok(StatementKind::AlterAuthorization { on, to: Some(self.identifier()?) })
+    }
+
     /// GRANT, DENY and REVOKE.
     pub(super) fn permission(&mut self) -> SqlResult<StatementKind> {
         let action = match self.keyword().as_str() {
@@ -274,7 +289,7 @@ impl Parser<'_> {
                 "DATABASE" => SecurableClass::Database,
                 "ROLE" => SecurableClass::Role,
                 "USER" => SecurableClass::User,
-                other => return Err(self.unsupported(format!("permissions on {other}::"))),
+                other => return Err(self.unsupported(format!("the class {other}::"))),
             };
             self.advance();
             self.advance();
