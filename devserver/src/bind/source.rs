@@ -224,6 +224,7 @@ impl Binder<'_> {
                 }
                 let scopes = std::mem::take(&mut self.scopes);
                 let mut ctes = std::mem::replace(&mut self.ctes, view.select.ctes.clone());
+                let outer_schema = std::mem::replace(&mut self.default_schema, Arc::clone(&view.schema));
                 self.view_depth += 1;
                 let outer_hints = self.view_hints.len();
                 self.view_hints.extend_from_slice(hints);
@@ -233,6 +234,7 @@ impl Binder<'_> {
                 self.needs.truncate(needs);
                 self.view_depth -= 1;
                 self.view_hints.truncate(outer_hints);
+                self.default_schema = outer_schema;
                 std::mem::swap(&mut self.ctes, &mut ctes);
                 self.scopes = scopes;
                 self.need_object("SELECT", view.id, &view.schema, &view.name);

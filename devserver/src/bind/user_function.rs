@@ -50,7 +50,8 @@ impl Binder<'_> {
 
     /// `schema.function(arguments)` as a value; 4121 if there is no such function.
     pub fn bind_user_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<Scalar> {
-        let Some(function) = self.user_function(name)?.filter(|function| function.returns.is_some()) else {
+        let found = self.user_function(name)?.and_then(|function| function.returns.map(|returns| (function, returns)));
+        let Some((function, returns)) = found else {
             return Err(SqlError::new(
                 4121,
                 format!(
@@ -64,7 +65,7 @@ impl Binder<'_> {
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("EXECUTE", function.id, &function.schema, &function.name);
         self.uses = Uses::Database;
-        self.bind_scalar_body(&function.body, arguments)
+        self.bind_scalar_body(&function.schema, returns, &function.body, arguments)
     }
 
     fn bind_function_arguments(&mut self, function: &Function, arguments: &[Expr]) -> SqlResult<Arguments> {
@@ -98,32 +99,46 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// Binds `f` as if it stood alone with these parameters: it sees no column, CTE or variable of the caller's.
-    fn within_function<T>(&mut self, arguments: Arguments, f: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+    /// Binds `f` as if it stood alone with these parameters: it sees no column, CTE or variable of the caller's, and
+    /// names without schema are looked for in the function's.
+    fn within_function<T>(
+        &mut self,
+        schema: &Arc<str>,
+        arguments: Arguments,
+        f: impl FnOnce(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         if self.view_depth == 32 {
             return Err(SqlError::new(4429, "View or function contains a self-reference.").severity(16));
         }
         let scopes = std::mem::take(&mut self.scopes);
         let ctes = std::mem::take(&mut self.ctes);
         let outer = self.function_arguments.replace(arguments);
+        let outer_schema = std::mem::replace(&mut self.default_schema, Arc::clone(schema));
         self.view_depth += 1;
         let needs = self.needs.len();
         let result = f(self);
         // What the function reads belongs to its owner.
         self.needs.truncate(needs);
         self.view_depth -= 1;
+        self.default_schema = outer_schema;
         self.function_arguments = outer;
         self.ctes = ctes;
         self.scopes = scopes;
         result
     }
 
-    pub fn bind_scalar_body(&mut self, body: &FunctionBody, arguments: Arguments) -> SqlResult<Scalar> {
-        let FunctionBody::Scalar { returns, value } = body else {
+    /// `schema`: the function's. `ty`: what it returns.
+    pub fn bind_scalar_body(
+        &mut self,
+        schema: &Arc<str>,
+        ty: SqlType,
+        body: &FunctionBody,
+        arguments: Arguments,
+    ) -> SqlResult<Scalar> {
+        let FunctionBody::Scalar { value, .. } = body else {
             unreachable!("the caller has seen that the function returns a value")
         };
-        let ty = self.resolve_type(returns)?;
-        let scalar = self.within_function(arguments, |binder| binder.bind_expr(value))?;
+        let scalar = self.within_function(schema, arguments, |binder| binder.bind_expr(value))?;
         implicit(scalar, ty)
     }
 
@@ -135,14 +150,20 @@ impl Binder<'_> {
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("SELECT", function.id, &function.schema, &function.name);
         self.uses = Uses::Database;
-        self.bind_inline_body(&function.body, arguments)
+        self.bind_inline_body(&function.schema, &function.body, arguments)
     }
 
-    pub fn bind_inline_body(&mut self, body: &FunctionBody, arguments: Arguments) -> SqlResult<BoundQuery> {
+    /// `schema`: the function's.
+    pub fn bind_inline_body(
+        &mut self,
+        schema: &Arc<str>,
+        body: &FunctionBody,
+        arguments: Arguments,
+    ) -> SqlResult<BoundQuery> {
         let FunctionBody::Inline(select) = body else {
             unreachable!("the caller has seen that the function returns a table")
         };
-        self.within_function(arguments, |binder| {
+        self.within_function(schema, arguments, |binder| {
             binder.ctes.clone_from(&select.ctes);
             binder.bind_query(&select.query, false)
         })

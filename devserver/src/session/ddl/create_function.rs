@@ -40,11 +40,13 @@ impl Session {
             arguments.push((fold(&parameter.name), null_of(scalar_type(parameter)?)));
         }
         let returns = self.with_binder(|binder| match &create.body {
-            FunctionBody::Scalar { .. } => {
-                binder.bind_scalar_body(&create.body, arguments).map(|scalar| Some(scalar.ty))
+            FunctionBody::Scalar { returns, .. } => {
+                let returns = binder.resolve_type(returns)?;
+                binder.bind_scalar_body(&schema, returns, &create.body, arguments)?;
+                Ok(Some(returns))
             }
             FunctionBody::Inline(_) => {
-                let bound = binder.bind_inline_body(&create.body, arguments)?;
+                let bound = binder.bind_inline_body(&schema, &create.body, arguments)?;
                 let plan = binder.finish(bound)?;
                 let name = &create.name.name;
                 check_module_columns(name, &plan.columns, |position| {

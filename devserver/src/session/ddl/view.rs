@@ -30,6 +30,7 @@ impl Session {
             (Some(_), _) => return Err(already_there(&create.name.name)),
         };
         self.with_binder(|binder| {
+            binder.default_schema = Arc::clone(&schema);
             binder.ctes.clone_from(&create.select.ctes);
             let bound = binder.bind_query(&create.select.query, false)?;
             let plan = binder.finish(bound)?;
