@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::{comparable, constant_of_type, implicit};
+use crate::bind::expression::is_null;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::scalar::{CompareOp, Condition, LikeCondition, Scalar, compares_alike, comparison_collation};
@@ -74,16 +75,10 @@ impl Binder<'_> {
             }
             Predicate::Updated(column) => self.bind_updated(column),
             Predicate::Not(term) => Ok(Condition::Not(Box::new(self.bind_condition(term)?))),
-            Predicate::Compare { op, left, right } => {
-                let left = self.bind_expr(left)?;
-                let right = self.bind_expr(right)?;
-                compare_condition(*op, left, right)
-            }
+            Predicate::Compare { op, left, right } => self.bind_compare(*op, left, right),
             Predicate::Between { negated, value, low, high } => {
-                let low = self.bind_expr(low)?;
-                let high = self.bind_expr(high)?;
-                let from = compare_condition(CompareOp::GreaterOrEqual, self.bind_expr(value)?, low)?;
-                let to = compare_condition(CompareOp::LessOrEqual, self.bind_expr(value)?, high)?;
+                let from = self.bind_compare(CompareOp::GreaterOrEqual, value, low)?;
+                let to = self.bind_compare(CompareOp::LessOrEqual, value, high)?;
                 let between = Condition::And(vec![from, to]);
                 Ok(negate_if(*negated, between))
             }
@@ -92,12 +87,16 @@ impl Binder<'_> {
                 Ok(negate_if(*negated, condition))
             }
             Predicate::InQuery { negated, value, query } => {
-                let value = self.bind_expr(value)?;
+                let value_is_null = is_null(value);
+                let mut value = self.bind_expr(value)?;
                 let plan = self.bind_subquery(query)?;
                 if plan.columns.len() != 1 {
                     return Err(only_one_expression());
                 }
                 let column = &plan.columns[0];
+                if value_is_null {
+                    value.ty = column.ty;
+                }
                 let item_label = if column.ty.is_character() {
                     CollationLabel::Implicit(column.collation)
                 } else {
@@ -146,6 +145,19 @@ impl Binder<'_> {
         }
     }
 
+    /// `left op right`, where the constant NULL has the type of the other side.
+    pub(super) fn bind_compare(&mut self, op: CompareOp, left: &Expr, right: &Expr) -> SqlResult<Condition> {
+        let (left_is_null, right_is_null) = (is_null(left), is_null(right));
+        let mut left = self.bind_expr(left)?;
+        let mut right = self.bind_expr(right)?;
+        if left_is_null {
+            left.ty = right.ty;
+        } else if right_is_null {
+            right.ty = left.ty;
+        }
+        compare_condition(op, left, right)
+    }
+
     /// An operand of LIKE: everything that is no text is converted to it.
     fn bind_text(&mut self, expr: &Expr) -> SqlResult<Scalar> {
         let scalar = self.bind_expr(expr)?;
@@ -156,10 +168,14 @@ impl Binder<'_> {
     }
 
     fn bind_in_list(&mut self, value: &Expr, list: &[Expr]) -> SqlResult<Condition> {
-        let value = self.bind_expr(value)?;
+        let value_is_null = is_null(value);
+        let mut value = self.bind_expr(value)?;
         let mut items = Vec::with_capacity(list.len());
         for item in list {
             items.push(self.bind_expr(item)?);
+        }
+        if value_is_null && let Some((_, item)) = list.iter().zip(&items).find(|(written, _)| !is_null(written)) {
+            value.ty = item.ty;
         }
         let mut collation = Collation::default();
         for item in &items {

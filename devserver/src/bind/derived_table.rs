@@ -60,11 +60,29 @@ impl Binder<'_> {
         columns: &[Ident],
         mergeable: bool,
     ) -> SqlResult<Relation> {
+        self.add_view(bound, None, alias, columns, mergeable)
+    }
+
+    /// The same for a view, whose columns can be reached by `schema.view.column` too.
+    pub(super) fn add_view(
+        &mut self,
+        bound: BoundQuery,
+        schema: Option<Ident>,
+        name: &Ident,
+        columns: &[Ident],
+        mergeable: bool,
+    ) -> SqlResult<Relation> {
         match bound {
-            BoundQuery::Block(block) if mergeable && block.is_mergeable() => self.merge_block(*block, alias, columns),
+            BoundQuery::Block(block) if mergeable && block.is_mergeable() => {
+                self.merge_block(*block, schema, name, columns)
+            }
             bound => {
                 let plan = self.finish(bound)?;
-                let slot = self.add_result(&plan.columns, alias, columns, alias)?;
+                let slot = self.new_slot()?;
+                let columns = rename(Binder::output_columns(&plan.columns, slot), name, columns)?;
+                let name = Arc::clone(name);
+                let slots = slot_bit(slot);
+                self.add_source(VisibleSource { name, schema, columns, slots, updatable: false })?;
                 Ok(Relation::Derived { slot, query: Arc::new(plan) })
             }
         }
@@ -96,7 +114,13 @@ impl Binder<'_> {
         })
     }
 
-    fn merge_block(&mut self, block: Block, alias: &Ident, columns: &[Ident]) -> SqlResult<Relation> {
+    fn merge_block(
+        &mut self,
+        block: Block,
+        schema: Option<Ident>,
+        alias: &Ident,
+        columns: &[Ident],
+    ) -> SqlResult<Relation> {
         let mut visible = Vec::with_capacity(block.items.len());
         for item in &block.items {
             visible.push(VisibleColumn {
@@ -120,7 +144,7 @@ impl Binder<'_> {
         };
         self.add_source(VisibleSource {
             name: Arc::clone(alias),
-            schema: None,
+            schema,
             columns: visible,
             slots: relation.slots(),
             updatable: true,

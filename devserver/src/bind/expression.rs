@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::condition::{compare_condition, only_one_expression};
+use crate::bind::condition::only_one_expression;
 use crate::bind::conversion::{common_type, implicit, untyped_null};
 use crate::bind::name::invalid_object;
 use crate::bind::type_name::system_type_for_cast;
@@ -145,9 +145,7 @@ impl Binder<'_> {
             Expr::SimpleCase { operand, branches, otherwise } => {
                 let mut bound = Vec::with_capacity(branches.len());
                 for (value, result) in branches {
-                    let operand = self.bind_expr(operand)?;
-                    let value = self.bind_expr(value)?;
-                    let condition = compare_condition(CompareOp::Equal, operand, value)?;
+                    let condition = self.bind_compare(CompareOp::Equal, operand, value)?;
                     bound.push((condition, self.bind_expr(result)?));
                 }
                 self.finish_case(bound, otherwise.as_deref())
@@ -172,9 +170,7 @@ impl Binder<'_> {
                     ));
                 }
                 let result = self.bind_expr(value)?;
-                let left = self.bind_expr(value)?;
-                let right = self.bind_expr(other)?;
-                let condition = compare_condition(CompareOp::Equal, left, right)?;
+                let condition = self.bind_compare(CompareOp::Equal, value, other)?;
                 let null = Scalar { ty: result.ty, ..Scalar::null() };
                 let (ty, label) = (result.ty, result.label);
                 let node = Node::Case { branches: vec![(condition, null)], otherwise: Some(Box::new(result)) };

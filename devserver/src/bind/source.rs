@@ -238,7 +238,8 @@ impl Binder<'_> {
                 std::mem::swap(&mut self.ctes, &mut ctes);
                 self.scopes = scopes;
                 self.need_object("SELECT", view.id, &view.schema, &view.name);
-                self.add_derived(bound?, &exposed, &view.columns, mergeable)
+                let schema = alias.is_none().then(|| Arc::clone(&view.schema));
+                self.add_view(bound?, schema, &exposed, &view.columns, mergeable)
             }
             ResolvedTable::System(view) => {
                 let slot = self.new_slot()?;

@@ -101,3 +101,49 @@ fn a_changed_table_is_seen_by_old_plans() {
     ok(&mut s, "INSERT t VALUES ('x')");
     assert_eq!(rows(&mut s, "EXEC p"), ["ROW(String(\"x\"))"]);
 }
+
+/// A comparison with NULL is unknown. Source: "SET ANSI_NULLS" (MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/set-ansi-nulls-transact-sql.md).
+#[test]
+fn a_constant_null_has_the_type_of_what_it_is_compared_with() {
+    let (_e, mut s) = session();
+    for condition in [
+        "'abc' = NULL",
+        "NULL = 'abc'",
+        "'abc' <> NULL",
+        "NEWID() = NULL",
+        "'abc' BETWEEN NULL AND 'x'",
+        "NULL IN ('abc')",
+        "'abc' IN (NULL)",
+        "NULL IN (SELECT 'abc')",
+        "NULL = NULL",
+    ] {
+        let sql = format!("SELECT CASE WHEN {condition} THEN 1 WHEN NOT ({condition}) THEN 2 ELSE 3 END");
+        assert_eq!(rows(&mut s, &sql), ["ROW(Int(3))"], "{condition}");
+    }
+    assert_eq!(rows(&mut s, "SELECT CASE 'abc' WHEN NULL THEN 1 ELSE 2 END"), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, "SELECT NULLIF('abc', NULL)"), ["ROW(String(\"abc\"))"]);
+    // A NULL of a type keeps it.
+    assert_eq!(errors(&mut s, "DECLARE @n int; SELECT 1 WHERE 'abc' = @n"), [245]);
+}
+
+/// A column of a view is reached as one of a table is. Source: "SELECT clause", `column_name` and
+/// `{ table_name | view_name | table_alias }` (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-clause-transact-sql.md).
+#[test]
+fn columns_of_views_have_three_parts_too() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (c int); INSERT t VALUES (1); EXEC('CREATE VIEW v AS SELECT c FROM t');
+         EXEC('CREATE VIEW grouped AS SELECT c, COUNT(*) AS n FROM t GROUP BY c'); EXEC('CREATE SCHEMA m');
+         EXEC('CREATE VIEW m.v AS SELECT c + 1 AS c FROM t')",
+    );
+    assert_eq!(rows(&mut s, "SELECT dbo.v.c FROM dbo.v WHERE dbo.v.c = 1"), ["ROW(Int(1))"]);
+    assert_eq!(rows(&mut s, "SELECT dbo.grouped.n FROM grouped"), ["ROW(Int(1))"]);
+    assert_eq!(rows(&mut s, "SELECT dbo.v.c, m.v.c FROM dbo.v JOIN m.v ON m.v.c > dbo.v.c"), ["ROW(Int(1), Int(2))"]);
+    assert_eq!(errors(&mut s, "SELECT m.v.c FROM dbo.v"), [4104]);
+    assert_eq!(errors(&mut s, "SELECT dbo.v.c FROM dbo.v AS x"), [4104]);
+    assert_eq!(errors(&mut s, "SELECT dbo.v.c FROM dbo.v JOIN dbo.v ON 1 = 1"), [1013]);
+    ok(&mut s, "UPDATE dbo.v SET c = 5 FROM dbo.v WHERE dbo.v.c = 1");
+    assert_eq!(rows(&mut s, "SELECT c FROM t"), ["ROW(Int(5))"]);
+}
