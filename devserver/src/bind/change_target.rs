@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::name::display_name;
+use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
@@ -22,6 +22,20 @@ pub(super) struct Target {
     /// The columns by which the statement knows the target: the table's or the CTE's.
     pub(super) columns: Vec<VisibleColumn>,
     pub(super) may_repeat: bool,
+}
+
+/// The tables and table variables of a FROM clause that have an alias.
+fn collect_aliased<'a>(source: &'a TableSource, found: &mut Vec<(&'a TableSource, &'a Ident)>) {
+    match source {
+        TableSource::Table { alias: Some(alias), .. } | TableSource::Variable { alias: Some(alias), .. } => {
+            found.push((source, alias));
+        }
+        TableSource::Join { left, right, .. } | TableSource::Apply { left, right, .. } => {
+            collect_aliased(left, found);
+            collect_aliased(right, found);
+        }
+        _ => {}
+    }
 }
 
 fn reads_table(relation: &mut Relation, place: TableLocation) -> bool {
@@ -86,7 +100,7 @@ impl Binder<'_> {
         let mut relation = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_from(sources))?;
         let position = match position {
             Some(position) => position,
-            None => match self.find_target_source(name)? {
+            None => match self.find_target_source(name, from)? {
                 Some(position) => position,
                 None => {
                     // The target stands beside the FROM clause: each of its rows meets each of FROM's.
@@ -101,7 +115,7 @@ impl Binder<'_> {
                     let place = slots.first().and_then(|slot| target.table_in(*slot)).map(|table| table.table.place);
                     if place.is_some_and(|place| reads_table(&mut relation, place)) {
                         return Err(SqlError::not_supported(
-                            "a target that stands in the FROM clause under an alias: name the alias as the target",
+                            "a target that is read by a derived table, CTE or view of the FROM clause too",
                         ));
                     }
                     relation = Relation::Join(Box::new(JoinRelation {
@@ -202,8 +216,49 @@ impl Binder<'_> {
         }
     }
 
-    /// The FROM element that the target's name means: an alias, or a table without alias.
-    fn find_target_source(&mut self, name: &TargetName) -> SqlResult<Option<usize>> {
+    /// The FROM element under an alias that is the target's table, where it is the only one. "If the object being
+    /// updated is the same as the object in the FROM clause and there is only one reference to the object in the FROM
+    /// clause, an object alias may or may not be specified" ("UPDATE", MicrosoftDocs/sql-docs,
+    /// docs/t-sql/queries/update-transact-sql.md).
+    fn find_aliased_target(&mut self, target: &TargetName, from: &[TableSource]) -> SqlResult<Option<usize>> {
+        let mut aliased = Vec::new();
+        for source in from {
+            collect_aliased(source, &mut aliased);
+        }
+        let mut found = None;
+        for (source, alias) in aliased {
+            let is_target = match (target, source) {
+                (TargetName::Table(target), TableSource::Table { name, .. }) => self.is_same_object(target, name)?,
+                (TargetName::Variable(target), TableSource::Variable { name, .. }) => fold(target) == fold(name),
+                _ => false,
+            };
+            if !is_target {
+                continue;
+            }
+            let (TargetName::Table(ObjectName { name, .. }) | TargetName::Variable(name)) = target;
+            if found.is_some() {
+                return Err(SqlError::new(8154, format!("The table '{name}' is ambiguous.")));
+            }
+            let alias = fold(alias);
+            found = self.scope().sources.iter().position(|source| fold(&source.name) == alias);
+        }
+        Ok(found)
+    }
+
+    fn is_same_object(&mut self, a: &ObjectName, b: &ObjectName) -> SqlResult<bool> {
+        match (self.find_cte(a)?, self.find_cte(b)?) {
+            (None, None) => {}
+            (a, b) => return Ok(a == b),
+        }
+        Ok(match (self.resolve_table(a)?, self.resolve_table(b)?) {
+            (ResolvedTable::Table(a), ResolvedTable::Table(b)) => a.place == b.place,
+            (ResolvedTable::View(a), ResolvedTable::View(b)) => a.id == b.id,
+            _ => false,
+        })
+    }
+
+    /// The FROM element that the target's name means: an alias, a table without alias, or else the table by its alias.
+    fn find_target_source(&mut self, name: &TargetName, from: &[TableSource]) -> SqlResult<Option<usize>> {
         let (wanted, schema): (&str, Option<&Ident>) = match name {
             TargetName::Table(ObjectName { schema, name, .. }) => (name, schema.as_ref()),
             TargetName::Variable(name) => (name, None),
@@ -221,7 +276,7 @@ impl Binder<'_> {
         match (matches.next(), matches.next()) {
             (Some((position, _)), None) => Ok(Some(position)),
             (Some(_), Some(_)) => Err(SqlError::new(8154, format!("The table '{wanted}' is ambiguous."))),
-            (None, _) => Ok(None),
+            (None, _) => self.find_aliased_target(name, from),
         }
     }
 }

@@ -193,3 +193,36 @@ fn output_computes_of_large_values_what_it_is_asked_for() {
     assert_eq!(rows(&mut s, &change(1)), ["ROW(Int(1), BigInt(2), Bytes([1, 2]))", "ROW(Int(2), Null, Null)"]);
     assert_eq!(rows(&mut s, &change(0)), ["ROW(Int(1), BigInt(2), Null)", "ROW(Int(2), Null, Null)"]);
 }
+
+/// Source: "UPDATE" and "DELETE", FROM (MicrosoftDocs/sql-docs, docs/t-sql/queries/update-transact-sql.md).
+#[test]
+fn a_target_may_have_an_alias_in_from() {
+    let (_e, mut s) = session();
+    items(&mut s);
+    ok(
+        &mut s,
+        "CREATE TABLE other (id int NOT NULL); INSERT other VALUES (1), (3);
+         CREATE SYNONYM same FOR items; EXEC('CREATE VIEW cheap AS SELECT id, name FROM items WHERE price < 9')",
+    );
+    let names = |s: &mut Session| rows(s, "SELECT name FROM items ORDER BY id").join(" ");
+    ok(&mut s, "UPDATE items SET name = 'x' FROM items AS i WHERE i.id = 1");
+    ok(&mut s, "UPDATE dbo.items SET name = 'y' FROM other AS o JOIN items AS i ON i.id = o.id WHERE o.id = 3");
+    assert_eq!(names(&mut s), "ROW(String(\"x\")) ROW(String(\"b\")) ROW(String(\"y\"))");
+    ok(&mut s, "UPDATE cheap SET name = i.name + 'c' FROM dbo.cheap AS i WHERE i.id = 2");
+    ok(&mut s, "DELETE same FROM items AS i JOIN other AS o ON o.id = i.id WHERE o.id = 3");
+    assert_eq!(names(&mut s), "ROW(String(\"x\")) ROW(String(\"bc\"))");
+    ok(&mut s, "WITH c AS (SELECT id FROM items) DELETE c FROM c AS d WHERE d.id = 1");
+    assert_eq!(names(&mut s), "ROW(String(\"bc\"))");
+    let variable =
+        "DECLARE @t TABLE (a int); INSERT @t VALUES (1), (2); DELETE @t FROM @t AS t WHERE t.a = 1; SELECT a FROM @t";
+    assert_eq!(rows(&mut s, variable), ["ROW(Int(2))"]);
+    // Without an alias it is the target, with one it is not.
+    ok(
+        &mut s,
+        "INSERT items (name) VALUES ('d'); UPDATE items SET name = 'z' FROM items JOIN items AS i ON i.id > items.id",
+    );
+    assert_eq!(names(&mut s), "ROW(String(\"z\")) ROW(String(\"d\"))");
+    assert_eq!(errors(&mut s, "UPDATE items SET name = 'q' FROM items AS a JOIN items AS b ON a.id = b.id"), [8154]);
+    let derived = "UPDATE items SET name = 'q' FROM (SELECT id FROM items) AS d WHERE d.id = 2";
+    assert_eq!(errors(&mut s, derived), [crate::error::NOT_SUPPORTED]);
+}

@@ -252,3 +252,15 @@ fn a_property_of_a_database_is_known_refused_or_null() {
     assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX(DB_NAME(), 'IsAnsiNullsEnabled')"), [NOT_SUPPORTED]);
     assert_eq!(errors(&mut s, "SELECT DATABASEPROPERTYEX('master', 'Version')"), [NOT_SUPPORTED]);
 }
+
+/// The syntax of `<filter_predicate>` has `column_name` and nothing before it
+/// (docs/t-sql/statements/create-index-transact-sql.md); SQL Server rejects more (drizzle-team/drizzle-orm, issue 5593).
+#[test]
+fn the_filter_of_an_index_names_its_columns_alone() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, state int)");
+    for filter in ["t.state = 0", "dbo.t.state = 0", "x.state IS NOT NULL", "t.state IN (1, 2)"] {
+        assert_eq!(errors(&mut s, &format!("CREATE INDEX i ON t (a) WHERE {filter}")), [102], "{filter}");
+    }
+    ok(&mut s, "CREATE INDEX i ON t (a) WHERE state = 0");
+}
