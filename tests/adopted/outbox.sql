@@ -21,7 +21,7 @@ VALUES
         (N'column processed_at datetime2 8 27 7 null'),
         (N'unique index on the key'),
         (N'index outbox_unprocessed, key 1: id'),
-        (N'index outbox_unprocessed where (processed_at IS NULL)');
+        (N'index outbox_unprocessed where ([processed_at] IS NULL)');
 INSERT @usable (index_id, name, is_unique, filter)
 SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
 FROM sys.indexes AS i

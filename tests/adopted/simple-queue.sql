@@ -22,7 +22,7 @@ VALUES
         (N'unique index on the key'),
         (N'index IX_SIMPLEQUEUE_POP, key 1: ProcessingStartedAt'),
         (N'index IX_SIMPLEQUEUE_POP, key 2: CreatedAt'),
-        (N'index IX_SIMPLEQUEUE_POP where (ProcessingStartedAt IS NULL)');
+        (N'index IX_SIMPLEQUEUE_POP where ([ProcessingStartedAt] IS NULL)');
 INSERT @usable (index_id, name, is_unique, filter)
 SELECT i.index_id, CASE i.index_id WHEN 1 THEN N'clustered' ELSE i.name END, i.is_unique, i.filter_definition
 FROM sys.indexes AS i

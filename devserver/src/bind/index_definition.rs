@@ -8,7 +8,7 @@ use crate::plan::scalar::Scalar;
 use crate::storage::{
     CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness,
 };
-use crate::tsql::ast::{self, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Predicate};
+use crate::tsql::ast::{self, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Literal, Predicate};
 use crate::value::{self, Value};
 
 pub(super) fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
@@ -169,7 +169,62 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
             _ => return Err(incorrect()),
         });
     }
-    Ok(Filter { terms, text: Arc::clone(&filter.text) })
+    let text = normalized(conditions).unwrap_or_else(|| filter.text.to_string());
+    Ok(Filter { terms, text: text.into() })
+}
+
+/// The conditions as sys.indexes has them: names in brackets, numbers in parentheses, and IN too where it is not alone.
+/// `None` for a float, whose form is not known here.
+fn normalized(conditions: &[Predicate]) -> Option<String> {
+    let mut parts = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        parts.push(match condition {
+            Predicate::Compare { op, left: Expr::Column(column), right } => {
+                let operator = match op {
+                    CompareOp::Equal => "=",
+                    CompareOp::NotEqual => "<>",
+                    CompareOp::Less => "<",
+                    CompareOp::LessOrEqual => "<=",
+                    CompareOp::Greater => ">",
+                    CompareOp::GreaterOrEqual => ">=",
+                };
+                format!("{}{operator}{}", bracketed(&column.name), normalized_constant(right)?)
+            }
+            Predicate::InList { value: Expr::Column(column), list, .. } => {
+                let constants: Option<Vec<String>> = list.iter().map(normalized_constant).collect();
+                let among = format!("{} IN ({})", bracketed(&column.name), constants?.join(", "));
+                if conditions.len() > 1 { format!("({among})") } else { among }
+            }
+            Predicate::IsNull { negated, value: Expr::Column(column) } => {
+                format!("{} IS {}NULL", bracketed(&column.name), if *negated { "NOT " } else { "" })
+            }
+            _ => return None,
+        });
+    }
+    Some(parts.join(" AND "))
+}
+
+fn bracketed(name: &str) -> String {
+    format!("[{}]", name.replace(']', "]]"))
+}
+
+fn normalized_constant(expr: &Expr) -> Option<String> {
+    let (sign, literal) = match expr {
+        Expr::Unary { op: ast::UnaryOp::Minus, operand } => ("-", &**operand),
+        other => ("", other),
+    };
+    let Expr::Literal(literal) = literal else { return None };
+    Some(match literal {
+        Literal::Int(number) => format!("({sign}{number})"),
+        // An integer too large for int is a numeric, and looks like one.
+        Literal::Decimal(digits) if digits.contains('.') => format!("({sign}{digits})"),
+        Literal::Decimal(digits) => format!("({sign}{digits}.)"),
+        Literal::String { value, national } => {
+            format!("{}'{}'", if *national { "N" } else { "" }, value.replace('\'', "''"))
+        }
+        Literal::Binary(bytes) => bytes.iter().fold("0x".to_string(), |text, byte| format!("{text}{byte:02X}")),
+        Literal::Null | Literal::Float(_) => return None,
+    })
 }
 
 /// A constant of the column's type; `None` for what is no constant.

@@ -319,7 +319,7 @@ pub enum FilterOperator {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     pub terms: Vec<FilterTerm>,
-    /// The condition as written, for sys.indexes.
+    /// The condition as sys.indexes has it, without the parentheses around it.
     pub text: Arc<str>,
 }
 

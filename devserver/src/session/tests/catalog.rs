@@ -132,8 +132,8 @@ fn columns_indexes_and_their_rows() {
     assert_eq!(
         rows(&mut s, index),
         [
-            "ROW(String(\"(at IS NOT NULL)\"), String(\"at\"), Bit(true), Bit(false))",
-            "ROW(String(\"(at IS NOT NULL)\"), String(\"amount\"), Bit(false), Bit(true))"
+            "ROW(String(\"([at] IS NOT NULL)\"), String(\"at\"), Bit(true), Bit(false))",
+            "ROW(String(\"([at] IS NOT NULL)\"), String(\"amount\"), Bit(false), Bit(true))"
         ]
     );
     // The usual way to count rows without reading them.
@@ -283,4 +283,32 @@ fn fill_factors_persisted_columns_and_what_constraints_are_on() {
             "ROW(String(\"pk_child\"), String(\"id\"))",
         ]
     );
+}
+
+// Source: "sys.indexes", docs/relational-databases/system-catalog-views/sys-indexes-transact-sql.md (filter_definition);
+// the form is what SQL Server's own scripts of filtered indexes show.
+#[test]
+fn a_filter_is_shown_in_its_normal_form() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (state tinyint, kind varchar(10), name nvarchar(10), big bigint, rate decimal(5, 2), [a]]b] int)",
+    );
+    for (index, (written, shown)) in [
+        ("state = 0", "([state]=(0))"),
+        ("((state <> 2))", "([state]<>(2))"),
+        ("state != 2 and kind = 'it''s'", "([state]<>(2) AND [kind]='it''s')"),
+        ("state IN (1,2)", "([state] IN ((1), (2)))"),
+        ("kind in ('a','b') AND name IS NOT NULL", "(([kind] IN ('a', 'b')) AND [name] IS NOT NULL)"),
+        ("name=N'x' AND [state] is null", "([name]=N'x' AND [state] IS NULL)"),
+        ("big>-1 AND big<=3000000000", "([big]>(-1) AND [big]<=(3000000000.))"),
+        ("rate >= 1.50 AND [a]]b] < 7", "([rate]>=(1.50) AND [a]]b]<(7))"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        ok(&mut s, &format!("CREATE INDEX ix_{index} ON t (state) WHERE {written}"));
+        let query = format!("SELECT filter_definition FROM sys.indexes WHERE name = 'ix_{index}'");
+        assert_eq!(rows(&mut s, &query), [format!("ROW(String({shown:?}))")], "{written}");
+    }
 }
