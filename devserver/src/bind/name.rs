@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::query_scope::{names_source, same_name};
-use crate::catalog::catalog::DBO;
+use crate::catalog::catalog::{DBO, temporary_schema};
 use crate::catalog::object::{Object, View};
 use crate::catalog::server::TEMPDB_NAME;
 use crate::catalog::system_view::SystemView;
@@ -76,7 +76,7 @@ impl Binder<'_> {
             }
             self.uses_temporary = true;
             if name.name.starts_with("##") {
-                self.database.check_global_table(&name.name)?;
+                self.database.check_global_name(&name.name)?;
                 return Ok(self.latch.find_table(DBO, &name.name));
             }
             return Ok(self.state.temporary_table(&name.name));
@@ -91,6 +91,15 @@ impl Binder<'_> {
 
     pub fn find_object(&self, name: &ObjectName) -> SqlResult<Option<Object>> {
         let catalog = self.database.catalog.read();
+        if let Some(schema) = temporary_schema(&name.name, self.state.spid) {
+            if name.database.as_deref().is_some_and(|database| fold(database) != TEMPDB_NAME) {
+                return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
+            }
+            if name.name.starts_with("##") {
+                self.database.check_global_name(&name.name)?;
+            }
+            return Ok(catalog.object(&schema, &name.name).cloned());
+        }
         for schema in self.schemas_to_search(name)? {
             if let Some(object) = catalog.object(&schema, &name.name) {
                 return Ok(Some(object.clone()));

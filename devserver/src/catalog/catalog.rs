@@ -22,6 +22,14 @@ pub type Undo = Box<dyn FnOnce(&mut Catalog) + Send>;
 /// Schema and name, folded.
 type ObjectKey = (String, String);
 
+/// Temporary procedures stand in schemas of their own, which nobody can name: one for each session, and one for all.
+pub fn temporary_schema(name: &str, spid: i32) -> Option<Arc<str>> {
+    if name.starts_with("##") {
+        return Some("##".into());
+    }
+    name.starts_with('#').then(|| format!("#{spid}").into())
+}
+
 fn key(schema: &str, name: &str) -> ObjectKey {
     (fold(schema), fold(name))
 }
@@ -106,11 +114,22 @@ impl Catalog {
     }
 
     pub fn object_by_id(&self, id: ObjectId) -> Option<&Object> {
-        self.objects.values().find(|object| object.id() == id)
+        self.objects().find(|object| object.id() == id)
     }
 
+    /// Without the temporary ones, which belong to tempdb.
     pub fn objects(&self) -> impl Iterator<Item = &Object> {
-        self.objects.values()
+        self.objects.values().filter(|object| !object.schema().starts_with('#'))
+    }
+
+    /// The temporary procedures of a session.
+    pub fn temporary_procedures(&self, spid: i32) -> Vec<Arc<Procedure>> {
+        let schema = temporary_schema("#", spid);
+        let own = self.objects.values().filter_map(|object| match object {
+            Object::Procedure(procedure) if Some(&procedure.schema) == schema.as_ref() => Some(Arc::clone(procedure)),
+            _ => None,
+        });
+        own.collect()
     }
 
     pub fn procedure(&self, schema: &str, name: &str) -> Option<&Arc<Procedure>> {

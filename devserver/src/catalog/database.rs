@@ -62,9 +62,9 @@ impl Database {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A `##temp` table stands in the storage of the database in which it was made; the others cannot reach it.
-    pub fn check_global_table(&self, name: &str) -> SqlResult<()> {
-        self.server.global_tables.check(name, self.id)
+    /// A `##temp` table or procedure stands in the database in which it was made; the others cannot reach it.
+    pub fn check_global_name(&self, name: &str) -> SqlResult<()> {
+        self.server.global_names.check(name, self.id)
     }
 
     pub fn is_read_only(&self) -> bool {

@@ -6,7 +6,7 @@ pub mod catalog;
 pub mod connections;
 pub mod constraint;
 pub mod database;
-pub mod global_tables;
+pub mod global_names;
 pub mod object;
 pub mod object_name;
 pub mod parameter;

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use crate::catalog::catalog::Moment;
-use crate::catalog::global_tables::GlobalTables;
+use crate::catalog::global_names::GlobalNames;
 use crate::storage::fold;
 use crate::value::now_utc;
 
@@ -26,7 +26,7 @@ pub struct Server {
     pub databases: RwLock<BTreeMap<i32, DatabaseEntry>>,
     pub(crate) logins: RwLock<Vec<Login>>,
     next_login_id: AtomicI32,
-    pub(crate) global_tables: GlobalTables,
+    pub(crate) global_names: GlobalNames,
 }
 
 /// What one database may know of another.
@@ -105,7 +105,7 @@ impl Server {
             databases: RwLock::new(databases),
             logins: RwLock::default(),
             next_login_id: AtomicI32::new(1),
-            global_tables: GlobalTables::default(),
+            global_names: GlobalNames::default(),
         }
     }
 

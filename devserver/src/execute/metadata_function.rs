@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::DBO;
+use crate::catalog::catalog::{DBO, temporary_schema};
 use crate::catalog::constraint::constraints;
 use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
@@ -30,7 +30,7 @@ fn is_here(name: &ParsedName, run: &Run<'_>) -> SqlResult<bool> {
 pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
     let Some(name) = ParsedName::parse(name) else { return Ok(None) };
     if name.name.starts_with("##") {
-        run.database.check_global_table(&name.name)?;
+        run.database.check_global_name(&name.name)?;
         let storage = run.storage()?;
         return Ok(storage.latch.find_table(DBO, &name.name).and_then(|id| storage.latch.schema(id)).cloned());
     }
@@ -85,7 +85,12 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
         return Ok(if visible { Value::Int(table.id) } else { Value::Null });
     }
     let Some(name) = ParsedName::parse(name_text) else { return Ok(Value::Null) };
-    if name.name.starts_with('#') || !is_here(&name, run)? {
+    if let Some(schema) = temporary_schema(&name.name, run.state.spid) {
+        let catalog = run.database.catalog.read();
+        let found = catalog.procedure(&schema, &name.name).filter(|_| name.database.is_some() && wants("p"));
+        return Ok(found.map_or(Value::Null, |procedure| Value::Int(procedure.id)));
+    }
+    if !is_here(&name, run)? {
         return Ok(Value::Null);
     }
     for schema in name.schemas(&run.state.default_schema) {

@@ -25,6 +25,8 @@ pub struct Session {
     pub(crate) own_tables: OwnTables,
     /// The `##temp` tables that it has made; some may be gone.
     pub(crate) global_tables: Vec<(Arc<str>, ObjectId)>,
+    /// The `##temp` procedures that it has made; some may be gone.
+    pub(crate) global_procedures: Vec<(Arc<str>, ObjectId)>,
     /// The open transaction.
     pub(crate) tx: Option<Transaction>,
     /// The client was told of the open transaction.
@@ -124,6 +126,7 @@ impl Session {
             state,
             own_tables: OwnTables::default(),
             global_tables: Vec::new(),
+            global_procedures: Vec::new(),
             tx: None,
             transaction_announced: false,
             savepoints: Vec::new(),
@@ -202,6 +205,7 @@ impl Drop for Session {
         self.abandon_transaction();
         self.drop_temporary_tables(0);
         self.drop_global_tables();
+        self.drop_temporary_procedures();
         self.engine.connections.remove(self.state.spid);
         if let Some(storage) = self.storage.take() {
             self.database.storage.close_session(storage);

@@ -78,7 +78,7 @@ impl Session {
         for (name, table) in std::mem::take(&mut self.global_tables) {
             // It fails if the table is gone meanwhile, or when the server stops.
             if latch.drop_table(&mut tx, table).is_ok() {
-                database.server.global_tables.remove(&name, table);
+                database.server.global_names.remove(&name, table);
             }
         }
         if is_autocommit {

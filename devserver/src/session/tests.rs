@@ -37,6 +37,7 @@ mod select_into;
 mod sequences;
 mod server;
 mod table_functions;
+mod temporary_procedures;
 mod transactions;
 mod triggers;
 mod variants;

@@ -170,8 +170,14 @@ impl Session {
         if let Some(system) = system_procedure::find(name) {
             return self.call_system_procedure(system, arguments, activation, line, out);
         }
-        let Some(procedure) = self.find_procedure(name, schema) else {
-            return none(self.fail(not_found(&display_name(name)), Origin::Statement, activation, line, out));
+        let found = match name.name.starts_with('#') {
+            true => self.find_temporary_procedure(name),
+            false => Ok(self.find_procedure(name, schema)),
+        };
+        let found = found.and_then(|found| found.ok_or_else(|| not_found(&display_name(name))));
+        let procedure = match found {
+            Ok(procedure) => procedure,
+            Err(error) => return none(self.fail(error, Origin::Statement, activation, line, out)),
         };
         if let Some(mut error) = self.engine.faults.at_call(&procedure.full_name) {
             error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
@@ -282,7 +288,8 @@ impl Session {
             let is_table = parameter.ty.template().is_some();
             declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
         }
-        let compiled = self.compile(&procedure.body, declarations, &procedure.schema).map_err(|mut error| {
+        let schema = if procedure.schema.starts_with('#') { DBO.into() } else { Arc::clone(&procedure.schema) };
+        let compiled = self.compile(&procedure.body, declarations, &schema).map_err(|mut error| {
             error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
             error
         })?;

@@ -16,6 +16,7 @@ impl Session {
     pub(crate) fn run_ddl(&mut self, statement: &StatementKind, activation: &mut Activation) -> SqlResult<()> {
         let is_temporary = match statement {
             StatementKind::CreateTable(create) => create.name.name.starts_with('#'),
+            StatementKind::CreateProcedure(create) => create.name.name.starts_with('#'),
             StatementKind::CreateIndex(create) => create.table.name.starts_with('#'),
             StatementKind::Drop(drop) => drop.names.iter().all(|name| name.name.starts_with('#')),
             StatementKind::TruncateTable(name) => name.name.starts_with('#'),

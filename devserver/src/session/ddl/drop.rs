@@ -66,6 +66,10 @@ impl Session {
         let Some(object) = found else {
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
+        if name.name.starts_with('#') {
+            self.drop_temporary_procedure(&object);
+            return Ok(());
+        }
         self.check_alter_object(object.id(), object.schema(), missing())?;
         let undo = self.database.catalog.write().remove_object(object.schema(), object.name());
         if let Some(undo) = undo {

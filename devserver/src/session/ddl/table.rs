@@ -74,7 +74,7 @@ impl Session {
         activation: &mut Activation,
         template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
     ) -> SqlResult<ObjectId> {
-        if self.lookup_table(name)?.is_some() {
+        if self.lookup_table(name)?.is_some() || self.find_temporary_procedure(name)?.is_some() {
             return Err(already_there(&name.name));
         }
         let mut schema = template(self, DBO)?;
@@ -83,14 +83,14 @@ impl Session {
         let database = Arc::clone(&self.database);
         let id = self.table_change(activation, |latch, tx| {
             let id = latch.create_table(tx, schema)?;
-            if !database.server.global_tables.add(&name.name, database.id, id) {
-                database.check_global_table(&name.name)?;
+            if !database.server.global_names.add(&name.name, database.id, id) {
+                database.check_global_name(&name.name)?;
             }
             Ok(id)
         })?;
         self.global_tables.push((Arc::clone(&name.name), id));
         let name = Arc::clone(&name.name);
-        self.keep_undo(Box::new(move |_| database.server.global_tables.remove(&name, id)));
+        self.keep_undo(Box::new(move |_| database.server.global_names.remove(&name, id)));
         Ok(id)
     }
 
@@ -156,12 +156,12 @@ impl Session {
         let database = Arc::clone(&self.database);
         self.table_change(activation, |latch, tx| {
             latch.drop_table(tx, table)?;
-            database.server.global_tables.remove(name, table);
+            database.server.global_names.remove(name, table);
             Ok(())
         })?;
         let name = Arc::clone(name);
         self.keep_undo(Box::new(move |_| {
-            database.server.global_tables.add(&name, database.id, table);
+            database.server.global_names.add(&name, database.id, table);
         }));
         Ok(())
     }
