@@ -9,14 +9,20 @@ use crate::error::SqlResult;
 use crate::execute::frame::{Flow, Frame, Run, SavedRows};
 use crate::execute::limit::row_limit;
 use crate::execute::operator::run_operator;
-use crate::execute::output_clause::{output_result, prepare_output, run_output};
+use crate::execute::output_clause::{prepare_output, run_output};
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::check_all_writable;
 use crate::plan::change::DeletePlan;
 use crate::storage::Key;
 use crate::value::Value;
 
-pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+/// `sent` gets the rows of OUTPUT for the client.
+pub fn run_delete(
+    plan: &DeletePlan,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    sent: &mut Vec<Vec<Value>>,
+) -> SqlResult<StatementResult> {
     check_all_writable(run, &plan.table.schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
     let limit = row_limit(&plan.input, run);
@@ -45,12 +51,11 @@ pub fn run_delete(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     storage.latch.delete_rows(&mut storage.tx, table, &keys)?;
     plan.foreign_keys.rows_deleted("DELETE", &gone, run, frame)?;
     prepare_output(&plan.output, run)?;
-    let mut result = Vec::new();
     for row in saved {
         frame.restore(&plan.output_slots, row);
         for output in &plan.output {
-            run_output(output, run, frame, &mut result)?;
+            run_output(output, run, frame, sent)?;
         }
     }
-    Ok(StatementResult { rows: output_result(&plan.output, result), count: keys.len() as u64, ..Default::default() })
+    Ok(StatementResult { count: keys.len() as u64, ..Default::default() })
 }

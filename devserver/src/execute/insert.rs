@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, Values};
 use crate::execute::limit::limit_values;
 use crate::execute::new_row::insert_row;
-use crate::execute::output_clause::{output_result, run_output};
+use crate::execute::output_clause::run_output;
 use crate::execute::query::run_query;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::check_all_writable;
@@ -20,12 +20,13 @@ use crate::value::{SqlType, Value};
 /// The rows of INSERT … EXEC, with the types of their columns.
 pub type CapturedRows = Vec<(Vec<Value>, Arc<[SqlType]>)>;
 
-/// `executed`: the rows and column types of INSERT … EXEC.
+/// `executed`: the rows and column types of INSERT … EXEC. `sent` gets the rows of OUTPUT for the client.
 pub fn run_insert(
     plan: &InsertPlan,
     executed: Option<CapturedRows>,
     run: &mut Run<'_>,
     frame: &mut Frame,
+    sent: &mut Vec<Vec<Value>>,
 ) -> SqlResult<StatementResult> {
     let schema = &plan.target.table.schema;
     check_all_writable(run, schema, &plan.output)?;
@@ -72,7 +73,6 @@ pub fn run_insert(
         }
         (InsertRows::Execute, None) => return Err(SqlError::not_supported("INSERT … EXEC in this place")),
     }
-    let mut result = Vec::new();
     let mut count = 0;
     let mut ignored_duplicates = false;
     let mut new_rows: Vec<Values> = Vec::new();
@@ -91,7 +91,7 @@ pub fn run_insert(
         let inserted: Values = inserted.into();
         for output in &plan.output {
             frame.rows[plan.target.rules.slot] = Arc::clone(&inserted).into();
-            run_output(output, run, frame, &mut result)?;
+            run_output(output, run, frame, sent)?;
         }
         if plan.foreign_keys.has_references() {
             new_rows.push(inserted);
@@ -100,7 +100,7 @@ pub fn run_insert(
     for row in &new_rows {
         plan.foreign_keys.check_row("INSERT", row, run)?;
     }
-    Ok(StatementResult { rows: output_result(&plan.output, result), count, ignored_duplicates })
+    Ok(StatementResult { count, ignored_duplicates })
 }
 
 fn reads_top(rows: &InsertRows) -> bool {

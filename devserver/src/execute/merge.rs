@@ -13,7 +13,7 @@ use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
 use crate::execute::limit::limit_values;
 use crate::execute::new_row::{changed_row, finish_row, insert_row};
 use crate::execute::operator::run_operator;
-use crate::execute::output_clause::{output_result, run_output};
+use crate::execute::output_clause::run_output;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::check_all_writable;
 use crate::plan::change::{BoundAction, BoundClause, InsertTarget, MergePlan};
@@ -113,7 +113,13 @@ fn changed_twice() -> SqlError {
     )
 }
 
-pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+/// `sent` gets the rows of OUTPUT for the client.
+pub fn run_merge(
+    plan: &MergePlan,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    sent: &mut Vec<Vec<Value>>,
+) -> SqlResult<StatementResult> {
     let schema = &plan.table.schema;
     check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
@@ -132,7 +138,7 @@ pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
         moved: Vec::new(),
     };
     if take == 0 {
-        return Ok(StatementResult { rows: output_result(&plan.output, Vec::new()), ..Default::default() });
+        return Ok(StatementResult::default());
     }
     let flow = run_operator(&plan.input, run, frame, &mut |run, frame| match frame.target.clone() {
         Some(key) => {
@@ -148,10 +154,15 @@ pub fn run_merge(plan: &MergePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
             _ => Ok(Flow::Continue),
         })?;
     }
-    apply(found, run, frame)
+    apply(found, run, frame, sent)
 }
 
-fn apply(found: Found<'_>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+fn apply(
+    found: Found<'_>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    sent: &mut Vec<Vec<Value>>,
+) -> SqlResult<StatementResult> {
     let Found { plan, changes, gone, moved, .. } = found;
     let schema = &plan.table.schema;
     let table = run.table_id(plan.table.place);
@@ -191,14 +202,13 @@ fn apply(found: Found<'_>, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<St
     }
     plan.foreign_keys.rows_deleted("MERGE", &gone, run, frame)?;
     plan.foreign_keys.rows_updated("MERGE", &moved, run, frame)?;
-    let mut result = Vec::new();
     for (row, saved) in new_rows {
         let Some(saved) = saved else { continue };
         frame.restore(&plan.output_slots, saved);
         for output in &plan.output {
             frame.rows[plan.rules.slot] = Arc::clone(&row).into();
-            run_output(output, run, frame, &mut result)?;
+            run_output(output, run, frame, sent)?;
         }
     }
-    Ok(StatementResult { rows: output_result(&plan.output, result), count, ..Default::default() })
+    Ok(StatementResult { count, ..Default::default() })
 }

@@ -4,7 +4,6 @@ use crate::error::SqlResult;
 use crate::execute::frame::{Frame, Run};
 use crate::execute::new_row::insert_row;
 use crate::plan::change::OutputPlan;
-use crate::plan::query::OutputColumn;
 use crate::storage::OnDuplicateKey;
 use crate::value::Value;
 
@@ -16,12 +15,12 @@ pub(crate) fn prepare_output(outputs: &[OutputPlan], run: &mut Run<'_>) -> SqlRe
     Ok(())
 }
 
-/// Computes one OUTPUT clause for the row in the frame.
+/// Computes one OUTPUT clause for the row in the frame; `sent`: the rows for the client.
 pub(crate) fn run_output(
     output: &OutputPlan,
     run: &mut Run<'_>,
     frame: &mut Frame,
-    result: &mut Vec<Vec<Value>>,
+    sent: &mut Vec<Vec<Value>>,
 ) -> SqlResult<()> {
     let mut row = Vec::with_capacity(output.items.len());
     for item in &output.items {
@@ -35,15 +34,7 @@ pub(crate) fn run_output(
             insert_row(run, frame, target, values, OnDuplicateKey::AsIndexSays, "INSERT")?;
             (run.state.identity, run.activation.scope_identity) = (identity, scope_identity);
         }
-        None => result.push(row),
+        None => sent.push(row),
     }
     Ok(())
-}
-
-pub(crate) fn output_result(
-    outputs: &[OutputPlan],
-    rows: Vec<Vec<Value>>,
-) -> Option<(Vec<OutputColumn>, Vec<Vec<Value>>)> {
-    let output = outputs.iter().find(|output| output.into.is_none())?;
-    Some((output.columns.clone(), rows))
 }

@@ -7,19 +7,24 @@ use crate::execute::query::run_query;
 use crate::execute::statement_result::StatementResult;
 use crate::plan::query::Body;
 use crate::plan::select_statement::SelectStatementPlan;
+use crate::value::Value;
 
-pub fn run_select(plan: &SelectStatementPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+/// `sent` gets the rows for the client.
+pub fn run_select(
+    plan: &SelectStatementPlan,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    sent: &mut Vec<Vec<Value>>,
+) -> SqlResult<StatementResult> {
     let limit = run.row_limit();
     let goes_on = |count: usize| if count < limit { Flow::Continue } else { Flow::Stop };
     let Some(variables) = &plan.variables else {
-        let mut rows = Vec::new();
         run_query(&plan.query, run, frame, &mut |_, frame, row| {
             frame.next_values.clear();
-            rows.push(row);
-            Ok(goes_on(rows.len()))
+            sent.push(row);
+            Ok(goes_on(sent.len()))
         })?;
-        let count = rows.len() as u64;
-        return Ok(StatementResult { rows: Some((plan.query.columns.clone(), rows)), count, ..Default::default() });
+        return Ok(StatementResult { count: sent.len() as u64, ..Default::default() });
     };
     let mut count: usize = 0;
     if let Body::Select(select) = &plan.query.body

@@ -12,14 +12,20 @@ use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
 use crate::execute::limit::row_limit;
 use crate::execute::new_row::{changed_row, finish_row};
 use crate::execute::operator::run_operator;
-use crate::execute::output_clause::{output_result, prepare_output, run_output};
+use crate::execute::output_clause::{prepare_output, run_output};
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::check_all_writable;
 use crate::plan::change::UpdatePlan;
 use crate::storage::{Key, RowChange};
 use crate::value::Value;
 
-pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
+/// `sent` gets the rows of OUTPUT for the client.
+pub fn run_update(
+    plan: &UpdatePlan,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    sent: &mut Vec<Vec<Value>>,
+) -> SqlResult<StatementResult> {
     let schema = &plan.table.schema;
     check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
@@ -70,14 +76,13 @@ pub fn run_update(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> Sq
     }
     let count = changes.len() as u64;
     prepare_output(&plan.output, run)?;
-    let mut result = Vec::new();
     for (change, row) in changes.into_iter().zip(saved) {
         frame.restore(&plan.kept_slots, row);
         let values: Values = change.values.into();
         for output in &plan.output {
             frame.rows[plan.rules.slot] = Arc::clone(&values).into();
-            run_output(output, run, frame, &mut result)?;
+            run_output(output, run, frame, sent)?;
         }
     }
-    Ok(StatementResult { rows: output_result(&plan.output, result), count, ..Default::default() })
+    Ok(StatementResult { count, ..Default::default() })
 }

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::principal::SecurableId;
 use crate::plan::change::{DeletePlan, InsertPlan, MergePlan, UpdatePlan};
+use crate::plan::query::OutputColumn;
 use crate::plan::scalar::{Condition, Scalar};
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::plan::trigger::TriggerTarget;
@@ -79,6 +80,24 @@ pub enum Plan {
     Update(Box<UpdatePlan>),
     Delete(Box<DeletePlan>),
     Merge(Box<MergePlan>),
+}
+
+impl Plan {
+    /// The columns of the result set that the client gets, if the statement has one.
+    pub fn client_columns(&self) -> Option<&[OutputColumn]> {
+        let output = match self {
+            Plan::Scalar(_) | Plan::Condition(_) => return None,
+            Plan::Select(select) => {
+                let is_sent = select.variables.is_none() && select.into.is_none();
+                return is_sent.then_some(&select.query.columns);
+            }
+            Plan::Insert(plan) => &plan.output,
+            Plan::Update(plan) => &plan.output,
+            Plan::Delete(plan) => &plan.output,
+            Plan::Merge(plan) => &plan.output,
+        };
+        output.iter().find(|output| output.into.is_none()).map(|output| output.columns.as_slice())
+    }
 }
 
 /// What a statement or an expression needs of the storage.

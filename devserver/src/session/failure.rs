@@ -78,9 +78,7 @@ impl Session {
         let level = self.state.nest_level;
         let aborts = self.state.options.xact_abort && origin != Origin::RaiseError;
         let binding_level = (origin == Origin::Binding).then_some(level);
-        let is_caught = !is_uncatchable(&error)
-            && self.try_levels.iter().any(|&try_level| binding_level.is_none_or(|level| try_level < level));
-        if is_caught {
+        if self.is_caught(&error, binding_level) {
             if self.state.transaction_count > 0 && (aborts || reach == Reach::BatchAndTransaction) {
                 self.state.doomed = true;
             }
@@ -105,6 +103,13 @@ impl Session {
             Reach::Scope => Err(Failure::EndScope),
             Reach::Batch | Reach::BatchAndTransaction => Err(Failure::EndBatch),
         }
+    }
+
+    /// Whether a CATCH gets an error. One that was found when a statement of the nesting level `binding_level` was bound
+    /// goes to a caller's.
+    pub(crate) fn is_caught(&self, error: &SqlError, binding_level: Option<u32>) -> bool {
+        !is_uncatchable(error)
+            && self.try_levels.iter().any(|&try_level| binding_level.is_none_or(|level| try_level < level))
     }
 
     /// An error of a statement outside of any batch, for callers that only report.

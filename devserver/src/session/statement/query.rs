@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{STALE_PLAN, SqlError, SqlResult};
+use crate::error::{NOT_SUPPORTED, STALE_PLAN, SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
 use crate::execute::insert::CapturedRows;
@@ -17,6 +17,7 @@ use crate::session::output::Output;
 use crate::session::statement::set_options_error::wrong_set_options;
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::CursorName;
+use crate::value::Value;
 
 impl Session {
     pub(crate) fn run_query_step(
@@ -95,17 +96,23 @@ impl Session {
         activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
+        let mut rows = Vec::new();
         let Some(target) = &bound.triggers else {
-            let result = self.run_query_plan(bound, executed, activation)?;
-            self.finish_query(result, kind, &bound.plan, out);
+            match self.run_query_plan(bound, executed, activation, &mut rows) {
+                Ok(result) => self.finish_query(result, rows, kind, &bound.plan, out),
+                Err(error) => {
+                    self.send_what_was_before(&error, rows, kind, &bound.plan, out);
+                    return Err(error.into());
+                }
+            }
             return Ok(());
         };
         let result = self.with_triggers(target, out, line, activation, |session, activation| {
-            let result = session.run_query_plan(bound, executed, activation)?;
+            let result = session.run_query_plan(bound, executed, activation, &mut rows)?;
             let count = result.count;
             Ok((result, count))
         })?;
-        self.finish_query(result, kind, &bound.plan, out);
+        self.finish_query(result, rows, kind, &bound.plan, out);
         Ok(())
     }
 
@@ -135,6 +142,7 @@ impl Session {
         bound: &BoundPlan,
         executed: Option<CapturedRows>,
         activation: &mut Activation,
+        sent: &mut Vec<Vec<Value>>,
     ) -> SqlResult<StatementResult> {
         let into = match &bound.plan {
             Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
@@ -148,24 +156,54 @@ impl Session {
             match &bound.plan {
                 Plan::Select(plan) => match into {
                     Some(table) => select_into::fill(&plan.query, table, run, &mut frame),
-                    None => select_statement::run_select(plan, run, &mut frame),
+                    None => select_statement::run_select(plan, run, &mut frame, sent),
                 },
-                Plan::Insert(plan) => insert::run_insert(plan, executed, run, &mut frame),
-                Plan::Update(plan) => update::run_update(plan, run, &mut frame),
-                Plan::Delete(plan) => delete::run_delete(plan, run, &mut frame),
-                Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame),
+                Plan::Insert(plan) => insert::run_insert(plan, executed, run, &mut frame, sent),
+                Plan::Update(plan) => update::run_update(plan, run, &mut frame, sent),
+                Plan::Delete(plan) => delete::run_delete(plan, run, &mut frame, sent),
+                Plan::Merge(plan) => merge::run_merge(plan, run, &mut frame, sent),
                 Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
             }
         })
     }
 
-    fn finish_query(&mut self, result: StatementResult, kind: DoneKind, plan: &Plan, out: &mut Output<'_>) {
-        let StatementResult { rows, count, ignored_duplicates } = result;
+    /// A statement that has begun sends its columns first, and its rows as they are found: the error comes after them.
+    /// What CATCH gets ends like a result set that is complete.
+    ///
+    /// Source: "OUTPUT clause" (MicrosoftDocs/sql-docs, docs/t-sql/queries/output-clause-transact-sql.md): "An UPDATE,
+    /// INSERT, or DELETE statement that has an OUTPUT clause will return rows to the client even if the statement
+    /// encounters errors and is rolled back."
+    fn send_what_was_before(
+        &mut self,
+        error: &SqlError,
+        rows: Vec<Vec<Value>>,
+        kind: DoneKind,
+        plan: &Plan,
+        out: &mut Output<'_>,
+    ) {
+        // What is not supported was refused, and a stale plan has sent nothing.
+        let Some(columns) = plan.client_columns().filter(|_| error.number < NOT_SUPPORTED) else { return };
+        let count = rows.len() as u64;
+        out.result_set(columns, rows);
+        if self.is_caught(error, None) {
+            out.done_statement(kind, Some(count).filter(|_| !self.state.options.no_count));
+        }
+    }
+
+    fn finish_query(
+        &mut self,
+        result: StatementResult,
+        rows: Vec<Vec<Value>>,
+        kind: DoneKind,
+        plan: &Plan,
+        out: &mut Output<'_>,
+    ) {
+        let StatementResult { count, ignored_duplicates } = result;
         if ignored_duplicates {
             out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
         }
-        if let Some((columns, rows)) = rows {
-            out.result_set(&columns, rows);
+        if let Some(columns) = plan.client_columns() {
+            out.result_set(columns, rows);
         }
         self.state.row_count = count as i64;
         let assigns = matches!(plan, Plan::Select(SelectStatementPlan { variables: Some(_), .. }));
