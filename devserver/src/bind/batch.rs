@@ -17,7 +17,7 @@ use crate::bind::type_name::variable_type;
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind};
+use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind, UNLIMITED_TEXT_SIZE};
 use crate::plan::cell::{Cell, Plan, Source};
 use crate::plan::cursor::{CursorSource, CursorStep, Motion};
 use crate::plan::declarations::Declarations;
@@ -26,7 +26,7 @@ use crate::plan::scalar::Scalar;
 use crate::storage::{TableSchema, fold};
 use crate::tsql::ast::{
     Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr,
-    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Literal, RaiseError, Statement, StatementKind,
+    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Literal, RaiseError, Statement, StatementKind, UnaryOp,
     VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
@@ -239,7 +239,7 @@ impl<'a> Compiler<'a> {
             },
             StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
             // What clients set at login, and what bears on nothing that is imitated here.
-            StatementKind::SetTextSize(_) => StepKind::Nothing,
+            StatementKind::SetTextSize(size) => StepKind::SetTextSize(text_size(size)?),
             StatementKind::SetDateFirst(value) => {
                 if *value != Expr::Literal(Literal::Int(7)) {
                     return Err(SqlError::not_supported("SET DATEFIRST with another day than 7"));
@@ -432,6 +432,23 @@ fn only_text(value: &Expr, only: &str, what: &str) -> SqlResult<StepKind> {
     match value {
         Expr::Literal(Literal::String { value, .. }) if value.eq_ignore_ascii_case(only) => Ok(StepKind::Nothing),
         _ => Err(SqlError::not_supported(format!("{what} with anything but {only}"))),
+    }
+}
+
+/// Source: "SET TEXTSIZE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/set-textsize-transact-sql.md).
+fn text_size(value: &Expr) -> SqlResult<i32> {
+    const DEFAULT: i32 = 4096;
+    let size = match value {
+        Expr::Literal(Literal::Int(size)) => Some(*size),
+        Expr::Unary { op: UnaryOp::Minus, operand } if matches!(**operand, Expr::Literal(Literal::Int(1))) => {
+            Some(UNLIMITED_TEXT_SIZE)
+        }
+        _ => None,
+    };
+    match size {
+        Some(0) => Ok(DEFAULT),
+        Some(size) => Ok(size),
+        None => Err(SqlError::not_supported("SET TEXTSIZE with anything but -1 and an int of 0 and more")),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::SqlError;
 use crate::execute::cursor::SharedCursor;
+use crate::plan::batch::UNLIMITED_TEXT_SIZE;
 use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::IsolationLevel;
 
@@ -28,6 +29,8 @@ pub struct Options {
     pub quoted_identifier: bool,
     /// SET ROWCOUNT; 0 is no limit.
     pub row_limit: u64,
+    /// SET TEXTSIZE: the most bytes of a value of a (max) type that the client gets.
+    pub text_size: i32,
     pub lock_timeout: Option<Duration>,
     pub deadlock_priority: i8,
 }
@@ -47,6 +50,8 @@ impl Default for Options {
             concat_null_yields_null: true,
             quoted_identifier: true,
             row_limit: 0,
+            // "Infinite" for clients of the ODBC family from TDS 7.3 on (MS-TDS 2.2.6.4, fODBC).
+            text_size: UNLIMITED_TEXT_SIZE,
             lock_timeout: None,
             deadlock_priority: 0,
         }
@@ -100,6 +105,8 @@ pub struct SessionState {
     pub error: i32,
     /// `@@IDENTITY`.
     pub identity: Option<i64>,
+    /// SCOPE_IDENTITY() outside of procedures, for the next batch.
+    pub scope_identity: Option<i64>,
     /// `@@TRANCOUNT`.
     pub transaction_count: i32,
     /// The transaction can only be rolled back: XACT_STATE() is -1.

@@ -31,6 +31,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::Identity => identity_value(state.identity),
         SystemFunction::NestLevel => Value::Int(state.nest_level as i32),
         SystemFunction::Options => Value::Int(state.options.bits()),
+        SystemFunction::TextSize => Value::Int(state.options.text_size),
         SystemFunction::LockTimeout => {
             Value::Int(state.options.lock_timeout.map_or(-1, |timeout| timeout.as_millis() as i32))
         }

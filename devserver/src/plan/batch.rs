@@ -11,6 +11,9 @@ use crate::storage::TableSchema;
 use crate::tsql::ast::{Ident, IdentityCheck, ObjectName, SessionOption, StatementKind};
 use crate::value::SqlType;
 
+/// SET TEXTSIZE -1.
+pub const UNLIMITED_TEXT_SIZE: i32 = -1;
+
 /// A batch, procedure body or dynamic text, ready to run.
 #[derive(Debug)]
 pub struct CompiledBatch {
@@ -75,6 +78,8 @@ pub enum StepKind {
     WaitForDelay(Cell),
     WaitForTime(Cell),
     SetRowCount(Cell),
+    /// In bytes, or [`UNLIMITED_TEXT_SIZE`].
+    SetTextSize(i32),
     CheckIdentity {
         table: Cell,
         check: IdentityCheck<Cell>,

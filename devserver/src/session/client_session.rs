@@ -95,6 +95,7 @@ impl Session {
             row_count: 0,
             error: 0,
             identity: None,
+            scope_identity: None,
             transaction_count: 0,
             doomed: false,
             caught: Vec::new(),

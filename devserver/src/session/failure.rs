@@ -7,7 +7,8 @@
 //! |---|---|---|
 //! | most | the statement; with XACT_ABORT the batch, and the transaction is rolled back | CATCH; with XACT_ABORT the transaction is doomed |
 //! | a name that turns out missing when the statement is reached | the procedure or batch it stands in | CATCH of a caller only |
-//! | failed conversions, deadlock victims | the batch, and the transaction is rolled back | CATCH, the transaction is doomed |
+//! | failed conversions, deadlock victims, calls nested too deep, arguments for a procedure without parameters, rows of another width in INSERT … EXEC | the batch, and the transaction is rolled back | CATCH, the transaction is doomed |
+//! | what keeps CREATE TABLE from making its table; a column that ALTER TABLE does not find, or has already | the batch, and the transaction is rolled back | CATCH, the transaction is doomed |
 //! | THROW | the batch; with XACT_ABORT also the transaction | CATCH |
 //! | RAISERROR | nothing | CATCH |
 //! | cancelled by the client | everything, at once | as without |
@@ -37,13 +38,22 @@ fn reach(error: &SqlError, origin: Origin) -> Reach {
         245 | 241 | 295 | 8114 | 8169 | 235 => Reach::BatchAndTransaction,
         // Deadlock victim; what SNAPSHOT cannot go on with.
         1205 | 3951 | 3960 | 3961 => Reach::BatchAndTransaction,
-        // Cancelled; the nesting limit; not supported: nothing good can come after it.
-        3617 | 596 | 217 | crate::error::NOT_SUPPORTED => Reach::Batch,
+        // Too many procedures in each other; arguments for a procedure that has no parameters.
+        217 | 8146 => Reach::BatchAndTransaction,
+        // INSERT … EXEC meets rows of another width. (Other INSERTs are found out when they are bound.)
+        213 if origin == Origin::Statement => Reach::BatchAndTransaction,
+        // Cancelled; not supported: nothing good can come after it.
+        3617 | 596 | crate::error::NOT_SUPPORTED => Reach::Batch,
         3915 | 3930 => Reach::Batch,
         _ => match origin {
             Origin::Statement | Origin::RaiseError => Reach::Statement,
             Origin::Binding => Reach::Scope,
             Origin::Throw => Reach::Batch,
+            // Permissions are asked for before anything is made.
+            Origin::CreateTable if error.number != 262 => Reach::BatchAndTransaction,
+            // A table or column that is not there, or a column that is there already.
+            Origin::AlterTable if matches!(error.number, 2705 | 4902 | 4924) => Reach::BatchAndTransaction,
+            Origin::CreateTable | Origin::AlterTable => Reach::Statement,
         },
     }
 }

@@ -38,6 +38,9 @@ pub enum Origin {
     Binding,
     Throw,
     RaiseError,
+    /// CREATE TABLE could not make its table.
+    CreateTable,
+    AlterTable,
 }
 
 /// Why a single statement did not succeed.

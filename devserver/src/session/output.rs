@@ -6,7 +6,7 @@ use crate::error::SqlError;
 use crate::execute::insert::CapturedRows;
 use crate::plan::query::OutputColumn;
 use crate::tds::token::{ResponseWriter, ResultColumn, StatementKind};
-use crate::value::{SqlType, Value};
+use crate::value::{Length, SqlType, Value};
 
 pub struct Output<'w> {
     writer: &'w mut ResponseWriter,
@@ -27,7 +27,8 @@ impl<'w> Output<'w> {
         self.captured.take().unwrap_or_default()
     }
 
-    pub fn result_set(&mut self, columns: &[OutputColumn], rows: Vec<Vec<Value>>) {
+    /// `text_size`: SET TEXTSIZE.
+    pub fn result_set(&mut self, columns: &[OutputColumn], mut rows: Vec<Vec<Value>>, text_size: i32) {
         if let Some(captured) = &mut self.captured {
             let types: Arc<[SqlType]> = columns.iter().map(|column| column.ty).collect();
             captured.extend(rows.into_iter().map(|row| (row, Arc::clone(&types))));
@@ -43,6 +44,9 @@ impl<'w> Output<'w> {
             })
             .collect();
         self.writer.columns(&described);
+        if let Ok(size) = usize::try_from(text_size) {
+            cut_to(size, columns, &mut rows);
+        }
         for row in &rows {
             self.writer.row(row);
         }
@@ -76,6 +80,15 @@ impl<'w> Output<'w> {
         }
     }
 
+    /// What a procedure returned, before [`Output::leave_procedure`].
+    ///
+    /// Source: "RETURNSTATUS" (MS-TDS 2.2.7.18): it also carries the status of a procedure that a SQL batch executes.
+    pub fn return_status(&mut self, status: i32) {
+        if self.captured.is_none() {
+            self.writer.return_status(status);
+        }
+    }
+
     pub fn leave_procedure(&mut self) {
         if self.captured.is_none() {
             self.writer.leave_procedure();
@@ -85,4 +98,35 @@ impl<'w> Output<'w> {
     pub fn writer(&mut self) -> &mut ResponseWriter {
         self.writer
     }
+}
+
+/// Cuts the values of `(max)` types to a length in bytes.
+fn cut_to(size: usize, columns: &[OutputColumn], rows: &mut [Vec<Value>]) {
+    for (place, column) in columns.iter().enumerate() {
+        let is_wide = match column.ty {
+            SqlType::NVarChar(Length::Max) => true,
+            SqlType::VarChar(Length::Max) | SqlType::VarBinary(Length::Max) => false,
+            _ => continue,
+        };
+        for row in &mut *rows {
+            match &mut row[place] {
+                Value::String(text) if is_wide => *text = prefix(text, size / 2, char::len_utf16),
+                Value::String(text) => *text = prefix(text, size, |_| 1),
+                Value::Bytes(bytes) if bytes.len() > size => *bytes = bytes[..size].into(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The longest beginning of at most `size`, in whole characters.
+fn prefix(text: &Arc<str>, size: usize, size_of: impl Fn(char) -> usize) -> Arc<str> {
+    let mut length = 0;
+    for (end, character) in text.char_indices() {
+        length += size_of(character);
+        if length > size {
+            return text[..end].into();
+        }
+    }
+    Arc::clone(text)
 }

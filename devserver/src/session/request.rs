@@ -18,7 +18,9 @@ impl Session {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
-        let mut activation = Activation { check_permissions: true, ..Activation::default() };
+        // All batches of a session are one scope.
+        let scope_identity = self.state.scope_identity;
+        let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
         let compiled = match self.compiled_batch(sql, Declarations::default()) {
             Ok(compiled) => compiled,
             Err(error) => {
@@ -27,6 +29,7 @@ impl Session {
             }
         };
         let result = self.run_compiled(&compiled, &mut activation, &mut out);
+        self.state.scope_identity = activation.scope_identity;
         if result.is_err() {
             // The statement that ended everything has not written its own DONE.
             out.writer().done_statement(StatementKind::Other, None);
@@ -102,6 +105,7 @@ impl Session {
         self.state.row_count = 0;
         self.state.error = 0;
         self.state.identity = None;
+        self.state.scope_identity = None;
         self.state.identity_insert = None;
         self.state.context_info = None;
         self.state.cursors.clear();

@@ -43,13 +43,17 @@ pub struct Returned {
 }
 
 impl Session {
-    /// Gives the parameters their values: 201, 8144, 8145, 119, 8162.
+    /// Gives the parameters their values: 201, 8144, 8145, 8146, 119, 8162.
     pub(crate) fn bind_arguments(
         &mut self,
         procedure: &Procedure,
         arguments: &[PassedArgument],
     ) -> SqlResult<Activation> {
         let parameters = &procedure.parameters;
+        if parameters.is_empty() && !arguments.is_empty() {
+            let message = format!("Procedure {} has no parameters and arguments were supplied.", procedure.name);
+            return Err(SqlError::new(8146, message).state(2));
+        }
         let mut callee = Activation::default();
         callee.grow(parameters.len());
         let mut given = vec![false; parameters.len()];

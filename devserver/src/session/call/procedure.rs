@@ -85,6 +85,9 @@ impl Session {
         let result = self.call_procedure(name, arguments, &compiled.schema.clone(), activation, line, out);
         let returned = match result {
             Ok(returned) => {
+                if let Some(returned) = &returned {
+                    out.return_status(returned.status);
+                }
                 out.leave_procedure();
                 returned
             }

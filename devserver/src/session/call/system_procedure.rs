@@ -134,6 +134,7 @@ impl Session {
             SystemProcedure::DropRoleMember => self.change_role_member("sp_droprolemember", &arguments),
             SystemProcedure::ResetConnection => {
                 self.reset(false);
+                out.writer().transaction_reset();
                 Ok(Returned::default())
             }
         };

@@ -11,7 +11,7 @@ use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::session::statement::evaluate::cell_type;
 use crate::tds::token::StatementKind as DoneKind;
-use crate::tsql::ast::IdentityCheck;
+use crate::tsql::ast::{IdentityCheck, StatementKind};
 use crate::value::Value;
 
 impl Session {
@@ -31,8 +31,9 @@ impl Session {
             StepKind::Set(place, cell) => {
                 let value = self.eval_cell(cell, compiled, activation)?;
                 activation.values[*place] = value;
-                self.statement_done(out, DoneKind::Other, None);
                 self.state.row_count = 1;
+                // It counts as a SELECT of one row, which clients do not take for a changed one.
+                self.statement_done(out, DoneKind::Select, Some(1));
             }
             StepKind::Declare(values) => {
                 for (place, cell) in values {
@@ -116,6 +117,10 @@ impl Session {
                 self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, activation, out)?;
                 self.statement_done(out, DoneKind::Other, None);
             }
+            StepKind::SetTextSize(size) => {
+                self.state.options.text_size = *size;
+                self.statement_done(out, DoneKind::Other, None);
+            }
             StepKind::SetRowCount(cell) => {
                 let limit = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
                 self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);
@@ -124,7 +129,9 @@ impl Session {
             StepKind::Execute(execute) => {
                 return self.run_execute(execute, step.line, compiled, activation, out).map_err(SimpleFailure::Passed);
             }
-            StepKind::Other(statement) => self.run_other(statement, activation, out)?,
+            StepKind::Other(statement) => self
+                .run_other(statement, activation, out)
+                .map_err(|error| SimpleFailure::Error(error, origin_in(statement)))?,
             StepKind::Nothing => self.statement_done(out, DoneKind::Other, None),
             StepKind::Block(_)
             | StepKind::If { .. }
@@ -150,5 +157,13 @@ impl Session {
         }
         let counted = count.filter(|_| !self.state.options.no_count);
         out.done_statement(kind, counted);
+    }
+}
+
+fn origin_in(statement: &StatementKind) -> Origin {
+    match statement {
+        StatementKind::CreateTable(_) => Origin::CreateTable,
+        StatementKind::AlterTable(_) => Origin::AlterTable,
+        _ => Origin::Statement,
     }
 }

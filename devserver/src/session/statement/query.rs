@@ -184,7 +184,7 @@ impl Session {
         // What is not supported was refused, and a stale plan has sent nothing.
         let Some(columns) = plan.client_columns().filter(|_| error.number < NOT_SUPPORTED) else { return };
         let count = rows.len() as u64;
-        out.result_set(columns, rows);
+        out.result_set(columns, rows, self.state.options.text_size);
         if self.is_caught(error, None) {
             out.done_statement(kind, Some(count).filter(|_| !self.state.options.no_count));
         }
@@ -203,11 +203,10 @@ impl Session {
             out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
         }
         if let Some(columns) = plan.client_columns() {
-            out.result_set(columns, rows);
+            out.result_set(columns, rows, self.state.options.text_size);
         }
         self.state.row_count = count as i64;
-        let assigns = matches!(plan, Plan::Select(SelectStatementPlan { variables: Some(_), .. }));
-        self.statement_done(out, kind, if assigns { None } else { Some(count) });
+        self.statement_done(out, kind, Some(count));
     }
 
     pub(crate) fn run_insert_execute(

@@ -1,7 +1,7 @@
 //! GOTO, WAITFOR, SET ROWCOUNT. Source: MicrosoftDocs/sql-docs, docs/t-sql/language-elements/goto-transact-sql.md,
 //! waitfor-transact-sql.md and docs/t-sql/statements/set-rowcount-transact-sql.md.
 
-use crate::session::tests::harness::{errors, ok, rows, session};
+use crate::session::tests::harness::{errors, ok, rows, run, session};
 
 #[test]
 fn goto_goes_to_its_label_forward_backward_inward_and_outward() {
@@ -69,4 +69,50 @@ fn waitfor_takes_nothing_but_a_time() {
     let (_e, mut s) = session();
     assert_eq!(errors(&mut s, "WAITFOR TIME 'noon'"), [148]);
     assert_eq!(errors(&mut s, "WAITFOR DELAY '25:00'"), [148]);
+}
+
+/// Source: "@@ROWCOUNT" (docs/t-sql/functions/rowcount-transact-sql.md); that the count also stands in the DONE token
+/// was seen by clients' authors (github.com/denisenkom/pytds/pull/46, github.com/microsoft/mssql-rs/pull/372).
+#[test]
+fn an_assignment_counts_the_rows_it_has_read() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int); INSERT t VALUES (1), (2), (3)");
+    for (sql, count) in [
+        ("SELECT @v = 1", 1),
+        ("SET @v = 1", 1),
+        ("SELECT @v = a FROM t", 3),
+        ("SELECT TOP (2) @v = a FROM t ORDER BY a", 2),
+        ("SELECT @v = a FROM t WHERE a > 5", 0),
+        ("SELECT @v = MAX(a) FROM t WHERE a > 5", 1),
+    ] {
+        let tokens = run(&mut s, &format!("DECLARE @v int; {sql}; SELECT @@ROWCOUNT"));
+        assert_eq!(tokens[0], format!("DONE(count={count}, more)"), "{sql}");
+        assert!(tokens.contains(&format!("ROW(Int({count}))")), "{sql}: {tokens:?}");
+        assert_eq!(run(&mut s, &format!("DECLARE @v int; SET NOCOUNT ON; {sql}; SET NOCOUNT OFF"))[1], "DONE(more)");
+    }
+}
+
+/// Source: "SET TEXTSIZE" (docs/t-sql/statements/set-textsize-transact-sql.md) and "@@TEXTSIZE"
+/// (docs/t-sql/functions/textsize-transact-sql.md).
+#[test]
+fn textsize_cuts_what_a_select_returns_of_the_max_types() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (a varchar(max), b nvarchar(max), c varbinary(max), d varchar(20));
+         INSERT t VALUES ('abcdefgh', N'abcdefgh', 0x0102030405060708, 'abcdefgh')",
+    );
+    let all = "ROW(String(\"abcdefgh\"), String(\"abcdefgh\"), Bytes([1, 2, 3, 4, 5, 6, 7, 8]), String(\"abcdefgh\"))";
+    assert_eq!(rows(&mut s, "SELECT * FROM t"), [all]);
+    assert_eq!(
+        rows(&mut s, "SET TEXTSIZE 5; SELECT * FROM t"),
+        ["ROW(String(\"abcde\"), String(\"ab\"), Bytes([1, 2, 3, 4, 5]), String(\"abcdefgh\"))"]
+    );
+    // It stays for the session, and only what goes to the client is cut.
+    assert_eq!(rows(&mut s, "SELECT DATALENGTH(a), @@TEXTSIZE FROM t"), ["ROW(BigInt(8), Int(5))"]);
+    assert_eq!(rows(&mut s, "SET TEXTSIZE 0; SELECT @@TEXTSIZE"), ["ROW(Int(4096))"]);
+    for unlimited in ["-1", "2147483647"] {
+        assert_eq!(rows(&mut s, &format!("SET TEXTSIZE {unlimited}; SELECT * FROM t")), [all]);
+    }
+    assert_eq!(errors(&mut s, "SET TEXTSIZE -2"), [59000]);
 }

@@ -112,6 +112,7 @@ fn every_failed_statement_has_a_done_of_its_own() {
     assert_eq!(
         run(&mut s, "SELECT 1 WHERE 1 = 1 / 0; RAISERROR('no', 16, 1); PRINT 'on'"),
         [
+            "COLMETADATA( Int)",
             "ERROR(8134, Divide by zero error encountered.)",
             "DONE(error, more)",
             "ERROR(50000, no)",
@@ -141,4 +142,102 @@ fn under_noexec_batches_are_compiled_and_nothing_is_done() {
     assert_eq!(errors(&mut s, "SELECT FROM").len(), 1, "it is still parsed");
     assert_eq!(rows(&mut s, "SELECT 1; SET NOEXEC OFF; SELECT 2"), ["ROW(Int(2))"]);
     assert_eq!(rows(&mut s, "SELECT COUNT(*), OBJECT_ID('p') FROM t"), ["ROW(Int(1), Null)"]);
+}
+
+/// Source: "OUTPUT clause" (docs/t-sql/queries/output-clause-transact-sql.md): the rows are returned "even if the
+/// statement encounters errors and is rolled back".
+#[test]
+fn columns_and_rows_come_before_the_error() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY); INSERT t VALUES (2), (1), (0), (-1)");
+    assert_eq!(
+        run(&mut s, "SELECT a, 2 / a AS x FROM t ORDER BY x"),
+        ["COLMETADATA(a Int, x Int)", "ERROR(8134, Divide by zero error encountered.)", "DONE(error)"],
+        "a sort ends before the first row goes out"
+    );
+    assert_eq!(
+        run(&mut s, "SELECT 1 / (a - 1) AS x FROM t"),
+        [
+            "COLMETADATA(x Int)",
+            "ROW(Int(0))",
+            "ROW(Int(-1))",
+            "ERROR(8134, Divide by zero error encountered.)",
+            "DONE(error)"
+        ]
+    );
+    let failed = run(&mut s, "INSERT t OUTPUT inserted.a VALUES (5), (5)");
+    assert_eq!(failed[0], "COLMETADATA(a Int)");
+    assert_eq!(failed[1], "ROW(Int(5))");
+    assert!(failed[2].starts_with("ERROR(2627"), "{failed:?}");
+    assert!(run(&mut s, "DELETE t OUTPUT 1 / deleted.a AS x")[0].starts_with("COLMETADATA(x Int)"));
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t"), ["ROW(Int(4))"]);
+    let failed = run(&mut s, "SELECT CAST('x' AS int) AS x");
+    assert_eq!((failed[0].as_str(), failed.len()), ("COLMETADATA(x Int)", 3), "{failed:?}");
+}
+
+#[test]
+fn what_catch_gets_ends_as_a_result_set_of_its_own() {
+    let (_e, mut s) = session();
+    assert_eq!(
+        run(&mut s, "BEGIN TRY SELECT 1 / 0 AS x END TRY BEGIN CATCH THROW END CATCH"),
+        ["COLMETADATA(x Int)", "DONE(count=0, more)", "ERROR(8134, Divide by zero error encountered.)", "DONE(error)",]
+    );
+    assert_eq!(
+        run(&mut s, "SET NOCOUNT ON; BEGIN TRY SELECT 1 / 0 AS x END TRY BEGIN CATCH SELECT 2 AS y END CATCH"),
+        ["DONE(more)", "COLMETADATA(x Int)", "DONE(more)", "COLMETADATA(y Int)", "ROW(Int(2))", "DONE()"]
+    );
+}
+
+#[test]
+fn what_is_found_before_a_statement_begins_comes_without_columns() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL)");
+    for sql in ["SELECT a FROM missing", "SELECT b FROM t", "SELECT * FROM t WHERE a = CAST('20200101' AS date)"] {
+        assert!(run(&mut s, sql)[0].starts_with("ERROR("), "{sql}");
+    }
+}
+
+/// Source: "TRY...CATCH" (docs/t-sql/language-elements/try-catch-transact-sql.md): "most errors from a data definition
+/// language (DDL) statement (such as CREATE TABLE) … terminate the transaction outside a TRY block but make a
+/// transaction uncommittable within a TRY block".
+#[test]
+fn a_table_that_cannot_be_made_ends_batch_and_transaction() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL); CREATE TABLE kept (a int)");
+    let cases = [
+        ("CREATE TABLE t (a int)", 2714),
+        ("CREATE TABLE nowhere.u (a int)", 2760),
+        ("CREATE TABLE u (a int, a int)", 2705),
+        ("CREATE TABLE #t (a int); CREATE TABLE #t (a int)", 2714),
+        ("ALTER TABLE t DROP COLUMN b", 4924),
+        ("ALTER TABLE t ADD a int", 2705),
+    ];
+    for (sql, number) in cases {
+        let batch = format!("BEGIN TRAN; INSERT kept VALUES (1); EXEC ('{sql}'); SELECT 1");
+        let tokens = run(&mut s, &batch);
+        assert!(tokens.iter().any(|token| token.starts_with(&format!("ERROR({number},"))), "{tokens:?}");
+        assert!(tokens.iter().all(|token| !token.starts_with("ROW")), "{tokens:?}");
+        assert_eq!(rows(&mut s, "SELECT @@TRANCOUNT, COUNT(*) FROM kept"), ["ROW(Int(0), Int(0))"], "{sql}");
+        let caught =
+            format!("BEGIN TRAN; BEGIN TRY EXEC ('{sql}') END TRY BEGIN CATCH SELECT XACT_STATE(); ROLLBACK END CATCH");
+        assert_eq!(rows_after(&mut s, &caught), ["ROW(SmallInt(-1))"], "{sql}");
+    }
+    // What is not there cannot be dropped, and that is all.
+    assert_eq!(rows_after(&mut s, "BEGIN TRAN; DROP TABLE missing; SELECT @@TRANCOUNT; ROLLBACK"), ["ROW(Int(1))"]);
+}
+
+/// Source: Erland Sommarskog, "Error Handling in SQL Server – a Background" (sommarskog.se), "What happens when an error
+/// occurs": what ends the batch, and with it the transaction.
+#[test]
+fn too_deep_calls_and_wrong_widths_end_batch_and_transaction() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, b int)");
+    ok(&mut s, "CREATE PROCEDURE deep AS EXEC deep");
+    ok(&mut s, "CREATE PROCEDURE bare AS SELECT 1");
+    for (sql, number) in [("EXEC deep", 217), ("EXEC bare 1", 8146), ("INSERT t EXEC bare", 213)] {
+        let tokens = run(&mut s, &format!("BEGIN TRAN; {sql}; SELECT 7"));
+        assert!(tokens.iter().any(|token| token.starts_with(&format!("ERROR({number},"))), "{tokens:?}");
+        assert!(!tokens.contains(&"ROW(Int(7))".to_string()), "{tokens:?}");
+        assert_eq!(rows(&mut s, "SELECT @@TRANCOUNT"), ["ROW(Int(0))"], "{sql}");
+    }
 }

@@ -103,3 +103,21 @@ fn seed_and_increment() {
     );
     assert_eq!(rows(&mut s, "SELECT IDENT_SEED('plain'), IDENT_INCR('nowhere')"), ["ROW(Null, Null)"]);
 }
+
+/// Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md): a scope is a module, and the batches of
+/// a session are no modules apart.
+#[test]
+fn the_batches_of_a_session_are_one_scope() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    let last = "SELECT CAST(SCOPE_IDENTITY() AS int)";
+    assert_eq!(rows(&mut s, last), ["ROW(Null)"]);
+    ok(&mut s, "INSERT jobs (v) VALUES (1), (2)");
+    assert_eq!(rows(&mut s, last), ["ROW(Int(2))"]);
+    // What dynamic text and procedures insert is another scope's, and they do not see this one.
+    ok(&mut s, "EXEC ('INSERT jobs (v) VALUES (3)')");
+    assert_eq!(rows(&mut s, last), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, &format!("EXEC ('{last}')")), ["ROW(Null)"]);
+    s.reset(false);
+    assert_eq!(rows(&mut s, last), ["ROW(Null)"]);
+}

@@ -1,7 +1,7 @@
 //! Remote procedure calls.
 
 use crate::session::client_session::Session;
-use crate::session::tests::harness::{ok, rows, session};
+use crate::session::tests::harness::{ok, rows, run, session};
 use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
 use crate::tds::token::ResponseWriter;
 use crate::value::{Length, SqlType, Value};
@@ -39,6 +39,7 @@ fn outputs_and_status_come_back() {
         [
             "COLMETADATA( Int)",
             "ROW(Int(21))",
+            "DONEINPROC(count=1, more)",
             "DONEINPROC(count=1, more)",
             "RETURNSTATUS(3)",
             "RETURNVALUE(0 @b Int(42))",
@@ -147,4 +148,52 @@ fn several_results_come_before_the_outputs_and_the_status() {
             "DONEPROC()"
         ]
     );
+}
+
+/// Source: MS-TDS 2.2.7.18, RETURNSTATUS, which also carries the status of a procedure that a batch executes.
+#[test]
+fn a_batch_that_executes_a_procedure_gets_its_status_too() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE inner_p AS RETURN 4");
+    ok(&mut s, "CREATE PROCEDURE p AS EXEC inner_p; RETURN 3");
+    assert_eq!(run(&mut s, "EXEC p"), ["RETURNSTATUS(3)", "DONEPROC()"]);
+    assert_eq!(
+        run(&mut s, "DECLARE @r int; EXEC @r = p; EXEC sp_executesql N'PRINT 1'; SELECT @r"),
+        [
+            "RETURNSTATUS(3)",
+            "DONEPROC(more)",
+            "INFO(0, 1)",
+            "RETURNSTATUS(0)",
+            "DONEPROC(more)",
+            "COLMETADATA( Int)",
+            "ROW(Int(3))",
+            "DONE(count=1)"
+        ]
+    );
+    // Text is no procedure, and what INSERT … EXEC runs answers the INSERT.
+    assert_eq!(run(&mut s, "EXEC ('PRINT 1')"), ["INFO(0, 1)", "DONEPROC()"]);
+    ok(&mut s, "CREATE TABLE t (a int)");
+    assert_eq!(run(&mut s, "INSERT t EXEC inner_p"), ["DONE(count=0)"]);
+}
+
+/// The client must know that its transaction is gone: each request names the one that it is in.
+#[test]
+fn a_reset_by_call_tells_of_the_rollback() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int)");
+    let mut writer = ResponseWriter::for_test();
+    s.run_batch("BEGIN TRAN; INSERT t VALUES (1)", &mut writer);
+    assert_ne!(writer.transaction_descriptor(), 0);
+    let reset = |s: &mut Session, writer: &mut ResponseWriter| {
+        let (procedure, parameters) = (named("sp_reset_connection"), Vec::new());
+        s.run_rpc(RpcCall { procedure, parameters, no_metadata: false }, writer);
+    };
+    reset(&mut s, &mut writer);
+    assert_eq!(writer.transaction_descriptor(), 0);
+    let tokens = writer.tokens();
+    assert!(tokens.iter().any(|token| token == "ENVCHANGE(10)"), "{tokens:?}");
+    assert_eq!(rows(&mut s, "SELECT @@TRANCOUNT, COUNT(*) FROM t"), ["ROW(Int(0), Int(0))"]);
+    let mut writer = ResponseWriter::for_test();
+    reset(&mut s, &mut writer);
+    assert_eq!(writer.tokens(), ["RETURNSTATUS(0)", "DONEPROC()"], "there was none");
 }

@@ -80,10 +80,17 @@ impl ResponseWriter {
 
     /// The session was reset for a connection pool; its transaction, if it had to go, was rolled back.
     pub(crate) fn session_reset(&mut self, keep_transaction: bool) {
-        if self.transaction_descriptor != 0 && !keep_transaction {
-            self.transaction_rolled_back(self.transaction_descriptor);
+        if !keep_transaction {
+            self.transaction_reset();
         }
         self.put_environment(ENVIRONMENT_RESET_DONE, &[0], &[0]);
+    }
+
+    /// A reset has rolled back the transaction that the client knows of, if any.
+    pub(crate) fn transaction_reset(&mut self) {
+        if self.transaction_descriptor != 0 {
+            self.transaction_rolled_back(self.transaction_descriptor);
+        }
     }
 
     fn put_environment(&mut self, kind: u8, new: &[u8], old: &[u8]) {
