@@ -3,56 +3,20 @@
 
 use crate::bind::aggregate::aggregate_function;
 use crate::bind::binder::Binder;
+use crate::bind::condition::compare_condition;
 use crate::bind::conversion::implicit;
+use crate::bind::unknown_function::is_unknown_here;
 use crate::bind::window::is_window_only;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateFunction, SortKey, WindowKind};
-use crate::plan::scalar::{FunctionNode, Node, Scalar};
+use crate::plan::scalar::{CompareOp, FunctionNode, Node, Scalar};
 use crate::plan::system_function::{self, SystemFunction};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionCall, Ident, OrderItem};
-use crate::value::{self, Argument, Length, SqlType};
-
-/// The functions that are functions of SQL Server, but not of the dev server: they are refused as such, so that nobody
-/// takes them for misspelt.
-const UNKNOWN_HERE: &[&str] = &[
-    "approx_count_distinct",
-    "checksum_agg",
-    "stdev",
-    "stdevp",
-    "var",
-    "varp",
-    "grouping",
-    "grouping_id",
-    "percentile_cont",
-    "percentile_disc",
-    "parse",
-    "try_parse",
-    "format",
-    "rand",
-    "compress",
-    "decompress",
-    "datetrunc",
-    "date_bucket",
-    "greatest",
-    "least",
-    "binary_checksum",
-    "isdate",
-    "sql_variant_property",
-    "crypt_gen_random",
-    "json_object",
-    "json_array",
-    "json_path_exists",
-    "bit_count",
-    "get_bit",
-    "set_bit",
-    "left_shift",
-    "right_shift",
-    "checksum",
-];
+use crate::value::{self, Argument, Length, SqlType, Value};
 
 impl Binder<'_> {
     pub fn bind_function(&mut self, call: &FunctionCall) -> SqlResult<Scalar> {
@@ -92,6 +56,9 @@ impl Binder<'_> {
         if call.over.is_some() || call.distinct || call.star || !call.within_group.is_empty() {
             return Err(SqlError::not_supported(format!("the function {} in this form", call.name.name)));
         }
+        if name == "choose" {
+            return self.without_next_value(ForbiddenPlace::Conditional, |binder| binder.bind_choose(&call.arguments));
+        }
         if let Some(function) = system_function::lookup(&name) {
             return self.bind_system_function(function, &call.name.name, &call.arguments);
         }
@@ -118,7 +85,7 @@ impl Binder<'_> {
             _ => value::lookup(&name),
         };
         let Some(function) = function else {
-            if UNKNOWN_HERE.contains(&name.as_str()) {
+            if is_unknown_here(&name) {
                 return Err(SqlError::not_supported(format!("the function {}", call.name.name)));
             }
             return Err(SqlError::new(
@@ -142,7 +109,7 @@ impl Binder<'_> {
             arguments = rest;
         }
         function.check_arity(arguments.len())?;
-        let arguments = if matches!(name.as_str(), "isnull" | "choose") {
+        let arguments = if name == "isnull" {
             self.without_next_value(ForbiddenPlace::Conditional, |binder| binder.bind_list(arguments))?
         } else {
             self.bind_list(arguments)?
@@ -178,6 +145,22 @@ impl Binder<'_> {
         let node = FunctionNode { function, arguments, types, date_part: part, collation };
         let label = if ty.is_character() { label } else { CollationLabel::Coercible };
         Ok(Scalar { node: Node::Function(Box::new(node)), ty, nullable, label })
+    }
+
+    /// CHOOSE is a CASE over its index, which is computed for each comparison. Source: "CHOOSE"
+    /// (MicrosoftDocs/sql-docs, docs/t-sql/functions/logical-functions-choose-transact-sql.md).
+    fn bind_choose(&mut self, arguments: &[Expr]) -> SqlResult<Scalar> {
+        let (index, values) = match arguments {
+            [index, values @ ..] if values.len() >= 2 => (index, values),
+            _ => return Err(SqlError::not_supported("CHOOSE with fewer than two values")),
+        };
+        let mut branches = Vec::with_capacity(values.len());
+        for (number, value) in (1..).zip(values) {
+            let index = implicit(self.bind_expr(index)?, SqlType::Int)?;
+            let number = Scalar::constant(Value::Int(number), SqlType::Int);
+            branches.push((compare_condition(CompareOp::Equal, index, number)?, self.bind_expr(value)?));
+        }
+        self.finish_case(branches, None)
     }
 
     pub(crate) fn bind_list(&mut self, list: &[Expr]) -> SqlResult<Vec<Scalar>> {

@@ -216,7 +216,11 @@ impl Binder<'_> {
         Ok(Scalar { node: Node::Unary(op, Box::new(operand)), ty, nullable, label })
     }
 
-    fn finish_case(&mut self, branches: Vec<(Condition, Scalar)>, otherwise: Option<&Expr>) -> SqlResult<Scalar> {
+    pub(super) fn finish_case(
+        &mut self,
+        branches: Vec<(Condition, Scalar)>,
+        otherwise: Option<&Expr>,
+    ) -> SqlResult<Scalar> {
         let otherwise = match otherwise {
             Some(otherwise) => Some(self.bind_expr(otherwise)?),
             None => None,

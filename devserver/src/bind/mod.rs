@@ -40,6 +40,7 @@ pub mod table_function;
 pub mod table_rules;
 pub mod trigger;
 pub mod type_name;
+mod unknown_function;
 pub mod update;
 pub mod user_function;
 pub mod window;
