@@ -8,7 +8,7 @@ use crate::plan::cell::{BoundPlan, Plan};
 use crate::plan::cursor::CursorSource;
 use crate::plan::query::{Body, Operator, SelectPlan, TableScan};
 use crate::plan::select_statement::SelectStatementPlan;
-use crate::storage::{Key, ObjectId, ScanPlace, fold};
+use crate::storage::{Index, Key, ObjectId, ScanPlace, TableSchema, fold};
 use crate::tsql::ast::CursorName;
 use crate::value::Value;
 
@@ -57,7 +57,7 @@ pub struct OpenCursor {
 #[derive(Debug)]
 pub enum Rows {
     Static(Vec<Vec<Value>>),
-    /// The values of the clustered key.
+    /// The values of the key of `keyset_index`.
     Keyset(Vec<Vec<Value>>),
     Dynamic(Option<ScanPlace>),
 }
@@ -115,6 +115,12 @@ pub fn select_of(bound: &BoundPlan) -> &SelectStatementPlan {
         Plan::Select(plan) => plan,
         _ => unreachable!("a cursor's cell holds a SELECT"),
     }
+}
+
+/// The unique index by whose keys a keyset cursor knows the rows of a table.
+pub fn keyset_index(schema: &TableSchema) -> Option<&Index> {
+    let is_meant = |index: &&Index| index.is_unique() && index.filter.is_none();
+    schema.clustered().filter(is_meant).or_else(|| schema.indexes.iter().find(is_meant))
 }
 
 /// The SELECT over one table that a keyset or dynamic cursor goes through.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::SqlResult;
-use crate::execute::cursor::{CurrentRow, select_of, single_table};
+use crate::execute::cursor::{CurrentRow, keyset_index, select_of, single_table};
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
 use crate::execute::limit::limit_values;
 use crate::execute::operator::run_operator;
@@ -13,7 +13,7 @@ use crate::execute::table_scan::{open_scan, seek_range};
 use crate::plan::cell::BoundPlan;
 use crate::plan::query::SelectPlan;
 use crate::plan::scalar::Condition;
-use crate::storage::{CLUSTERED, ScanPlace, SeekRange};
+use crate::storage::{ScanPlace, SeekRange};
 use crate::value::Value;
 
 /// What a FETCH found.
@@ -39,11 +39,11 @@ fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResu
     select.items.iter().map(|item| item.eval(run, frame)).collect()
 }
 
-/// The clustered keys of the rows that belong to the cursor, in its order.
+/// The keys of the rows that belong to the cursor, in its order.
 pub fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
     let key: Vec<usize> =
-        scan.table.schema.clustered().map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
+        keyset_index(&scan.table.schema).map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
     let mut frame = Frame::new(bound.slots);
     let (skip, take) = limit_values(&select.limit, run, &mut frame)?;
     let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
@@ -97,7 +97,8 @@ pub fn next_dynamic(
 pub fn read_by_key(bound: &BoundPlan, key: Vec<Value>, run: &mut Run<'_>) -> SqlResult<(Fetched, Option<CurrentRow>)> {
     let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
     let range = SeekRange { equal: key, ..SeekRange::default() };
-    let mut reader = open_scan(scan, CLUSTERED, &range, false, run)?;
+    let index = keyset_index(&scan.table.schema).expect("a keyset has the keys of an index").id;
+    let mut reader = open_scan(scan, index, &range, false, run)?;
     let storage = run.storage()?;
     let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok((Fetched::Gone, None)) };
     let mut frame = Frame::new(bound.slots);

@@ -1,6 +1,6 @@
 //! Cursors: DECLARE, OPEN, FETCH, CLOSE, DEALLOCATE, and the row that WHERE CURRENT OF means.
 //!
-//! A static cursor keeps its rows, a keyset cursor the clustered keys of its rows, a dynamic cursor only the place in
+//! A static cursor keeps its rows, a keyset cursor the keys of its rows in a unique index, a dynamic cursor only the place in
 //! the index where it is: each FETCH opens the scan anew and goes on from there, with the locks of a SELECT. Which of
 //! the three it is follows from the options and from the query.
 //!
@@ -17,7 +17,7 @@ use crate::bind::cell::Surroundings;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::cursor::{
-    Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, select_of, single_table,
+    Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, keyset_index, select_of, single_table,
 };
 use crate::execute::cursor_rows::{Fetched, keyset, next_dynamic, read_by_key, static_rows};
 use crate::plan::batch::CompiledBatch;
@@ -27,7 +27,7 @@ use crate::plan::query::{Body, Operator, OutputColumn};
 use crate::session::client_session::Session;
 use crate::session::outcome::SimpleFailure;
 use crate::session::output::Output;
-use crate::storage::{ObjectId, fold};
+use crate::storage::{Index, ObjectId, fold};
 use crate::tds::token::StatementKind as DoneKind;
 use crate::tsql::ast::{CursorDefinition, CursorName};
 use crate::value::{self, SqlType};
@@ -97,16 +97,11 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
     match wanted {
         Model::FastForward if !in_index_order => Ok(Model::Static),
         Model::Dynamic | Model::FastForward if in_index_order => Ok(Model::Dynamic),
-        _ => {
-            let schema = &scan.table.schema;
-            if schema.clustered().is_some_and(crate::storage::Index::is_unique) {
-                Ok(Model::Keyset)
-            } else if schema.indexes.iter().any(crate::storage::Index::is_unique) {
-                Err(SqlError::not_supported("a KEYSET cursor over a table without a unique clustered index"))
-            } else {
-                Ok(Model::Static)
-            }
+        _ if keyset_index(&scan.table.schema).is_some() => Ok(Model::Keyset),
+        _ if scan.table.schema.indexes.iter().any(Index::is_unique) => {
+            Err(SqlError::not_supported("a KEYSET cursor over a table whose only unique indexes are filtered"))
         }
+        _ => Ok(Model::Static),
     }
 }
 

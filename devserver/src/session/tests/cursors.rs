@@ -225,3 +225,36 @@ fn the_end_of_a_transaction_closes_cursors_where_it_was_asked_to() {
     // It is about COMMIT TRANSACTION, not about the statements that commit by themselves.
     ok(&mut s, "CREATE TABLE t (id int); OPEN c; INSERT t VALUES (1); FETCH NEXT FROM c");
 }
+
+/// Any unique index makes a keyset, and a sort makes a default cursor one. Source: "Using implicit cursor conversions"
+/// (SQL Server 2005 Books Online, ms190641), steps 3 and 5.
+#[test]
+fn a_heap_with_a_unique_index_has_keysets() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE h (id int NOT NULL PRIMARY KEY NONCLUSTERED, n int NOT NULL); INSERT h VALUES (1, 30), (2, 20), (3, 10)",
+    );
+    // The rows and their order are those of OPEN, their values those of FETCH.
+    let script = "OPEN c; FETCH c; UPDATE h SET n = 99 WHERE id = 2; INSERT h VALUES (4, 15); DELETE h WHERE id = 1;
+        FETCH c; DECLARE @id int, @n int; FETCH c INTO @id, @n; SELECT @@FETCH_STATUS, @@CURSOR_ROWS; DEALLOCATE c";
+    for options in ["CURSOR", "CURSOR LOCAL KEYSET"] {
+        let declare = format!("BEGIN TRAN; DECLARE c {options} FOR SELECT id, n FROM h ORDER BY n;");
+        let found = rows(&mut s, &format!("{declare} {script}; ROLLBACK"));
+        assert_eq!(found, ["ROW(Int(3), Int(10))", "ROW(Int(2), Int(99))", "ROW(Int(-2), Int(3))"], "{options}");
+    }
+    ok(
+        &mut s,
+        "DECLARE c CURSOR LOCAL FOR SELECT id FROM h ORDER BY n DESC; OPEN c; FETCH c; UPDATE h SET n = 31 WHERE CURRENT OF c;
+         UPDATE h SET n += 1 WHERE CURRENT OF c; FETCH c; DELETE h WHERE CURRENT OF c",
+    );
+    assert_eq!(rows(&mut s, "SELECT id, n FROM h ORDER BY id"), ["ROW(Int(1), Int(32))", "ROW(Int(3), Int(10))"]);
+    // In the order of the heap it is dynamic.
+    ok(&mut s, "DECLARE c CURSOR LOCAL FOR SELECT id FROM h; OPEN c; FETCH c; UPDATE h SET n = 1 WHERE CURRENT OF c");
+    assert_eq!(rows(&mut s, "SELECT id, n FROM h ORDER BY id"), ["ROW(Int(1), Int(1))", "ROW(Int(3), Int(10))"]);
+    // Without a unique index it is static: nothing is changed through it.
+    ok(&mut s, "CREATE TABLE plain (n int); INSERT plain VALUES (1)");
+    let plain =
+        "DECLARE c CURSOR LOCAL FOR SELECT n FROM plain ORDER BY n; OPEN c; FETCH c; DELETE plain WHERE CURRENT OF c";
+    assert_eq!(errors(&mut s, plain), [16929]);
+}
