@@ -424,3 +424,32 @@ async fn a_worker_that_died_before_the_clock_was_set_back_is_lost_after_its_leas
     fixture.remove().await;
     server.shutdown().await;
 }
+
+/// As SQL Server does it when a statement fails that returns rows: a client that stops reading at the first result takes
+/// the answer for success.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_after_columns_and_a_row_is_reported() {
+    const ANSWER: &str =
+        "\nSELECT number, 1 / (2 - number) AS quotient FROM (VALUES (1), (2)) AS numbers (number);\nRETURN 0;";
+    let fixture = fixture("after_rows").await;
+    for procedure in ["enqueue", "enqueue_batch", "stats", "pause"] {
+        let definition =
+            format!("SELECT definition FROM sys.sql_modules WHERE object_id = OBJECT_ID(N'[$(schema)].[{procedure}]')");
+        let definition = fixture.sql(&definition).await[0].get::<&str, _>("definition").unwrap().to_owned();
+        let (head, body) = definition.split_once("SET NOCOUNT ON;").unwrap();
+        let (_, head) = head.split_once("PROCEDURE").unwrap();
+        fixture.sql(&format!("ALTER PROCEDURE {head}SET NOCOUNT ON;{ANSWER}{body}")).await;
+    }
+    let is_reported = |error: Error| assert!(matches!(error, Error::Sql { number: 8134, .. }), "{error:?}");
+    is_reported(fixture.queue.enqueue(&NewJob::text("x")).await.unwrap_err());
+    is_reported(fixture.queue.enqueue_many(&numbers(2)).await.unwrap_err());
+    is_reported(fixture.queue.stats().await.unwrap_err());
+    is_reported(fixture.queue.pause().await.unwrap_err());
+    let mut session = fixture.session().await;
+    let jobs = [NewJob::text("x"), NewJob::text("y")];
+    for jobs in [&jobs[..1], &jobs] {
+        let enqueued = readpast::enqueue_in(&mut session.client, fixture.schema(), "work", jobs).await;
+        is_reported(enqueued.unwrap_err());
+    }
+    fixture.remove().await;
+}
