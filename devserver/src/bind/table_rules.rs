@@ -50,7 +50,7 @@ impl Binder<'_> {
         for check in schema.checks.iter().filter(|check| !check.disabled) {
             checks.push((Arc::clone(&check.name), self.bind_condition(&parse_predicate(&check.text)?)?));
         }
-        let ordinals = |is_meant: &dyn Fn(&Column) -> bool| {
+        let ordinals = |is_meant: &dyn Fn(&Column) -> bool| -> Vec<usize> {
             let columns = schema.columns.iter().enumerate();
             columns.filter(|(_, column)| is_meant(column)).map(|(ordinal, _)| ordinal).collect()
         };
@@ -58,6 +58,10 @@ impl Binder<'_> {
             slot,
             defaults,
             computed,
+            computed_late: ordinals(&|column| column.computed.is_some() && !column.persisted)
+                .into_iter()
+                .filter(|ordinal| !schema.indexes.iter().any(|index| index.contains(*ordinal)))
+                .collect(),
             checks,
             filled: ordinals(&|column| column.identity.is_some() || column.default.is_some()),
             row_versions: ordinals(&|column| column.sql_type == SqlType::RowVersion),
