@@ -42,6 +42,10 @@ pub struct Compiler<'a> {
     version: u64,
     /// A module is being created: its statements are not optimized before it runs.
     creates: bool,
+    /// What RETURN returns.
+    returns: SqlType,
+    /// A table that is missing is an error at once.
+    is_final: bool,
     declarations: Declarations,
     table_variables: Vec<(usize, Arc<TableSchema>)>,
     table_types: Vec<Arc<UserType>>,
@@ -59,6 +63,8 @@ impl<'a> Compiler<'a> {
             surroundings,
             version,
             creates: false,
+            returns: SqlType::Int,
+            is_final: false,
             declarations,
             table_variables: Vec::new(),
             table_types: Vec::new(),
@@ -72,6 +78,11 @@ impl<'a> Compiler<'a> {
     /// For CREATE PROCEDURE or TRIGGER: a hint that no plan can follow is an error of the first execution.
     pub fn creating(self) -> Compiler<'a> {
         Compiler { creates: true, ..self }
+    }
+
+    /// For the body of a function. `is_final`: it is about to run.
+    pub fn for_function(self, returns: SqlType, is_final: bool) -> Compiler<'a> {
+        Compiler { returns, is_final, creates: !is_final, ..self }
     }
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
@@ -104,7 +115,11 @@ impl<'a> Compiler<'a> {
         let cell = Cell::new(source);
         match self.surroundings.bind(&cell, &self.declarations, self.version) {
             Ok(_) => Ok(cell),
-            Err(error) if is_deferred(&error) || (self.creates && error.number == IMPOSSIBLE_HINTS) => Ok(cell),
+            Err(error)
+                if (is_deferred(&error) && !self.is_final) || (self.creates && error.number == IMPOSSIBLE_HINTS) =>
+            {
+                Ok(cell)
+            }
             Err(error) => Err(error),
         }
     }
@@ -154,7 +169,7 @@ impl<'a> Compiler<'a> {
             StatementKind::Break => StepKind::Break,
             StatementKind::Continue => StepKind::Continue,
             StatementKind::Return(value) => StepKind::Return(match value {
-                Some(value) => Some(self.expr(value, Some(SqlType::Int))?),
+                Some(value) => Some(self.expr(value, Some(self.returns))?),
                 None => None,
             }),
             StatementKind::Label(name) => StepKind::Label(self.labels.number(name)),
@@ -256,9 +271,10 @@ impl<'a> Compiler<'a> {
     }
 
     fn binder(&self) -> Binder<'_> {
-        let Surroundings { database, latch, state, schema } = self.surroundings;
+        let Surroundings { database, latch, state, schema, calls } = self.surroundings;
         let mut binder = Binder::new(database, latch, state, &self.declarations);
         binder.default_schema = Arc::clone(schema);
+        binder.calls = calls;
         binder
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Each file of the folder adds the methods for its own part of the language.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::bind::query_scope::{QueryScope, VisibleColumn};
@@ -16,7 +17,8 @@ use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::OutputColumn;
 use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
-use crate::storage::{Latch, TableSchema};
+use crate::plan::user_function::FunctionCell;
+use crate::storage::{Latch, ObjectId, TableSchema};
 use crate::tsql::ast::{Cte, Expr, Ident, TableHint};
 
 /// The binding of one statement.
@@ -53,6 +55,8 @@ pub struct Binder<'a> {
     pub recursions: Vec<Recursion>,
     /// The parameters of the function that is being bound.
     pub function_arguments: Option<Arguments>,
+    /// The functions of several statements in whose bodies this stands.
+    pub calls: Option<&'a CallChain<'a>>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The table hints on the views that are being bound: those of the tables they refer to.
@@ -61,6 +65,15 @@ pub struct Binder<'a> {
     pub system_slots: SlotSet,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
     pub merge_action: Option<usize>,
+}
+
+/// A function of several statements that is being bound, and those within whose bodies it is called.
+pub struct CallChain<'a> {
+    pub function: ObjectId,
+    pub cell: &'a Arc<FunctionCell>,
+    pub outer: Option<&'a CallChain<'a>>,
+    /// All that are bound for the outermost call: each once, however often it is called.
+    pub known: &'a RefCell<Vec<(ObjectId, Arc<FunctionCell>)>>,
 }
 
 impl<'a> Binder<'a> {
@@ -87,6 +100,7 @@ impl<'a> Binder<'a> {
             cte_in_progress: Vec::new(),
             recursions: Vec::new(),
             function_arguments: None,
+            calls: None,
             in_default: false,
             without_subqueries: false,
             next_values: NextValues::default(),

@@ -24,6 +24,12 @@ impl Binder<'_> {
             return self.bind_user_function(&call.name, &call.arguments);
         }
         let name = fold(&call.name.name);
+        if self.calls.is_some() && matches!(name.as_str(), "newid" | "rand" | "newsequentialid") {
+            return Err(SqlError::new(
+                443,
+                format!("Invalid use of a side-effecting operator '{name}' within a function."),
+            ));
+        }
         if is_window_only(&name) {
             return self.bind_window_only(call);
         }

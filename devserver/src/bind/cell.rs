@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::Binder;
+use crate::bind::binder::{Binder, CallChain};
 use crate::bind::conversion::implicit;
 use crate::bind::select_statement::bind_select_statement;
 use crate::catalog::database::Database;
@@ -24,14 +24,17 @@ pub struct Surroundings<'a> {
     pub state: &'a SessionState,
     /// Names without schema are looked for here first.
     pub schema: &'a Arc<str>,
+    /// See [`Binder::calls`].
+    pub calls: Option<&'a CallChain<'a>>,
 }
 
 impl Surroundings<'_> {
     /// Binds a cell anew.
     pub fn bind(self, cell: &Cell, declarations: &Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
-        let Surroundings { database, latch, state, schema } = self;
+        let Surroundings { database, latch, state, schema, calls } = self;
         let mut binder = Binder::new(database, latch, state, declarations);
         binder.default_schema = Arc::clone(schema);
+        binder.calls = calls;
         let plan = bind_source(&mut binder, &cell.source)?;
         let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {
@@ -42,8 +45,11 @@ impl Surroundings<'_> {
             triggers,
             version,
         });
-        // What another session would bind otherwise is not kept.
-        if !binder.uses_temporary && state.identity_insert.is_none() {
+        if calls.is_some() && binder.uses_temporary {
+            return Err(SqlError::new(2772, "Cannot access temporary tables from within a function."));
+        }
+        // What another session would bind otherwise is not kept; a function's body is kept by whoever calls it.
+        if calls.is_some() || !binder.uses_temporary && state.identity_insert.is_none() {
             cell.keep(&bound);
         }
         Ok(bound)

@@ -98,6 +98,7 @@ impl Binder<'_> {
                 scalar.label = CollationLabel::Explicit(self.collation(collation)?);
                 Ok(scalar)
             }
+            Expr::NextValueFor { .. } if self.calls.is_some() => Err(ForbiddenPlace::Nested.error()),
             Expr::NextValueFor { sequence: name, over } => {
                 self.uses = Uses::Database;
                 self.next_values.all += 1;

@@ -15,6 +15,7 @@ pub mod expression;
 pub mod finish;
 pub mod foreign_key;
 pub mod foreign_key_definition;
+pub mod function_body;
 pub mod grouping;
 pub mod index_activity;
 pub mod index_definition;

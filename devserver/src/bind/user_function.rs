@@ -4,20 +4,21 @@
 //! know their slots and so mean the same inside the function as outside. SQL Server inlines scalar functions of one
 //! RETURN the same way ("Scalar UDF inlining", MicrosoftDocs/sql-docs,
 //! docs/relational-databases/user-defined-functions/scalar-udf-inlining.md) and table-valued functions of one SELECT
-//! always. Functions of several statements are refused.
+//! always. Functions of several statements are called ([`crate::bind::function_body`]).
 
 use std::sync::Arc;
 
 use crate::bind::binder::{Arguments, Binder};
 use crate::bind::block::BoundQuery;
 use crate::bind::conversion::implicit;
+use crate::bind::function_body::bind_statements;
 use crate::bind::name::{display_name, invalid_object};
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::scalar::Scalar;
+use crate::plan::scalar::{Node, Scalar};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionBody, ObjectName};
 use crate::value::SqlType;
@@ -65,6 +66,16 @@ impl Binder<'_> {
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("EXECUTE", function.id, &function.schema, &function.name);
         self.uses = Uses::Database;
+        if let FunctionBody::Statements { body, .. } = &function.body {
+            let values = arguments.into_iter().map(|(_, scalar)| scalar).collect();
+            let called = bind_statements(self, &function, returns, body, true)?;
+            return Ok(Scalar {
+                node: Node::UserFunction(function.id, Arc::new(called), values),
+                ty: returns,
+                nullable: true,
+                label: CollationLabel::Coercible,
+            });
+        }
         self.bind_scalar_body(&function.schema, returns, &function.body, arguments)
     }
 

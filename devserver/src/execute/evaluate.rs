@@ -7,6 +7,7 @@ use crate::execute::frame::{Frame, Run, SlotRow};
 use crate::execute::sequence::next_value;
 use crate::execute::subquery::{exists, in_query, scalar_subquery};
 use crate::execute::system_function;
+use crate::execute::user_function;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
 use crate::value::{self, Call, Pattern, Value, compare};
@@ -82,6 +83,13 @@ impl Scalar {
                 system_function::eval(*function, &values, run)
             }
             Node::Subquery(plan) => scalar_subquery(plan, run, frame),
+            Node::UserFunction(_, function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.eval(run, frame)?);
+                }
+                user_function::call(&**function, values, run)
+            }
             Node::NextValue(id) => {
                 // All of a row get the same value of a sequence.
                 let known = frame.next_values.iter().find(|(sequence, _)| sequence == id).map(|(_, value)| *value);

@@ -34,5 +34,6 @@ pub mod system_function;
 pub mod table_function;
 pub mod table_scan;
 pub mod update;
+pub mod user_function;
 pub mod window;
 pub mod writable;

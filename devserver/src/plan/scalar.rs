@@ -1,6 +1,7 @@
 //! Bound expressions: what the binder makes of the syntax tree. Every name is an ordinal, every type is known, and
 //! conversions that T-SQL makes implicitly stand in the tree. [`crate::execute::evaluate`] computes them.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
@@ -69,12 +70,15 @@ pub enum Node {
     Subquery(Arc<QueryPlan>),
     /// `NEXT VALUE FOR`: the number of the sequence.
     NextValue(i32),
+    /// A scalar function of several statements: its number, a [`crate::plan::user_function::CalledFunction`] (whose plan
+    /// has scalars in it), and its arguments.
+    UserFunction(i32, Arc<dyn Any + Send + Sync>, Vec<Scalar>),
 }
 
 impl Node {
     /// See [`Scalar::is_apart`].
     pub fn is_apart(&self) -> bool {
-        !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_))
+        !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_) | Node::UserFunction(..))
     }
 
     /// It gives another value each time it is asked.
@@ -241,7 +245,7 @@ impl Scalar {
                     otherwise.visit(f);
                 }
             }
-            Node::Coalesce(arguments) | Node::System(_, arguments) => {
+            Node::Coalesce(arguments) | Node::System(_, arguments) | Node::UserFunction(_, _, arguments) => {
                 for argument in arguments {
                     argument.visit(f);
                 }
@@ -283,7 +287,7 @@ impl Scalar {
                     otherwise.replace(f)?;
                 }
             }
-            Node::Coalesce(arguments) | Node::System(_, arguments) => {
+            Node::Coalesce(arguments) | Node::System(_, arguments) | Node::UserFunction(_, _, arguments) => {
                 for argument in arguments {
                     argument.replace(f)?;
                 }
@@ -307,6 +311,9 @@ impl Scalar {
             (Node::Constant(a), Node::Constant(b)) => a == b,
             (Node::Column { slot: a, ordinal: b }, Node::Column { slot: c, ordinal: d }) => a == c && b == d,
             (Node::Variable(a), Node::Variable(b)) => a == b,
+            (Node::UserFunction(a, _, arguments), Node::UserFunction(b, _, others)) => {
+                a == b && arguments.iter().zip(others).all(|(argument, other)| argument.same_as(other))
+            }
             (Node::Unary(op, a), Node::Unary(other_op, b)) => op == other_op && a.same_as(b),
             (Node::Binary(op, a, b), Node::Binary(other_op, c, d)) => op == other_op && a.same_as(c) && b.same_as(d),
             (Node::Convert { operand: a, style: None, .. }, Node::Convert { operand: b, style: None, .. }) => {

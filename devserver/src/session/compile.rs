@@ -71,7 +71,7 @@ impl Session {
         let version = self.version();
         let database = Arc::clone(&self.database);
         let latch = database.storage.latch();
-        let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema };
+        let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema, calls: None };
         compile(Compiler::new(surroundings, parameters, version))
     }
 
@@ -83,8 +83,13 @@ impl Session {
         }
         let database = Arc::clone(&self.database);
         let latch = database.storage.latch();
-        let surroundings =
-            Surroundings { database: &database, latch: &latch, state: &self.state, schema: &compiled.schema };
+        let surroundings = Surroundings {
+            database: &database,
+            latch: &latch,
+            state: &self.state,
+            schema: &compiled.schema,
+            calls: None,
+        };
         surroundings.bind(cell, &compiled.declarations, version)
     }
 }

@@ -80,7 +80,7 @@ impl Latch<'_> {
     }
 
     /// One more row was read or changed. The latch goes to others now and then.
-    pub(super) fn count_row(&mut self, tx: &Transaction) -> SqlResult<()> {
+    pub fn count_row(&mut self, tx: &Transaction) -> SqlResult<()> {
         self.rows_since_yield += 1;
         if self.rows_since_yield < ROWS_BETWEEN_YIELDS {
             return Ok(());

@@ -9,6 +9,7 @@ use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::execute::user_function::{MAX_NESTING, nested_too_deep};
 use crate::plan::batch::{Argument, ArgumentSource, CompiledBatch, ExecuteStep, ExecuteTarget};
 use crate::plan::declarations::Declarations;
 use crate::session::call::argument::{Passed, PassedArgument, Returned, parameter_named};
@@ -20,9 +21,6 @@ use crate::session::output::Output;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 use crate::value::{self, SqlType, Value};
-
-/// Procedures, triggers and functions can nest this deep.
-pub const MAX_NESTING: u32 = 32;
 
 impl Session {
     pub(crate) fn run_execute(
@@ -205,12 +203,7 @@ impl Session {
         if self.state.nest_level < MAX_NESTING {
             return Ok(());
         }
-        Err(SqlError::new(
-            217,
-            format!(
-                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit {MAX_NESTING})."
-            ),
-        ))
+        Err(nested_too_deep())
     }
 
     #[allow(clippy::too_many_arguments)] // A call, its caller and its answer.

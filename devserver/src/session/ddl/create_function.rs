@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::function_body::{bind_statements, check_statements};
 use crate::bind::user_function::scalar_type;
 use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Function, Object};
@@ -45,6 +46,10 @@ impl Session {
                 binder.bind_scalar_body(&schema, returns, &create.body, arguments)?;
                 Ok(Some(returns))
             }
+            FunctionBody::Statements { returns, body } => {
+                check_statements(body)?;
+                Ok(Some(binder.resolve_type(returns)?))
+            }
             FunctionBody::Inline(_) => {
                 let bound = binder.bind_inline_body(&schema, &create.body, arguments)?;
                 let plan = binder.finish(bound)?;
@@ -70,7 +75,16 @@ impl Session {
             created_at: existing.as_ref().map_or(now, |function| function.created_at),
             modified_at: now,
         };
-        let undo = self.database.catalog.write().put_object(Object::Function(Arc::new(function)));
+        let function = Arc::new(function);
+        let undo = self.database.catalog.write().put_object(Object::Function(Arc::clone(&function)));
+        if let (FunctionBody::Statements { body, .. }, Some(returns)) = (&function.body, function.returns) {
+            // It may call itself, and so must be there.
+            let bound = self.with_binder(|binder| bind_statements(binder, &function, returns, body, false));
+            if let Err(error) = bound {
+                undo(&mut self.database.catalog.write());
+                return Err(error);
+            }
+        }
         self.keep_undo(undo);
         Ok(())
     }

@@ -193,8 +193,13 @@ impl Session {
         }
         let database = Arc::clone(&self.database);
         let latch = database.storage.latch();
-        let surroundings =
-            Surroundings { database: &database, latch: &latch, state: &self.state, schema: &source.schema };
+        let surroundings = Surroundings {
+            database: &database,
+            latch: &latch,
+            state: &self.state,
+            schema: &source.schema,
+            calls: None,
+        };
         surroundings.bind(&source.cell, &source.declarations, version)
     }
 

@@ -209,3 +209,122 @@ fn a_function_of_sql_server_is_known_or_refused_by_name() {
         assert_eq!(errors(&mut s, &format!("SELECT {name}(1, 2)")), [195], "{name}");
     }
 }
+
+/// Source: "CREATE FUNCTION", scalar functions.
+#[test]
+fn functions_of_several_statements_run_for_each_row() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE TABLE jobs (id int NOT NULL PRIMARY KEY, tries int NOT NULL); INSERT jobs VALUES (1, 1), (2, 3), (3, 9)
+GO
+CREATE FUNCTION dbo.delay (@tries int, @most int) RETURNS bigint AS
+BEGIN
+    DECLARE @delay bigint = 1, @n int;
+    SET @n = @tries;
+    WHILE 1 = 1
+    BEGIN
+        IF @n <= 1 BREAK;
+        SET @n -= 1;
+        IF @delay * 2 > @most CONTINUE;
+        SET @delay = @delay * 2;
+    END
+    RETURN @delay;
+END
+GO
+CREATE FUNCTION dbo.ahead (@id int) RETURNS varchar(20) AS
+BEGIN
+    DECLARE @count int, @last int;
+    SELECT @count = COUNT(*), @last = MAX(id) FROM dbo.jobs WHERE id < @id;
+    IF @last IS NULL RETURN 'nobody';
+    ELSE IF @count = 1 RETURN CONCAT(@count, ' job');
+    RETURN CONCAT(@count, ' jobs, ', dbo.delay(3, 100));
+END
+GO
+CREATE FUNCTION dbo.factorial (@n int) RETURNS int AS
+BEGIN
+    IF @n <= 1 RETURN 1;
+    RETURN @n * dbo.factorial(@n - 1);
+END",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT id, dbo.delay(tries, 10), dbo.ahead(id) FROM jobs WHERE dbo.delay(tries, 100) < 1000"),
+        [
+            "ROW(Int(1), BigInt(1), String(\"nobody\"))",
+            "ROW(Int(2), BigInt(4), String(\"1 job\"))",
+            "ROW(Int(3), BigInt(8), String(\"2 jobs, 4\"))"
+        ]
+    );
+    assert_eq!(rows(&mut s, "DECLARE @n int = 5; SET @n = dbo.factorial(@n); SELECT @n"), ["ROW(Int(120))"]);
+    assert_eq!(errors(&mut s, "SELECT dbo.factorial(40)"), [217]);
+    ok(&mut s, "UPDATE jobs SET tries = dbo.delay(tries, 10) OUTPUT inserted.tries");
+    assert_eq!(rows(&mut s, "SELECT SUM(tries) FROM jobs"), ["ROW(Int(13))"]);
+    assert_eq!(
+        rows(&mut s, "SELECT dbo.delay(tries, 4), COUNT(*) FROM jobs GROUP BY dbo.delay(tries, 4) ORDER BY 1"),
+        ["ROW(BigInt(1), Int(1))", "ROW(BigInt(4), Int(2))"]
+    );
+    // What it does is not seen outside of it.
+    assert_eq!(
+        rows(&mut s, "SELECT id FROM jobs WHERE id < 3; DECLARE @a varchar(20) = dbo.ahead(3); SELECT @a, @@NESTLEVEL"),
+        ["ROW(Int(1))", "ROW(Int(2))", "ROW(String(\"2 jobs, 4\"), Int(0))"]
+    );
+    assert_eq!(errors(&mut s, "SELECT dbo.factorial(dbo.factorial(20))"), [8115]);
+    script(
+        &mut s,
+        "ALTER FUNCTION dbo.delay (@tries int, @most int) RETURNS bigint AS BEGIN SET @tries += 1; RETURN @tries END",
+    );
+    assert_eq!(rows(&mut s, "SELECT dbo.delay(4, 0), dbo.ahead(3)"), ["ROW(BigInt(5), String(\"2 jobs, 4\"))"]);
+}
+
+#[test]
+fn what_a_function_must_not_do() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE jobs (id int NOT NULL PRIMARY KEY)");
+    for (body, number) in [
+        ("PRINT 'a'", 443),
+        ("BEGIN TRY SET @a = 1 END TRY BEGIN CATCH SET @a = 2 END CATCH", 443),
+        ("RAISERROR('a', 16, 1)", 443),
+        ("IF NEWID() IS NULL SET @a = 1", 443),
+        ("SELECT id FROM jobs", 444),
+        ("SELECT @a = nothing FROM jobs", 207),
+        ("SET @b = 1", 137),
+        ("EXEC p", 59000),
+        ("INSERT jobs VALUES (1)", 59000),
+        ("DECLARE @t TABLE (id int)", 59000),
+    ] {
+        let sql = format!("CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN {body}; RETURN @a END");
+        assert_eq!(errors(&mut s, &sql), [number], "{body}");
+    }
+    assert_eq!(errors(&mut s, "SELECT dbo.f(1)"), [4121]);
+    assert_eq!(
+        errors(&mut s, "CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN IF @a = 1 RETURN 1 ELSE RETURN 2 END"),
+        [455]
+    );
+    // A table that is not there yet is looked for when the function runs.
+    ok(&mut s, "CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN SELECT @a = COUNT(*) FROM later; RETURN @a END");
+    assert_eq!(errors(&mut s, "SELECT dbo.f(1)"), [208]);
+    ok(&mut s, "CREATE TABLE later (id int); INSERT later VALUES (7)");
+    assert_eq!(rows(&mut s, "SELECT dbo.f(1)"), ["ROW(Int(1))"]);
+}
+
+/// A function that calls itself from as deep as a text can go does so 32 times, on the stack of a session.
+#[test]
+fn a_deep_call_in_a_deep_expression_does_not_overflow_the_stack() {
+    let work = || {
+        let (_e, mut s) = session();
+        let sum = format!("{}dbo.deep(@n + 1){}", "1 + (".repeat(50), ")".repeat(50));
+        ok(
+            &mut s,
+            &format!("CREATE FUNCTION dbo.deep (@n int) RETURNS int AS BEGIN IF @n = 99 RETURN 0; RETURN {sum} END"),
+        );
+        assert_eq!(errors(&mut s, "SELECT dbo.deep(1)"), [217]);
+        let queries = format!("{}dbo.deep(@n + 1){}", "(SELECT ".repeat(28), ")".repeat(28));
+        ok(
+            &mut s,
+            &format!("ALTER FUNCTION dbo.deep (@n int) RETURNS int AS BEGIN IF @n = 99 RETURN 0; RETURN {queries} END"),
+        );
+        assert_eq!(errors(&mut s, "SELECT dbo.deep(1)"), [217]);
+    };
+    let thread = std::thread::Builder::new().stack_size(16 << 20).spawn(work).expect("a thread");
+    thread.join().expect("nothing fails");
+}

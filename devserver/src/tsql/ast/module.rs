@@ -92,8 +92,10 @@ pub struct CreateFunction {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum FunctionBody {
-    /// `RETURNS type BEGIN RETURN expr END`. Bodies of more statements are refused.
+    /// `RETURNS type BEGIN RETURN expr END`.
     Scalar { returns: TypeName, value: Expr },
+    /// `RETURNS type BEGIN … RETURN expr END`.
+    Statements { returns: TypeName, body: Arc<[Statement]> },
     /// `RETURNS TABLE AS RETURN (query)`.
     Inline(Box<SelectStatement>),
 }

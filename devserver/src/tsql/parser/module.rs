@@ -9,7 +9,7 @@ use crate::tsql::ast::module::{
     TriggerEvent,
 };
 use crate::tsql::ast::query::SelectStatement;
-use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::ast::statement::{Statement, StatementKind};
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
 
@@ -234,16 +234,17 @@ impl Parser<'_> {
         self.may_return_value = true;
         let mut statements = self.statements()?;
         self.expect("END")?;
-        match statements.pop().map(|statement| statement.kind) {
-            Some(StatementKind::Return(Some(value))) if statements.is_empty() => {
+        if !matches!(statements.last(), Some(Statement { kind: StatementKind::Return(Some(_)), .. })) {
+            let message = "The last statement included within a function must be a return statement.";
+            return Err(self.error(455, message));
+        }
+        match statements.pop().map(|statement| (statement.line, statement.kind)) {
+            Some((_, StatementKind::Return(Some(value)))) if statements.is_empty() => {
                 Ok(FunctionBody::Scalar { returns, value })
             }
-            Some(StatementKind::Return(Some(_))) => {
-                Err(self.unsupported("a function that does more than RETURN an expression"))
-            }
-            _ => {
-                let message = "The last statement included within a function must be a return statement.";
-                Err(self.error(455, message))
+            last => {
+                statements.extend(last.map(|(line, kind)| Statement { line, kind }));
+                Ok(FunctionBody::Statements { returns, body: statements.into() })
             }
         }
     }

@@ -1,0 +1,132 @@
+//! Runs scalar functions of several statements, within the statement that calls them.
+
+use std::any::Any;
+
+use crate::error::{SqlError, SqlResult};
+use crate::execute::activation::Activation;
+use crate::execute::frame::{Frame, Run};
+use crate::execute::select_statement::run_select;
+use crate::plan::batch::{Step, StepKind};
+use crate::plan::cell::{BoundPlan, Cell, Plan};
+use crate::plan::user_function::CalledFunction;
+use crate::value::Value;
+
+/// Procedures, triggers and functions can nest this deep.
+pub const MAX_NESTING: u32 = 32;
+
+/// 217.
+pub fn nested_too_deep() -> SqlError {
+    SqlError::new(
+        217,
+        format!("Maximum stored procedure, function, trigger, or view nesting level exceeded (limit {MAX_NESTING})."),
+    )
+}
+
+enum Outcome {
+    Next,
+    Break,
+    Continue,
+    Return(Value),
+}
+
+/// Calls the function with its arguments, which have the types of its parameters.
+pub(super) fn call(function: &(dyn Any + Send + Sync), arguments: Vec<Value>, run: &mut Run<'_>) -> SqlResult<Value> {
+    let function: &CalledFunction = function.downcast_ref().expect("the binder has put one there");
+    let cell = function.cell();
+    let plan = cell.get().expect("it was filled in before anything runs");
+    if run.state.nest_level >= MAX_NESTING {
+        return Err(nested_too_deep());
+    }
+    // Others have their turn, and whoever wants this to end is heard, however often it calls itself.
+    let storage = run.storage()?;
+    storage.latch.count_row(&storage.tx)?;
+    let mut values = arguments;
+    values.resize(plan.compiled.declarations.len(), Value::Null);
+    let mut own = Activation { values, ..Activation::default() };
+    let row_count = run.state.row_count;
+    std::mem::swap(run.activation, &mut own);
+    run.state.nest_level += 1;
+    let result = run_steps(&plan.compiled.steps, plan.version, run);
+    run.state.nest_level -= 1;
+    std::mem::swap(run.activation, &mut own);
+    run.state.row_count = row_count;
+    match result? {
+        Outcome::Return(value) => Ok(value),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn bound(cell: &Cell, version: u64) -> SqlResult<std::sync::Arc<BoundPlan>> {
+    cell.kept(version).ok_or_else(|| SqlError::not_supported("a function whose tables are not there"))
+}
+
+fn value(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<Value> {
+    let bound = bound(cell, version)?;
+    let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
+    scalar.eval(run, &mut Frame::new(bound.slots))
+}
+
+fn holds(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<bool> {
+    let bound = bound(cell, version)?;
+    let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
+    condition.holds(run, &mut Frame::new(bound.slots))
+}
+
+fn run_steps(steps: &[Step], version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> {
+    for step in steps {
+        match run_step(step, version, run)? {
+            Outcome::Next => {}
+            outcome => return Ok(outcome),
+        }
+    }
+    Ok(Outcome::Next)
+}
+
+fn run_step(step: &Step, version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> {
+    match &step.kind {
+        StepKind::Block(steps) => return run_steps(steps, version, run),
+        StepKind::If { condition, then, otherwise } => {
+            let holds = holds(condition, version, run)?;
+            run.state.row_count = 0;
+            return match (holds, otherwise) {
+                (true, _) => run_step(then, version, run),
+                (false, Some(otherwise)) => run_step(otherwise, version, run),
+                (false, None) => Ok(Outcome::Next),
+            };
+        }
+        StepKind::While { condition, body } => {
+            while holds(condition, version, run)? {
+                let storage = run.storage()?;
+                storage.latch.count_row(&storage.tx)?;
+                match run_step(body, version, run)? {
+                    Outcome::Next | Outcome::Continue => {}
+                    Outcome::Break => break,
+                    outcome @ Outcome::Return(_) => return Ok(outcome),
+                }
+            }
+        }
+        StepKind::Break => return Ok(Outcome::Break),
+        StepKind::Continue => return Ok(Outcome::Continue),
+        StepKind::Return(Some(cell)) => return Ok(Outcome::Return(value(cell, version, run)?)),
+        StepKind::Set(place, cell) => {
+            run.activation.values[*place] = value(cell, version, run)?;
+            run.state.row_count = 1;
+        }
+        StepKind::Declare(list) => {
+            for (place, cell) in list {
+                if let Some(cell) = cell {
+                    run.activation.values[*place] = value(cell, version, run)?;
+                    run.state.row_count = 1;
+                }
+            }
+        }
+        StepKind::Query(cell) => {
+            let bound = bound(cell, version)?;
+            let Plan::Select(select) = &bound.plan else { unreachable!("a function changes nothing") };
+            let result = run_select(select, run, &mut Frame::new(bound.slots), &mut Vec::new())?;
+            run.state.row_count = result.count as i64;
+        }
+        _ => unreachable!("the binder has refused it"),
+    }
+    Ok(Outcome::Next)
+}
