@@ -26,10 +26,14 @@ pub fn made_with() -> String {
 
 /// The version of a crate that this program was built with.
 fn locked_version(name: &str) -> String {
-    let lock = std::fs::read_to_string(in_project("Cargo.lock")).expect("cargo writes it");
+    let lock = std::fs::read_to_string(in_workspace("Cargo.lock")).expect("cargo writes it");
     let entry = format!("name = \"{name}\"\nversion = \"");
     let version = lock.split_once(&entry).and_then(|(_, rest)| rest.split('"').next());
     version.expect("the driver, its runtime and the pool are dependencies").to_owned()
+}
+
+fn in_workspace(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(file)
 }
 
 fn in_project(file: &str) -> PathBuf {
