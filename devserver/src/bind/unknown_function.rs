@@ -14,7 +14,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // Bits.
     &[
-        "bit_count", "get_bit", "left_shift", "right_shift", "set_bit",
+        "bit_count", "get_bit", "set_bit",
     ],
     // Collations and conversion.
     &[

@@ -69,27 +69,31 @@ impl Session {
         compile: impl FnOnce(Compiler<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
         let version = self.version();
-        let database = Arc::clone(&self.database);
-        let latch = database.storage.latch();
-        let surroundings = Surroundings { database: &database, latch: &latch, state: &self.state, schema, calls: None };
-        compile(Compiler::new(surroundings, parameters, version))
+        self.with_surroundings(schema, |surroundings| compile(Compiler::new(surroundings, parameters, version)))
     }
 
-    /// The plan of a cell, bound anew if the catalog has changed.
+    /// The plan of a cell of a batch, bound anew if the catalog has changed.
     pub fn bound(&mut self, cell: &Cell, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
+        self.bound_in(cell, &compiled.declarations, &compiled.schema)
+    }
+
+    /// The same among these variables and where `schema` is that of unqualified names.
+    pub(crate) fn bound_in(
+        &mut self,
+        cell: &Cell,
+        declarations: &Declarations,
+        schema: &Arc<str>,
+    ) -> SqlResult<Arc<BoundPlan>> {
         let version = self.version();
         if let Some(bound) = cell.kept(version) {
             return Ok(bound);
         }
-        let database = Arc::clone(&self.database);
+        self.with_surroundings(schema, |surroundings| surroundings.bind(cell, declarations, version))
+    }
+
+    fn with_surroundings<T>(&self, schema: &Arc<str>, bind: impl FnOnce(Surroundings<'_>) -> T) -> T {
+        let database = &self.database;
         let latch = database.storage.latch();
-        let surroundings = Surroundings {
-            database: &database,
-            latch: &latch,
-            state: &self.state,
-            schema: &compiled.schema,
-            calls: None,
-        };
-        surroundings.bind(cell, &compiled.declarations, version)
+        bind(Surroundings { database, latch: &latch, state: &self.state, schema, calls: None })
     }
 }

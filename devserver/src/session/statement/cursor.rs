@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::bind::cell::Surroundings;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::cursor::{
@@ -187,20 +186,7 @@ impl Session {
     }
 
     fn bind_cursor(&mut self, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
-        let version = self.version();
-        if let Some(bound) = source.cell.kept(version) {
-            return Ok(bound);
-        }
-        let database = Arc::clone(&self.database);
-        let latch = database.storage.latch();
-        let surroundings = Surroundings {
-            database: &database,
-            latch: &latch,
-            state: &self.state,
-            schema: &source.schema,
-            calls: None,
-        };
-        surroundings.bind(&source.cell, &source.declarations, version)
+        self.bound_in(&source.cell, &source.declarations, &source.schema)
     }
 
     /// Something was created, changed or dropped since the cursor was opened: 16943 if it was the cursor's table.
