@@ -14,6 +14,7 @@ const HEADER_SIZE: usize = 8;
 const END_OF_MESSAGE: u8 = 0x01;
 
 const COLUMN_METADATA: u8 = 0x81;
+const ORDER: u8 = 0xA9;
 const ROW: u8 = 0xD1;
 const ERROR: u8 = 0xAA;
 
@@ -201,6 +202,9 @@ impl Client {
         assert_eq!(answer.first(), Some(&COLUMN_METADATA));
         let (types, mut at) = column_types(answer);
         let mut jobs = Vec::with_capacity(1000);
+        if answer[at] == ORDER {
+            at += 3 + usize::from(u16::from_le_bytes(answer[at + 1..at + 3].try_into().expect("two bytes")));
+        }
         while answer[at] == ROW {
             // job_id and fence come first, each with a byte of length before it.
             let id = i64::from_le_bytes(answer[at + 2..at + 10].try_into().expect("eight bytes"));

@@ -5,6 +5,7 @@ use crate::bind::block::{Block, BoundQuery};
 use crate::error::SqlResult;
 use crate::plan::cell::Uses;
 use crate::plan::options::PlanOptions;
+use crate::plan::query::{Body, SortKey};
 use crate::plan::relation::Relation;
 use crate::plan::select_statement::{IntoTable, SelectStatementPlan};
 use crate::storage::Identity;
@@ -29,8 +30,24 @@ pub(super) fn bind_select_statement(
         }
         BoundQuery::Plan(_) => None,
     };
+    let order = result_order(&bound);
     let query = binder.finish(bound)?;
-    Ok(SelectStatementPlan { query, variables, into })
+    Ok(SelectStatementPlan { query, order, variables, into })
+}
+
+/// The columns of the result, from 1, that ORDER BY goes by; none where one of them is not in the result.
+fn result_order(bound: &BoundQuery) -> Vec<u16> {
+    let positions: Option<Vec<usize>> = match bound {
+        BoundQuery::Block(block) => {
+            let place = |key: &SortKey| block.items.iter().position(|item| item.scalar.same_as(&key.scalar));
+            block.sort.iter().map(place).collect()
+        }
+        BoundQuery::Plan(plan) => match &plan.body {
+            Body::Set(set) => Some(set.sort.iter().map(|sort| sort.column).collect()),
+            Body::Select(_) | Body::Recursive(_) => None,
+        },
+    };
+    positions.unwrap_or_default().into_iter().map(|position| position as u16 + 1).collect()
 }
 
 /// The INTO of a SELECT: it stands in the first query of a set operation.

@@ -98,6 +98,14 @@ impl Plan {
         };
         output.iter().find(|output| output.into.is_none()).map(|output| output.columns.as_slice())
     }
+
+    /// By which columns of the client's result set, from 1, its rows are ordered.
+    pub fn client_order(&self) -> &[u16] {
+        match self {
+            Plan::Select(select) => &select.order,
+            _ => &[],
+        }
+    }
 }
 
 /// What a statement or an expression needs of the storage.

@@ -8,6 +8,8 @@ use crate::tsql::ast::ObjectName;
 #[derive(Debug)]
 pub struct SelectStatementPlan {
     pub query: QueryPlan,
+    /// By which columns of the result, from 1, the rows are ordered.
+    pub order: Vec<u16>,
     /// `SELECT @a = …`: the variables.
     pub variables: Option<Vec<usize>>,
     pub into: Option<IntoTable>,

@@ -27,8 +27,8 @@ impl<'w> Output<'w> {
         self.captured.take().unwrap_or_default()
     }
 
-    /// `text_size`: SET TEXTSIZE.
-    pub fn result_set(&mut self, columns: &[OutputColumn], mut rows: Vec<Vec<Value>>, text_size: i32) {
+    /// `order`: by which columns, from 1, the rows are ordered. `text_size`: SET TEXTSIZE.
+    pub fn result_set(&mut self, columns: &[OutputColumn], order: &[u16], mut rows: Vec<Vec<Value>>, text_size: i32) {
         if let Some(captured) = &mut self.captured {
             let types: Arc<[SqlType]> = columns.iter().map(|column| column.ty).collect();
             captured.extend(rows.into_iter().map(|row| (row, Arc::clone(&types))));
@@ -44,6 +44,7 @@ impl<'w> Output<'w> {
             })
             .collect();
         self.writer.columns(&described);
+        self.writer.order(order);
         if let Ok(size) = usize::try_from(text_size) {
             cut_to(size, columns, &mut rows);
         }

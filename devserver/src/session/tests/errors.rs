@@ -152,7 +152,7 @@ fn columns_and_rows_come_before_the_error() {
     ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY); INSERT t VALUES (2), (1), (0), (-1)");
     assert_eq!(
         run(&mut s, "SELECT a, 2 / a AS x FROM t ORDER BY x"),
-        ["COLMETADATA(a Int, x Int)", "ERROR(8134, Divide by zero error encountered.)", "DONE(error)"],
+        ["COLMETADATA(a Int, x Int)", "ORDER(2)", "ERROR(8134, Divide by zero error encountered.)", "DONE(error)"],
         "a sort ends before the first row goes out"
     );
     assert_eq!(

@@ -1,7 +1,7 @@
 //! What queries give.
 
 use crate::session::client_session::Session;
-use crate::session::tests::harness::{errors, ok, rows, session};
+use crate::session::tests::harness::{errors, ok, rows, run, session};
 
 fn people(s: &mut Session) {
     ok(
@@ -205,4 +205,29 @@ fn subqueries_read_the_columns_of_group_by() {
         errors(&mut s, "SELECT q, (SELECT most FROM q WHERE q.name = j.q AND most > j.n) FROM j GROUP BY q"),
         [8120]
     );
+}
+
+// Source: [MS-TDS] 2.2.7, "ORDER": by which columns the rows are ordered, behind COLMETADATA.
+#[test]
+fn the_client_is_told_by_which_columns_a_result_is_ordered() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int, c int); INSERT t VALUES (1, 2, 3)");
+    let order = |s: &mut _, sql: &str| {
+        let tokens = run(s, sql);
+        assert!(tokens[0].starts_with("COLMETADATA"), "{tokens:?}");
+        tokens.into_iter().nth(1).filter(|token| token.starts_with("ORDER"))
+    };
+    for (sql, columns) in [
+        ("SELECT a, b, c FROM t ORDER BY c, a DESC", Some("ORDER(3, 1)")),
+        // In order by its index: nothing is sorted.
+        ("SELECT b, a FROM t ORDER BY a", Some("ORDER(2)")),
+        ("SELECT a AS x, b + 1 FROM t ORDER BY 2, x", Some("ORDER(2, 1)")),
+        ("SELECT a FROM t UNION ALL SELECT b FROM t ORDER BY a", Some("ORDER(1)")),
+        ("SELECT b, COUNT(*) AS n FROM t GROUP BY b ORDER BY n", Some("ORDER(2)")),
+        ("SELECT a FROM t", None),
+        ("SELECT d.a FROM (SELECT TOP (1) a FROM t ORDER BY a) AS d", None),
+        ("DELETE t OUTPUT deleted.a WHERE a = 9", None),
+    ] {
+        assert_eq!(order(&mut s, sql).as_deref(), columns, "{sql}");
+    }
 }

@@ -139,6 +139,7 @@ fn several_results_come_before_the_outputs_and_the_status() {
             "ROW(Int(2), BigInt(1))",
             "DONEINPROC(more)",
             "COLMETADATA(id Int)",
+            "ORDER(1)",
             "ROW(Int(1))",
             "ROW(Int(2))",
             "DONEINPROC(more)",

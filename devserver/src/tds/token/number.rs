@@ -2,6 +2,7 @@
 
 pub(super) const TOKEN_RETURN_STATUS: u8 = 0x79;
 pub(super) const TOKEN_COLUMN_METADATA: u8 = 0x81;
+pub(super) const TOKEN_ORDER: u8 = 0xA9;
 pub(super) const TOKEN_ERROR: u8 = 0xAA;
 pub(super) const TOKEN_INFO: u8 = 0xAB;
 pub(super) const TOKEN_RETURN_VALUE: u8 = 0xAC;

@@ -4,7 +4,7 @@ use crate::error::SqlError;
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, PacketType, frame, put_b_varchar, put_us_varchar};
 use crate::tds::token::done::HeldDone;
 use crate::tds::token::number::{
-    COLUMN_IDENTITY, COLUMN_NULLABLE, RETURN_VALUE_OUTPUT, TOKEN_COLUMN_METADATA, TOKEN_ERROR, TOKEN_INFO,
+    COLUMN_IDENTITY, COLUMN_NULLABLE, RETURN_VALUE_OUTPUT, TOKEN_COLUMN_METADATA, TOKEN_ERROR, TOKEN_INFO, TOKEN_ORDER,
     TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
 };
 use crate::tds::token::output::{Connection, Output};
@@ -104,6 +104,18 @@ impl ResponseWriter {
             put_b_varchar(&mut self.tokens, &column.name);
             self.column_types.push(column.sql_type);
         }
+    }
+
+    /// By which columns the open result set is ordered, from 1; before its rows ([MS-TDS] 2.2.7, "ORDER").
+    pub fn order(&mut self, columns: &[u16]) {
+        if columns.is_empty() {
+            return;
+        }
+        let length_at = self.begin_sized_token(TOKEN_ORDER);
+        for column in columns {
+            self.tokens.extend_from_slice(&column.to_le_bytes());
+        }
+        self.end_sized_token(length_at);
     }
 
     /// One row of the open result set. The values are of the columns' types already, or NULL.

@@ -3,8 +3,8 @@ use crate::tds::packet::{PacketReader, PayloadReader};
 use crate::tds::token::done::StatementKind;
 use crate::tds::token::number::{
     DONE_ATTENTION, DONE_COUNT, DONE_ERROR, DONE_MORE, TOKEN_COLUMN_METADATA, TOKEN_DONE, TOKEN_DONE_IN_PROCEDURE,
-    TOKEN_DONE_PROCEDURE, TOKEN_ENVIRONMENT_CHANGE, TOKEN_ERROR, TOKEN_INFO, TOKEN_LOGIN_ACK, TOKEN_RETURN_STATUS,
-    TOKEN_RETURN_VALUE, TOKEN_ROW,
+    TOKEN_DONE_PROCEDURE, TOKEN_ENVIRONMENT_CHANGE, TOKEN_ERROR, TOKEN_INFO, TOKEN_LOGIN_ACK, TOKEN_ORDER,
+    TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
 };
 use crate::tds::token::output::Output;
 use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
@@ -100,6 +100,10 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
                         body.bytes(2).unwrap();
                         let name = if token == TOKEN_ERROR { "ERROR" } else { "INFO" };
                         format!("{name}({number}, {})", body.us_varchar().unwrap())
+                    }
+                    TOKEN_ORDER => {
+                        let columns = (0..length / 2).map(|_| body.u16().unwrap().to_string());
+                        format!("ORDER({})", columns.collect::<Vec<_>>().join(", "))
                     }
                     TOKEN_ENVIRONMENT_CHANGE => format!("ENVCHANGE({})", body.u8().unwrap()),
                     TOKEN_LOGIN_ACK => "LOGINACK".to_owned(),
