@@ -258,7 +258,8 @@ fn text_of(bytes: &[u8], code_page: CodePage) -> Result<String, ReadError> {
 
 fn decimal_of(bytes: &[u8], precision: u8, scale: u8, type_byte: u8) -> Result<Value, ReadError> {
     let (sign, magnitude_bytes) = bytes.split_first().ok_or(ReadError::InvalidLength(type_byte))?;
-    if !matches!(magnitude_bytes.len(), 4 | 8 | 12 | 16) {
+    // MS-TDS 2.2.5.4.2 has 4, 8, 12 and 16 bytes; FreeTDS sends no more of them than the precision needs.
+    if !(1..=16).contains(&magnitude_bytes.len()) {
         return Err(ReadError::InvalidLength(type_byte));
     }
     let mut magnitude = [0; 16];

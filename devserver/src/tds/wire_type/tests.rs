@@ -133,6 +133,29 @@ fn the_old_long_types_are_read_as_their_successors() {
     assert_eq!(read(&huge).1, Err(ReadError::Truncated));
 }
 
+// Source: MS-TDS 2.2.5.4.2 (5, 9, 13 or 17 bytes); FreeTDS, `tds_numeric_put_info` and `tds_numeric_put` in
+// src/tds/data.c: the sign and as many bytes as the precision needs, from 2 (precision 1) to 17 (from 37).
+#[test]
+fn a_decimal_may_come_in_fewer_bytes() {
+    for (precision, length) in [(1_u8, 2_u8), (2, 2), (7, 4), (10, 6), (20, 10), (33, 15), (38, 17)] {
+        let mantissa = 10_i128.pow(u32::from(precision)) - 1;
+        let mut bytes = vec![DECIMAL_N, length, precision, 0, length, 1];
+        bytes.extend_from_slice(&mantissa.to_le_bytes()[..usize::from(length) - 1]);
+        let mut reader = PayloadReader::new(&bytes);
+        let wire_type = read_type_info(&mut reader).unwrap();
+        let value = Value::Decimal(Box::new(Decimal { mantissa, precision, scale: 0 }));
+        assert_eq!(read_value(&mut reader, &wire_type), Ok(value), "precision {precision}");
+        assert_eq!(reader.remaining(), 0);
+    }
+    for length in [1, 18] {
+        let mut bytes = vec![DECIMAL_N, 17, 38, 0, length];
+        bytes.resize(bytes.len() + usize::from(length), 0);
+        let mut reader = PayloadReader::new(&bytes);
+        let wire_type = read_type_info(&mut reader).unwrap();
+        assert!(read_value(&mut reader, &wire_type).is_err(), "{length} bytes");
+    }
+}
+
 #[test]
 fn values_outside_their_type_are_refused() {
     let not_a_number = [&[FLOAT8][..], &f64::NAN.to_le_bytes()].concat();
