@@ -1,5 +1,6 @@
 //! What a call passes and what comes back, and how parameters get their values.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::catalog::object::Procedure;
@@ -8,6 +9,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::storage::{ObjectId, fold};
+use crate::tds::request::TableColumn;
 use crate::value::{self, SqlType, Value};
 
 /// What a call passes for one parameter.
@@ -21,6 +23,11 @@ pub enum Passed {
     Table {
         table: ObjectId,
         ty: VariableType,
+    },
+    /// A client's table that names no type: it is made when the parameter is known. Its rows are taken then.
+    UntypedTable {
+        columns: Vec<TableColumn>,
+        rows: RefCell<Vec<Vec<Value>>>,
     },
     Default,
 }
@@ -161,6 +168,13 @@ impl Session {
                 format!("Operand type clash: {} is incompatible with {}", ty.name(), type_name(&parameter.ty)),
             )
             .state(2)),
+            (VariableType::Scalar(_), Passed::UntypedTable { .. }) => Err(untyped_table_for_scalar()),
+            (wanted, Passed::UntypedTable { columns, rows }) => {
+                let table = self.untyped_table_parameter(wanted, columns, rows.take())?;
+                callee.tables[place] = Some(table);
+                callee.owned_tables.push(table);
+                Ok(true)
+            }
             (wanted, Passed::Table { table, ty }) => {
                 let same = match (wanted.template(), ty.template()) {
                     (Some(a), Some(b)) => {
@@ -180,6 +194,10 @@ impl Session {
             }
         }
     }
+}
+
+pub fn untyped_table_for_scalar() -> SqlError {
+    SqlError::not_supported("a table-valued parameter without the name of a type for a parameter that is no table")
 }
 
 /// The value of a parameter; text that is too long is cut, as SQL Server does.

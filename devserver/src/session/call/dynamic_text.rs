@@ -8,7 +8,7 @@ use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::declarations::Declarations;
-use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter};
+use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter, untyped_table_for_scalar};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
@@ -149,6 +149,12 @@ impl Session {
                 (_, Passed::Default) => continue,
                 (VariableType::Scalar(ty), Passed::Value { value, ty: from }) => {
                     callee.values[place] = convert_parameter(value.clone(), *from, *ty)?;
+                }
+                (VariableType::Scalar(_), Passed::UntypedTable { .. }) => return Err(untyped_table_for_scalar()),
+                (wanted, Passed::UntypedTable { columns, rows }) => {
+                    let table = self.untyped_table_parameter(wanted, columns, rows.take())?;
+                    callee.tables[place] = Some(table);
+                    callee.owned_tables.push(table);
                 }
                 (wanted, Passed::Table { table, .. }) if wanted.template().is_some() => {
                     callee.tables[place] = Some(*table);

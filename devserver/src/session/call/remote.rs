@@ -1,5 +1,6 @@
 //! Remote procedure calls: a procedure by name or number, its parameters from the wire, its results to it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::catalog::object_name::ParsedName;
@@ -81,6 +82,9 @@ impl Session {
             RpcValue::Default => Passed::Default,
             RpcValue::UntypedNull => Passed::Value { value: Value::Null, ty: SqlType::Int },
             RpcValue::Scalar { sql_type, value } => Passed::Value { value, ty: sql_type },
+            RpcValue::Table { type_name, columns, rows, .. } if type_name.is_empty() => {
+                Passed::UntypedTable { columns, rows: RefCell::new(rows) }
+            }
             RpcValue::Table { type_schema, type_name, columns, rows } => {
                 let type_name = ObjectName {
                     server: None,

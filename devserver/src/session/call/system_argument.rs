@@ -12,7 +12,7 @@ pub(crate) fn argument<'a>(arguments: &'a [PassedArgument], position: usize, nam
     let found = by_name.or_else(|| arguments.get(position).filter(|argument| argument.name.is_none()))?;
     match &found.value {
         Passed::Value { value, .. } => Some(value),
-        Passed::Table { .. } | Passed::Default => None,
+        Passed::Table { .. } | Passed::UntypedTable { .. } | Passed::Default => None,
     }
 }
 

@@ -41,11 +41,33 @@ impl Session {
             crate::catalog::user_type::UserTypeKind::Alias { .. } => None,
         });
         let Some((user_type, template)) = found else { return Err(crate::bind::type_name::type_not_found(name)) };
-        let ty = VariableType::TableType { user_type, template: Arc::clone(&template) };
-        let table = self.create_table_variable(&template)?;
-        let filled = self.fill_table(table, &template, columns, rows);
-        match filled {
-            Ok(()) => Ok((table, ty)),
+        let table = self.filled_table(&template, columns, rows)?;
+        Ok((table, VariableType::TableType { user_type, template }))
+    }
+
+    /// The table of a parameter that the client gave no type: the type is that of the parameter it is passed to.
+    pub(crate) fn untyped_table_parameter(
+        &mut self,
+        wanted: &VariableType,
+        columns: &[TableColumn],
+        rows: Vec<Vec<Value>>,
+    ) -> SqlResult<ObjectId> {
+        if let VariableType::TableType { user_type, .. } = wanted {
+            self.check_type(user_type, &Activation { check_permissions: true, ..Activation::default() })?;
+        }
+        let template = Arc::clone(wanted.template().expect("it is no scalar"));
+        self.filled_table(&template, columns, rows)
+    }
+
+    fn filled_table(
+        &mut self,
+        template: &Arc<TableSchema>,
+        columns: &[TableColumn],
+        rows: Vec<Vec<Value>>,
+    ) -> SqlResult<ObjectId> {
+        let table = self.create_table_variable(template)?;
+        match self.fill_table(table, template, columns, rows) {
+            Ok(()) => Ok(table),
             Err(error) => {
                 self.own_tables.remove(table);
                 Err(error)

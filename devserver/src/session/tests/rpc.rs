@@ -1,7 +1,7 @@
 //! Remote procedure calls.
 
 use crate::session::client_session::Session;
-use crate::session::tests::harness::{ok, rows, run, session};
+use crate::session::tests::harness::{login, ok, rows, run, session};
 use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
 use crate::tds::token::ResponseWriter;
 use crate::value::{Length, SqlType, Value};
@@ -108,6 +108,56 @@ fn a_table_parameter_obeys_its_type() {
         assert!(tokens[0].starts_with(number), "{tokens:?}");
     }
     assert!(rows(&mut s, "EXEC p").is_empty());
+}
+
+/// Source: MS-TDS 2.2.5.5.5.1, TVP_TYPENAME, whose parts are texts that may be empty: clients that call a procedure by
+/// name know its types no more than their users say, and send none.
+#[test]
+fn a_table_without_a_type_takes_that_of_the_parameter() {
+    let (engine, mut s) = session();
+    ok(&mut s, "CREATE TYPE dbo.list AS TABLE (id int NOT NULL PRIMARY KEY, name nvarchar(3) NOT NULL)");
+    ok(&mut s, "CREATE PROCEDURE dbo.p @n int, @list dbo.list READONLY AS SELECT id, name FROM @list");
+    let table = |rows| RpcParameter {
+        name: Some("@list".into()),
+        by_ref: false,
+        value: RpcValue::Table {
+            type_schema: None,
+            type_name: String::new(),
+            columns: vec![
+                TableColumn { sql_type: SqlType::BigInt, default: false },
+                TableColumn { sql_type: SqlType::NVarChar(Length::Limit(10)), default: false },
+            ],
+            rows,
+        },
+    };
+    let row = |id, name: &str| vec![Value::BigInt(id), Value::String(name.into())];
+    let n = || int("@n", false, Value::Int(1));
+    let found = ["ROW(Int(1), String(\"a\"))", "ROW(Int(2), String(\"b\"))"];
+    let rows_of = |tokens: Vec<String>| tokens.into_iter().filter(|token| token.starts_with("ROW")).collect::<Vec<_>>();
+
+    let two = || table(vec![row(2, "b"), row(1, "a")]);
+    assert_eq!(rows_of(call(&mut s, named("dbo.p"), vec![n(), two()])), found);
+    let statement = || vec![text("SELECT id, name FROM @list"), text("@list dbo.list READONLY")];
+    assert_eq!(rows_of(call(&mut s, RpcProcedure::Id(10), [statement(), vec![two()]].concat())), found);
+    for (rows, error) in [
+        (vec![row(1, "x"), row(1, "y")], "ERROR(2627"),
+        (vec![row(1, "long")], "ERROR(2628"),
+        (vec![vec![Value::Null, Value::Null]], "ERROR(515"),
+        (vec![vec![Value::BigInt(1)]], "ERROR(59000"),
+    ] {
+        // The last one goes to a parameter that is no table.
+        let mut parameter = table(rows);
+        if error == "ERROR(59000" {
+            parameter.name = Some("@n".into());
+        }
+        let tokens = call(&mut s, named("dbo.p"), vec![parameter]);
+        assert!(tokens[0].starts_with(error), "{tokens:?}");
+    }
+    ok(&mut s, "CREATE LOGIN web WITH PASSWORD = 'web'; CREATE USER web; GRANT EXECUTE ON dbo.p TO web");
+    let mut web = login(&engine, "web", "web");
+    assert!(call(&mut web, named("dbo.p"), vec![n(), two()])[0].starts_with("ERROR(229"));
+    ok(&mut s, "GRANT EXECUTE ON TYPE::dbo.list TO web");
+    assert_eq!(rows_of(call(&mut web, named("dbo.p"), vec![n(), two()])), found);
 }
 
 #[test]
