@@ -151,6 +151,15 @@ impl<'a> Binder<'a> {
         columns
     }
 
+    /// The columns of a stored table in a slot, where they are read: those that are not kept stand as their expressions.
+    pub fn visible_columns(&mut self, schema: &TableSchema, slot: usize) -> SqlResult<Vec<VisibleColumn>> {
+        let mut columns = Binder::table_columns(schema, slot);
+        if schema.columns.iter().any(|column| column.computed.is_some()) {
+            self.bind_virtual_columns(schema, slot, &mut columns)?;
+        }
+        Ok(columns)
+    }
+
     /// The columns of a computed row in a slot.
     pub fn output_columns(columns: &[OutputColumn], slot: usize) -> Vec<VisibleColumn> {
         let mut visible = Vec::with_capacity(columns.len());

@@ -201,7 +201,7 @@ impl Binder<'_> {
         }
         let name = fold(&column.name);
         match source.columns.iter().find(|column| fold(&column.name) == name) {
-            Some(found) => match found.scalar.as_column() {
+            Some(found) => match found.scalar.column_place() {
                 Some(place) => Ok(place),
                 None => Err(SqlError::new(
                     4406,

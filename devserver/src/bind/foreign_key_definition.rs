@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::name::display_name;
-use crate::bind::table_definition::generated_name;
+use crate::bind::table_definition::{generated_name, not_persisted_in};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ForeignKey, Index, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint};
@@ -148,6 +148,22 @@ fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) 
         let (Some(column), Some(other)) = (schema.column_named(name), partner.column_named(referenced)) else {
             continue;
         };
+        let is_not_kept = |table: &TableSchema, ordinal: usize| {
+            table.columns[ordinal].computed.is_some() && !table.columns[ordinal].persisted
+        };
+        if is_not_kept(schema, column) {
+            return Err(not_persisted_in(schema, &schema.columns[column], "FOREIGN KEY CONSTRAINT"));
+        }
+        if is_not_kept(partner, other) {
+            return Err(SqlError::new(
+                1784,
+                format!(
+                    "Cannot create the foreign key '{}' because the referenced column '{}.{}' is a non-persisted computed \
+                     column.",
+                    key.name, partner.name, partner.columns[other].name
+                ),
+            ));
+        }
         let (column, other) = (&schema.columns[column], &partner.columns[other]);
         if !is_same_type(column.sql_type, other.sql_type) {
             return Err(SqlError::new(

@@ -21,7 +21,7 @@ impl Grouping<'_> {
             }
         }
         match &scalar.node {
-            Node::Column { slot, .. } if slot_bit(*slot) & self.base_slots != 0 => {
+            Node::Column { slot, .. } | Node::Computed { slot, .. } if slot_bit(*slot) & self.base_slots != 0 => {
                 Err(self.not_grouped(scalar, clause))
             }
             _ => Ok(None),

@@ -75,7 +75,7 @@ impl Binder<'_> {
             return Err(SqlError::new(483, "The OUTPUT clause cannot be used in an INSERT...EXEC statement."));
         }
         let limit = self.bind_top(insert.top.as_ref())?;
-        let inserted = Binder::table_columns(&target.table.schema, target.rules.slot);
+        let inserted = self.visible_columns(&target.table.schema, target.rules.slot)?;
         let output = self.bind_outputs(&insert.output, None, Some(inserted), Vec::new())?;
         let changes = Changes { inserts: true, deletes: false, updates: &[] };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&target.table.schema), changes)?;

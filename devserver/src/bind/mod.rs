@@ -44,4 +44,5 @@ pub mod type_name;
 mod unknown_function;
 pub mod update;
 pub mod user_function;
+mod virtual_column;
 pub mod window;

@@ -81,7 +81,7 @@ impl Binder<'_> {
                 }
                 expr => self.bind_expr(expr)?,
             };
-            let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.as_column().is_some());
+            let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.column_place().is_some());
             if repeated {
                 return Err(SqlError::new(
                     169,

@@ -25,6 +25,11 @@ pub(crate) fn moved_columns(columns: &[VisibleColumn], from: usize, to: usize) -
             }
             _ => Ok(None),
         });
+        if let Node::Computed { slot, .. } = &mut column.scalar.node
+            && *slot == from
+        {
+            *slot = to;
+        }
         debug_assert!(replaced.is_ok(), "the replacement never fails");
     }
     moved

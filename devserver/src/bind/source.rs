@@ -106,7 +106,7 @@ impl Binder<'_> {
                 let (place, variable) = self.declarations.table(name)?;
                 let schema = variable.ty.template().expect("a table variable has a table").clone();
                 let slot = self.new_slot()?;
-                let columns = Binder::table_columns(&schema, slot);
+                let columns = self.visible_columns(&schema, slot)?;
                 self.add_source(VisibleSource {
                     name: Arc::clone(alias.as_ref().unwrap_or(name)),
                     schema: None,
@@ -200,7 +200,7 @@ impl Binder<'_> {
                     self.need("SELECT", &Arc::clone(&table.schema));
                 }
                 let slot = self.new_slot()?;
-                let columns = Binder::table_columns(&table.schema, slot);
+                let columns = self.visible_columns(&table.schema, slot)?;
                 let schema = alias.is_none().then(|| Arc::clone(&table.schema.schema));
                 self.add_source(VisibleSource {
                     name: exposed,

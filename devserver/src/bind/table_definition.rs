@@ -84,7 +84,7 @@ pub fn template(
             next += 1;
         }
     }
-    check_checks(binder, &schema)?;
+    check_checks(binder, &schema).map_err(constraint_failed)?;
     check_column_checks(binder, &schema, &definition.constraints).map_err(constraint_failed)?;
     Ok(schema)
 }
@@ -168,8 +168,8 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
 /// (MicrosoftDocs/sql-docs).
 pub fn constraint_failed(error: SqlError) -> SqlError {
     match error.number {
-        1505 | 1711 | 1752 | 1754 | 1755 | 1761 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781 | 1785
-        | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
+        1505 | 1711 | 1752 | 1754 | 1755 | 1761 | 1764 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781
+        | 1784 | 1785 | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
             SqlError::new(1750, "Could not create constraint or index. See previous errors.").because([error])
         }
         _ => error,
@@ -244,9 +244,32 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
             })
         });
         binder.scopes.pop();
-        bound?;
+        let mut not_persisted = None;
+        bound?.visit(&mut |node| {
+            if let Node::Column { slot: of, ordinal } = node
+                && *of == slot
+            {
+                let column = schema.columns.get(*ordinal);
+                not_persisted =
+                    not_persisted.or(column.filter(|column| column.computed.is_some() && !column.persisted));
+            }
+        });
+        if let Some(column) = not_persisted {
+            return Err(not_persisted_in(schema, column, "CHECK CONSTRAINT"));
+        }
     }
     Ok(())
+}
+
+/// 1764: constraints look at computed columns that are kept.
+pub(super) fn not_persisted_in(schema: &TableSchema, column: &Column, place: &str) -> SqlError {
+    SqlError::new(
+        1764,
+        format!(
+            "Computed Column '{}' in table '{}' is invalid for use in '{place}' because it is not persisted.",
+            column.name, schema.name
+        ),
+    )
 }
 
 /// 8141: the CHECK of a column knows that column only.

@@ -20,7 +20,7 @@ impl Binder<'_> {
         scope.sources.push(VisibleSource {
             name: Arc::clone(&schema.name),
             schema: None,
-            columns: Binder::table_columns(schema, slot),
+            columns: self.visible_columns(schema, slot)?,
             slots: slot_bit(slot),
             updatable: false,
         });
@@ -41,7 +41,7 @@ impl Binder<'_> {
                 }
                 None => None,
             });
-            if let Some(text) = &column.computed {
+            if let Some(text) = column.computed.as_ref().filter(|_| !schema.is_virtual(ordinal)) {
                 let scalar = self.bind_expr(&parse_expression(text)?)?;
                 computed.push((ordinal, implicit(scalar, column.sql_type)?));
             }
@@ -58,14 +58,13 @@ impl Binder<'_> {
             slot,
             defaults,
             computed,
-            computed_late: ordinals(&|column| column.computed.is_some() && !column.persisted)
-                .into_iter()
-                .filter(|ordinal| !schema.indexes.iter().any(|index| index.contains(*ordinal)))
-                .collect(),
             checks,
             filled: ordinals(&|column| column.identity.is_some() || column.default.is_some()),
             row_versions: ordinals(&|column| column.sql_type == SqlType::RowVersion),
-            required: ordinals(&|column| !column.nullable),
+            required: ordinals(&|column| !column.nullable)
+                .into_iter()
+                .filter(|ordinal| !schema.is_virtual(*ordinal))
+                .collect(),
         })
     }
 }

@@ -146,7 +146,7 @@ impl Binder<'_> {
             Some(column) => {
                 let name = fold(&column.name);
                 let found = columns.iter().find(|column| fold(&column.name) == name);
-                let ordinal = found.and_then(|column| column.scalar.as_column()).map(|(_, ordinal)| ordinal);
+                let ordinal = found.and_then(|column| column.scalar.column_place()).map(|(_, ordinal)| ordinal);
                 let Some(ordinal) = ordinal else {
                     return Err(SqlError::new(207, format!("Invalid column name '{}'.", column.name)));
                 };

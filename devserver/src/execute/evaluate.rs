@@ -19,6 +19,7 @@ impl Scalar {
             Node::Constant(value) => Some(value),
             Node::Column { slot, ordinal } => match &frame.rows[*slot] {
                 SlotRow::Values(values) => Some(&values[*ordinal]),
+                SlotRow::Absent => Some(&Value::Null),
                 SlotRow::Stored(..) => None,
             },
             Node::Variable(place) => Some(&run.activation.values[*place]),
@@ -30,6 +31,11 @@ impl Scalar {
         match &self.node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Column { slot, ordinal } => Ok(frame.rows[*slot].get(*ordinal)),
+            Node::Computed { slot, value, .. } => match &frame.rows[*slot] {
+                // An outer join has no row here: its columns are NULL, whatever the expression makes of NULL.
+                SlotRow::Absent => Ok(Value::Null),
+                SlotRow::Values(_) | SlotRow::Stored(..) => value.eval(run, frame),
+            },
             Node::Variable(place) => Ok(run.activation.values[*place].clone()),
             Node::Unary(op, operand) => {
                 let value = operand.eval(run, frame)?;

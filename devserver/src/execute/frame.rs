@@ -21,6 +21,8 @@ pub type Values = Arc<[Value]>;
 pub enum SlotRow {
     Values(Values),
     Stored(Row, Arc<TableSchema>),
+    /// The side of an outer join that has no row: all its columns are NULL.
+    Absent,
 }
 
 impl SlotRow {
@@ -37,6 +39,7 @@ impl SlotRow {
         match self {
             SlotRow::Values(values) => values[ordinal].clone(),
             SlotRow::Stored(row, schema) => row.get(schema, ordinal),
+            SlotRow::Absent => Value::Null,
         }
     }
 
@@ -44,6 +47,7 @@ impl SlotRow {
         match self {
             SlotRow::Values(values) => values[ordinal].is_null(),
             SlotRow::Stored(row, schema) => row.is_null(schema, ordinal),
+            SlotRow::Absent => true,
         }
     }
 
@@ -51,6 +55,7 @@ impl SlotRow {
         match self {
             SlotRow::Values(values) => values.to_vec(),
             SlotRow::Stored(row, schema) => row.values(schema),
+            SlotRow::Absent => Vec::new(),
         }
     }
 }
@@ -195,10 +200,10 @@ impl Frame {
         }
     }
 
-    /// Puts a row of NULLs into each slot.
+    /// Leaves each slot without a row: its columns are NULL.
     pub fn set_null(&mut self, slots: &[(usize, usize)]) {
-        for &(slot, width) in slots {
-            self.rows[slot] = vec![Value::Null; width].into();
+        for &(slot, _) in slots {
+            self.rows[slot] = SlotRow::Absent;
         }
     }
 }

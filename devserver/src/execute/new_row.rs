@@ -41,17 +41,7 @@ pub(crate) fn finish_row(
     }
     for (ordinal, computed) in &rules.computed {
         frame.rows[rules.slot] = row.as_slice().into();
-        row[*ordinal] = computed.eval(run, frame).map_err(|error| {
-            // Here its value is kept with the row, whether anybody reads it or not.
-            if rules.computed_late.contains(ordinal) {
-                let name = &schema.columns[*ordinal].name;
-                return SqlError::not_supported(format!(
-                    "a row for which the computed column '{name}', which is not persisted, gives error {}",
-                    error.number
-                ));
-            }
-            error
-        })?;
+        row[*ordinal] = computed.eval(run, frame)?;
     }
     for &ordinal in &rules.required {
         if row[ordinal].is_null() {

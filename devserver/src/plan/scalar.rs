@@ -46,6 +46,13 @@ pub enum Node {
         slot: usize,
         ordinal: usize,
     },
+    /// A computed column that is not kept with the row that stands in a slot: its expression, which is evaluated when
+    /// it is read.
+    Computed {
+        slot: usize,
+        ordinal: usize,
+        value: Box<Scalar>,
+    },
     /// A local variable or parameter, by its place among the declarations.
     Variable(usize),
     Unary(UnaryOp, Box<Scalar>),
@@ -185,6 +192,14 @@ impl Scalar {
         }
     }
 
+    /// The slot and ordinal of a plain column or of a computed one that is not kept.
+    pub fn column_place(&self) -> Option<(usize, usize)> {
+        match self.node {
+            Node::Computed { slot, ordinal, .. } => Some((slot, ordinal)),
+            _ => self.as_column(),
+        }
+    }
+
     pub fn collation(&self) -> Collation {
         match self.label {
             CollationLabel::Implicit(collation) | CollationLabel::Explicit(collation) => collation,
@@ -225,7 +240,7 @@ impl Scalar {
         f(&self.node);
         match &self.node {
             Node::Constant(_) | Node::Column { .. } | Node::Variable(_) | Node::Subquery(_) | Node::NextValue(_) => {}
-            Node::Unary(_, operand) => operand.visit(f),
+            Node::Unary(_, operand) | Node::Computed { value: operand, .. } => operand.visit(f),
             Node::Binary(_, left, right) => {
                 left.visit(f);
                 right.visit(f);
@@ -267,7 +282,7 @@ impl Scalar {
         }
         match &mut self.node {
             Node::Constant(_) | Node::Column { .. } | Node::Variable(_) | Node::Subquery(_) | Node::NextValue(_) => {}
-            Node::Unary(_, operand) => operand.replace(f)?,
+            Node::Unary(_, operand) | Node::Computed { value: operand, .. } => operand.replace(f)?,
             Node::Binary(_, left, right) => {
                 left.replace(f)?;
                 right.replace(f)?;
@@ -310,6 +325,9 @@ impl Scalar {
         match (&self.node, &other.node) {
             (Node::Constant(a), Node::Constant(b)) => a == b,
             (Node::Column { slot: a, ordinal: b }, Node::Column { slot: c, ordinal: d }) => a == c && b == d,
+            (Node::Computed { slot: a, ordinal: b, .. }, Node::Computed { slot: c, ordinal: d, .. }) => {
+                a == c && b == d
+            }
             (Node::Variable(a), Node::Variable(b)) => a == b,
             (Node::UserFunction(a, _, arguments), Node::UserFunction(b, _, others)) => {
                 a == b && arguments.iter().zip(others).all(|(argument, other)| argument.same_as(other))

@@ -13,9 +13,8 @@ pub struct TableRules {
     pub slot: usize,
     /// For each column its default, of the column's type.
     pub defaults: Vec<Option<Scalar>>,
+    /// The computed columns whose values are kept.
     pub computed: Vec<(usize, Scalar)>,
-    /// Those of them that SQL Server computes when they are read, and not before.
-    pub computed_late: Vec<usize>,
     pub checks: Vec<(Arc<str>, Condition)>,
     /// The columns that get a value where the statement gives none: identity and defaults.
     pub filled: Vec<usize>,

@@ -41,4 +41,5 @@ mod temporary_procedures;
 mod transactions;
 mod triggers;
 mod variants;
+mod virtual_columns;
 mod windows;

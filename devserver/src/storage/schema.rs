@@ -100,9 +100,10 @@ pub struct Column {
     pub identity: Option<Identity>,
     /// The DEFAULT constraint; evaluated by the executor.
     pub default: Option<NamedText>,
-    /// The expression of a computed column; evaluated by the executor, which also passes its value with each row.
+    /// The expression of a computed column; evaluated by the executor, which passes its value with each row if it is
+    /// kept, and NULL if it is virtual.
     pub computed: Option<Arc<str>>,
-    /// PERSISTED; only remembered, because the values of all computed columns are kept.
+    /// PERSISTED: its values are kept with the rows ([`TableSchema::is_virtual`]).
     pub persisted: bool,
     /// What rows hold that were written before the column was added.
     pub value_when_absent: Value,
@@ -215,6 +216,12 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
+    /// A computed column whose values are not kept: neither PERSISTED nor in an index.
+    pub fn is_virtual(&self, ordinal: usize) -> bool {
+        let column = &self.columns[ordinal];
+        column.computed.is_some() && !column.persisted && !self.indexes.iter().any(|index| index.contains(ordinal))
+    }
+
     /// Numbers the indexes of a new table: the clustered one first, then in the order given.
     ///
     /// # Errors

@@ -26,7 +26,8 @@ use crate::storage::{ChangedRow, Lifetime, Mark, ObjectId, TableSchema};
 use crate::tsql::ast::TriggerEvent;
 use crate::value::Value;
 
-/// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows.
+/// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows. Computed columns
+/// are computed when they are read, unless their values are kept.
 fn template(schema: &TableSchema) -> Arc<TableSchema> {
     let mut template = schema.clone();
     template.lifetime = Lifetime::Variable;
@@ -36,7 +37,9 @@ fn template(schema: &TableSchema) -> Arc<TableSchema> {
     for column in &mut template.columns {
         column.identity = None;
         column.default = None;
-        column.computed = None;
+        if column.persisted {
+            column.computed = None;
+        }
     }
     Arc::new(template)
 }

@@ -40,11 +40,10 @@ impl Session {
             )
             .state(2));
         }
-        let fills_itself =
-            column.computed.is_some() || column.identity.is_some() || column.sql_type == SqlType::RowVersion;
+        let fills_itself = column.persisted || column.identity.is_some() || column.sql_type == SqlType::RowVersion;
         let takes_default = column.default.is_some() && (!column.nullable || fills);
         let row_count = self.row_count(table);
-        if !fills_itself && !column.nullable && column.default.is_none() && row_count > 0 {
+        if !fills_itself && column.computed.is_none() && !column.nullable && column.default.is_none() && row_count > 0 {
             return Err(SqlError::new(
                 4901,
                 format!(

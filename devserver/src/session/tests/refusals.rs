@@ -264,19 +264,3 @@ fn the_filter_of_an_index_names_its_columns_alone() {
     }
     ok(&mut s, "CREATE INDEX i ON t (a) WHERE state = 0");
 }
-
-/// "Unless otherwise specified, computed columns are virtual columns that are not physically stored in the table. Their
-/// values are recalculated every time they are referenced in a query"
-/// ("Computed Columns", SQL Server 2008 Books Online, ms191250). Here they are stored.
-#[test]
-fn a_virtual_column_that_cannot_be_computed_is_refused() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (a int, b AS 1 / a); CREATE TABLE kept (a int, b AS 1 / a PERSISTED)");
-    ok(&mut s, "CREATE TABLE indexed (a int, b AS 1 / a, INDEX i (b))");
-    ok(&mut s, "INSERT t VALUES (1)");
-    assert_eq!(errors(&mut s, "INSERT t VALUES (0)"), [NOT_SUPPORTED]);
-    assert_eq!(errors(&mut s, "UPDATE t SET a = 0"), [NOT_SUPPORTED]);
-    for table in ["kept", "indexed"] {
-        assert_eq!(errors(&mut s, &format!("INSERT {table} VALUES (0)")), [8134], "{table}");
-    }
-}

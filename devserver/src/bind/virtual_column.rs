@@ -1,0 +1,62 @@
+//! Binds computed columns that are not kept: each stands as its expression wherever it is read.
+//!
+//! "A computed column is a virtual column that is not physically stored in the table, unless the column is marked
+//! PERSISTED." Source: "Specify Computed Columns in a Table" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/tables/specify-computed-columns-in-a-table.md).
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::conversion::implicit;
+use crate::bind::query_scope::{QueryScope, VisibleColumn, VisibleSource};
+use crate::error::SqlResult;
+use crate::plan::scalar::{Node, Scalar, slot_bit};
+use crate::storage::TableSchema;
+use crate::tsql::parse_expression;
+
+impl Binder<'_> {
+    /// Puts expressions in the place of the columns of a table that are not kept.
+    pub(super) fn bind_virtual_columns(
+        &mut self,
+        schema: &TableSchema,
+        slot: usize,
+        columns: &mut [VisibleColumn],
+    ) -> SqlResult<()> {
+        // The expression sees the columns of its table and nothing of the statement. What it uses counts as used when
+        // the column is named, and the functions that it calls belong to the owner of the table.
+        let mut scope = QueryScope::new();
+        scope.sources.push(VisibleSource {
+            name: Arc::clone(&schema.name),
+            schema: None,
+            columns: columns.to_vec(),
+            slots: slot_bit(slot),
+            updatable: false,
+        });
+        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
+        let ctes = std::mem::take(&mut self.ctes);
+        let arguments = self.function_arguments.take();
+        let used = self.used_columns[slot].clone();
+        let needs = self.needs.len();
+        let mut result = Ok(());
+        for (ordinal, column) in columns.iter_mut().enumerate().filter(|(ordinal, _)| schema.is_virtual(*ordinal)) {
+            match self.bind_virtual_column(schema, slot, ordinal) {
+                Ok(value) => column.scalar.node = Node::Computed { slot, ordinal, value: Box::new(value) },
+                Err(error) => result = Err(error),
+            }
+        }
+        self.needs.truncate(needs);
+        self.used_columns[slot] = used;
+        self.function_arguments = arguments;
+        self.ctes = ctes;
+        self.scopes = scopes;
+        result
+    }
+
+    fn bind_virtual_column(&mut self, schema: &TableSchema, slot: usize, ordinal: usize) -> SqlResult<Scalar> {
+        debug_assert!(slot < self.slots, "the slot has been made");
+        let column = &schema.columns[ordinal];
+        let text = column.computed.as_ref().expect("only computed columns are virtual");
+        let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(&parse_expression(text)?))?;
+        implicit(scalar, column.sql_type)
+    }
+}
