@@ -109,6 +109,14 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
     let sends_output = outputs.iter().any(|output| output.into.is_none());
     let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
     let mut target = binder.bind_triggers(schema, &events, columns, sends_output)?;
+    if target.as_ref().is_some_and(|target| target.instead_of.is_some()) {
+        if matches!(plan, Plan::Merge(_)) {
+            return Err(SqlError::not_supported("MERGE of a table with INSTEAD OF triggers"));
+        }
+        if !outputs.is_empty() {
+            return Err(SqlError::not_supported("OUTPUT INTO of a statement with an INSTEAD OF trigger"));
+        }
+    }
     if let (Some(target), Plan::Merge(_)) = (&mut target, plan) {
         // A row that a MERGE moves by its clustered key looks like one that was deleted and one that was inserted.
         let moves = schema.clustered().is_some_and(|index| index.key.iter().any(|key| updated.contains(&key.column)));

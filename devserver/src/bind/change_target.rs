@@ -12,7 +12,9 @@ use crate::plan::relation::{JoinRelation, Relation};
 use crate::plan::scalar::slot_bit;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::fold;
-use crate::tsql::ast::{ColumnRef, Ident, IsolationLevel, JoinKind, ObjectName, TableHint, TableSource, TargetName};
+use crate::tsql::ast::{
+    ColumnRef, Ident, IsolationLevel, JoinKind, ObjectName, TableHint, TableSource, TargetName, TriggerEvent,
+};
 
 /// The target of an UPDATE or DELETE in its FROM clause.
 pub(super) struct Target {
@@ -86,7 +88,11 @@ impl Binder<'_> {
         hints: &[TableHint],
         from: &[TableSource],
         columns_changed: &[&ColumnRef],
+        event: TriggerEvent,
     ) -> SqlResult<Target> {
+        if let Some(target) = self.bind_view_with_trigger(name, hints, from, event)? {
+            return Ok(target);
+        }
         let own_source;
         let (sources, position): (&[TableSource], Option<usize>) = if from.is_empty() {
             own_source = [match name {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::name::display_name;
 use crate::bind::table_definition::{generated_name, not_persisted_in};
+use crate::bind::trigger::triggers_of;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ForeignKey, Index, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
-use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint};
+use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint, TriggerEvent};
 use crate::value::SqlType;
 
 fn action(action: ast::ReferentialAction) -> ReferentialAction {
@@ -89,6 +90,7 @@ pub fn foreign_keys(
             ));
         }
         check_columns(schema, &partner, &key)?;
+        check_instead_of(binder, schema, &key)?;
         keys.push(key);
         check_cascades(binder.latch, schema, &keys)?;
     }
@@ -140,6 +142,35 @@ pub fn serves(table: &TableSchema, index: &Index, key: &ForeignKey) -> bool {
         && index.filter.is_none()
         && index.key.len() == key.referenced_columns.len()
         && index.key.iter().all(|column| key.referenced_columns.contains(&table.columns[column.column].name))
+}
+
+/// 1787: a key that cascades, and an INSTEAD OF trigger for what it does.
+fn check_instead_of(binder: &Binder<'_>, schema: &TableSchema, key: &ForeignKey) -> SqlResult<()> {
+    let triggers = triggers_of(&binder.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
+    for (event, action) in [(TriggerEvent::Delete, key.on_delete), (TriggerEvent::Update, key.on_update)] {
+        if !triggers.iter().any(|trigger| trigger.instead_of && trigger.events.contains(&event)) {
+            continue;
+        }
+        match action {
+            ReferentialAction::NoAction => {}
+            ReferentialAction::Cascade => {
+                return Err(SqlError::new(
+                    1787,
+                    format!(
+                        "Cannot define foreign key constraint '{}' with cascaded DELETE or UPDATE on table '{}' because the \
+                         table has an INSTEAD OF DELETE or UPDATE TRIGGER defined on it.",
+                        key.name, schema.name
+                    ),
+                ));
+            }
+            ReferentialAction::SetNull | ReferentialAction::SetDefault => {
+                return Err(SqlError::not_supported(
+                    "a foreign key that sets NULL or defaults on a table with an INSTEAD OF trigger",
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// 1778 and 1761: the columns must be of the same type, and take NULL if SET NULL is to give it to them.

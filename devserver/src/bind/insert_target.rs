@@ -79,6 +79,9 @@ impl Binder<'_> {
         name: &TargetName,
         columns: Option<&[Ident]>,
     ) -> SqlResult<(TableHandle, Option<Vec<Ident>>)> {
+        if let Some(view) = self.view_to_insert(name, columns)? {
+            return Ok((view, columns.map(<[Ident]>::to_vec)));
+        }
         let through = match name {
             TargetName::Table(name) if self.find_cte(name)?.is_some() => Some(name),
             TargetName::Table(name) => matches!(self.resolve_table(name)?, ResolvedTable::View(_)).then_some(name),

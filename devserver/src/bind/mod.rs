@@ -21,6 +21,7 @@ pub mod index_activity;
 pub mod index_definition;
 pub mod insert;
 pub mod insert_target;
+pub mod instead_of;
 pub mod label;
 pub mod merge;
 pub mod name;

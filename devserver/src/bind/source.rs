@@ -86,7 +86,7 @@ impl Binder<'_> {
     }
 
     /// `mergeable`: not on the side of an outer join that can become NULL.
-    fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
+    pub(super) fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
         match source {
             TableSource::Table { name, alias, hints } => {
                 if let Some(cte) = self.find_cte(name)? {

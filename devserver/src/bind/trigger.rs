@@ -35,6 +35,8 @@ impl Binder<'_> {
         if triggers.is_empty() {
             return Ok(None);
         }
+        let (instead_of, triggers): (Vec<_>, Vec<_>) = triggers.into_iter().partition(|trigger| trigger.instead_of);
+        let instead_of = instead_of.into_iter().next();
         if sends_output {
             return Err(SqlError::new(
                 334,
@@ -45,28 +47,31 @@ impl Binder<'_> {
                 ),
             ));
         }
-        Ok(Some(TriggerTarget { table: schema.id, triggers, updated, events: events.to_vec() }))
+        Ok(Some(TriggerTarget { table: schema.id, triggers, instead_of, updated, events: events.to_vec() }))
     }
 
     /// What a table has enabled triggers for.
     pub fn trigger_events(&self, schema: &TableSchema) -> Vec<TriggerEvent> {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        let enabled = triggers.iter().filter(|trigger| !trigger.disabled);
+        let enabled = triggers.iter().filter(|trigger| !trigger.disabled && !trigger.instead_of);
         enabled.flat_map(|trigger| trigger.events.iter().copied()).collect()
     }
 
     /// `UPDATE(column)`.
     pub fn bind_updated(&mut self, column: &Ident) -> SqlResult<Condition> {
         let Ok((_, variable)) = self.declarations.table(INSERTED) else {
-            return Err(SqlError::new(
-                421,
-                "The UPDATE() function can only be used in a trigger: this statement is in none of a table.",
-            ));
+            return Err(SqlError::new(140, "Can only use IF UPDATE within a CREATE TRIGGER statement.").severity(15));
         };
         let template = variable.ty.template().expect("it was declared as a table");
         let Some(ordinal) = template.column_named(column) else {
             return Err(SqlError::new(207, format!("Invalid column name '{column}'.")));
         };
+        if template.columns[ordinal].computed.is_some() {
+            return Err(SqlError::new(
+                2114,
+                format!("Column '{column}' cannot be used in an IF UPDATE clause because it is a computed column."),
+            ));
+        }
         let ordinal = Scalar::constant(Value::Int(ordinal as i32), SqlType::Int);
         let updated = Scalar {
             node: Node::System(SystemFunction::ColumnUpdated, vec![ordinal]),

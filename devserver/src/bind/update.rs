@@ -21,7 +21,9 @@ use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Node, Scalar, slot_bit};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, TableSchema, fold};
-use crate::tsql::ast::{AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, Update};
+use crate::tsql::ast::{
+    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TriggerEvent, Update,
+};
 use crate::value::{self, SqlType};
 
 impl Binder<'_> {
@@ -62,7 +64,8 @@ impl Binder<'_> {
     fn bind_update_in_scope(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
         let changed: Vec<&ColumnRef> =
             update.assignments.iter().filter_map(|assignment| assignment.column.as_ref()).collect();
-        let target = self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed)?;
+        let target =
+            self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed, TriggerEvent::Update)?;
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
             self.need("UPDATE", &Arc::clone(&table.schema));
@@ -219,7 +222,8 @@ impl Binder<'_> {
     }
 
     fn bind_delete_in_scope(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
-        let target = self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[])?;
+        let target =
+            self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[], TriggerEvent::Delete)?;
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
             self.need("DELETE", &Arc::clone(&table.schema));

@@ -88,8 +88,11 @@ impl Sequence {
 pub struct Trigger {
     /// Its name, text and body, and how errors name it.
     pub procedure: Arc<Procedure>,
+    /// Or the view.
     pub table: ObjectId,
     pub events: Vec<TriggerEvent>,
+    /// It runs instead of the statement, not after it.
+    pub instead_of: bool,
     pub disabled: bool,
 }
 

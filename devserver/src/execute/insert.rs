@@ -36,8 +36,48 @@ pub fn run_insert(
         plan.hints.check_pages(storage.latch.table(table))?;
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }
+    let rows = rows_to_insert(plan, executed, run, frame)?;
+    let mut count = 0;
+    let mut ignored_duplicates = false;
+    let mut new_rows: Vec<Values> = Vec::new();
+    for row in rows {
+        let Some(inserted) =
+            insert_row(run, frame, &plan.target, row.into_iter(), OnDuplicateKey::AsIndexSays, "INSERT")?
+        else {
+            ignored_duplicates = true;
+            continue;
+        };
+        count += 1;
+        if plan.output.is_empty() && !plan.foreign_keys.has_references() {
+            continue;
+        }
+        let inserted: Values = inserted.into();
+        for output in &plan.output {
+            frame.rows[plan.target.rules.slot] = Arc::clone(&inserted).into();
+            run_output(output, run, frame, sent)?;
+        }
+        if plan.foreign_keys.has_references() {
+            new_rows.push(inserted);
+        }
+    }
+    for row in &new_rows {
+        plan.foreign_keys.check_row("INSERT", row, run)?;
+    }
+    Ok(StatementResult { count, ignored_duplicates })
+}
+
+/// A value that is given to a column, with its type; `None` is DEFAULT.
+pub(crate) type GivenValue = Option<(Value, SqlType)>;
+
+/// The values that the statement gives to its columns, row by row.
+pub(crate) fn rows_to_insert(
+    plan: &InsertPlan,
+    executed: Option<CapturedRows>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+) -> SqlResult<Vec<Vec<GivenValue>>> {
     let (_, take) = limit_values(&plan.limit, run, frame)?;
-    let mut rows: Vec<Vec<Option<(Value, SqlType)>>> = Vec::new();
+    let mut rows: Vec<Vec<GivenValue>> = Vec::new();
     match (&plan.rows, executed) {
         (InsertRows::Values(list), _) => {
             for values in list {
@@ -73,34 +113,9 @@ pub fn run_insert(
         }
         (InsertRows::Execute, None) => return Err(SqlError::not_supported("INSERT … EXEC in this place")),
     }
-    let mut count = 0;
-    let mut ignored_duplicates = false;
-    let mut new_rows: Vec<Values> = Vec::new();
     let take = if plan.limit.is_none() && !reads_top(&plan.rows) { take.min(run.row_limit()) } else { take };
-    for row in rows.into_iter().take(take) {
-        let Some(inserted) =
-            insert_row(run, frame, &plan.target, row.into_iter(), OnDuplicateKey::AsIndexSays, "INSERT")?
-        else {
-            ignored_duplicates = true;
-            continue;
-        };
-        count += 1;
-        if plan.output.is_empty() && !plan.foreign_keys.has_references() {
-            continue;
-        }
-        let inserted: Values = inserted.into();
-        for output in &plan.output {
-            frame.rows[plan.target.rules.slot] = Arc::clone(&inserted).into();
-            run_output(output, run, frame, sent)?;
-        }
-        if plan.foreign_keys.has_references() {
-            new_rows.push(inserted);
-        }
-    }
-    for row in &new_rows {
-        plan.foreign_keys.check_row("INSERT", row, run)?;
-    }
-    Ok(StatementResult { count, ignored_duplicates })
+    rows.truncate(take);
+    Ok(rows)
 }
 
 fn reads_top(rows: &InsertRows) -> bool {

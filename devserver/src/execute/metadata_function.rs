@@ -13,6 +13,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, int, optional_text, text};
 use crate::storage::{CLUSTERED, ObjectId, TableSchema, Uniqueness, fold};
+use crate::tsql::ast::TriggerEvent;
 use crate::value::Value;
 
 /// Whether the name is one of the current database; of another database that there is, it is refused.
@@ -225,6 +226,13 @@ pub fn object_property(id: &Value, property: &Value, run: &mut Run<'_>) -> SqlRe
         (Some(object), "isprocedure") => int(matches!(object, Object::Procedure(_))),
         (Some(object), "isview") => int(matches!(object, Object::View(_))),
         (Some(_), "isusertable" | "istable") => int(false),
+        (Some(object), "istrigger") => int(matches!(object, Object::Trigger(_))),
+        (Some(Object::Trigger(trigger)), "execisinsteadoftrigger") => int(trigger.instead_of),
+        (Some(Object::Trigger(trigger)), "execisaftertrigger") => int(!trigger.instead_of),
+        (Some(Object::Trigger(trigger)), "execistriggerdisabled") => int(trigger.disabled),
+        (Some(Object::Trigger(trigger)), "execisinserttrigger") => int(trigger.events.contains(&TriggerEvent::Insert)),
+        (Some(Object::Trigger(trigger)), "execisupdatetrigger") => int(trigger.events.contains(&TriggerEvent::Update)),
+        (Some(Object::Trigger(trigger)), "execisdeletetrigger") => int(trigger.events.contains(&TriggerEvent::Delete)),
         (Some(_), "execisquotedidenton" | "execisansinullson") => int(true),
         _ => Value::Null,
     })

@@ -12,6 +12,7 @@ pub mod frame;
 pub mod function_value;
 pub mod index_activity;
 pub mod insert;
+pub mod instead_of;
 pub mod join;
 pub mod limit;
 pub mod merge;

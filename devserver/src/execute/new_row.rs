@@ -26,8 +26,8 @@ pub fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value,
     value::assign(value, from, column.sql_type).map_err(|error| error.for_column(&full_name(run, schema), &column.name))
 }
 
-/// Fills in computed columns and looks whether the row is allowed: 515, 547.
-pub(crate) fn finish_row(
+/// Fills in computed columns and looks whether there is a value where there must be one: 515.
+pub(crate) fn compute_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
     schema: &TableSchema,
@@ -57,6 +57,19 @@ pub(crate) fn finish_row(
             .state(2));
         }
     }
+    Ok(())
+}
+
+/// Fills in computed columns and looks whether the row is allowed: 515, 547.
+pub(crate) fn finish_row(
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    schema: &TableSchema,
+    rules: &TableRules,
+    row: &mut Vec<Value>,
+    verb: &str,
+) -> SqlResult<()> {
+    compute_row(run, frame, schema, rules, row, verb)?;
     if !rules.checks.is_empty() {
         frame.rows[rules.slot] = row.as_slice().into();
         for (name, condition) in &rules.checks {
@@ -75,15 +88,15 @@ pub(crate) fn finish_row(
     Ok(())
 }
 
-/// Inserts one row of the given values; returns the complete row, or `None` if a unique index ignored it.
-pub(crate) fn insert_row(
+/// A new row of the given values and of defaults, and the value of its identity column. `counts`: the row is to be
+/// inserted; else the identity column, unless it is given, is 0 and its counter stays.
+pub(crate) fn new_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
     target: &InsertTarget,
     values: impl Iterator<Item = Option<(Value, SqlType)>>,
-    on_duplicate: OnDuplicateKey,
-    verb: &str,
-) -> SqlResult<Option<Vec<Value>>> {
+    counts: bool,
+) -> SqlResult<(Vec<Value>, Option<i64>)> {
     let schema = &target.table.schema;
     let table = run.table_id(target.table.place);
     let mut row = vec![Value::Null; schema.columns.len()];
@@ -102,14 +115,14 @@ pub(crate) fn insert_row(
             if column.identity.is_some() {
                 identity = row[ordinal].as_i64();
                 let storage = run.storage_of(target.table.place)?;
-                if let Some(value) = identity {
+                if let Some(value) = identity.filter(|_| counts) {
                     storage.latch.note_identity(table, value);
                 }
             }
             continue;
         }
         if column.identity.is_some() {
-            let value = run.storage_of(target.table.place)?.latch.next_identity(table)?;
+            let value = if counts { run.storage_of(target.table.place)?.latch.next_identity(table)? } else { 0 };
             identity = Some(value);
             row[ordinal] = value::convert(Value::BigInt(value), SqlType::BigInt, column.sql_type, None, false)
                 .map_err(|_| {
@@ -125,6 +138,21 @@ pub(crate) fn insert_row(
             row[ordinal] = default.eval(run, frame)?;
         }
     }
+    Ok((row, identity))
+}
+
+/// Inserts one row of the given values; returns the complete row, or `None` if a unique index ignored it.
+pub(crate) fn insert_row(
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    target: &InsertTarget,
+    values: impl Iterator<Item = Option<(Value, SqlType)>>,
+    on_duplicate: OnDuplicateKey,
+    verb: &str,
+) -> SqlResult<Option<Vec<Value>>> {
+    let schema = &target.table.schema;
+    let table = run.table_id(target.table.place);
+    let (mut row, identity) = new_row(run, frame, target, values, true)?;
     finish_row(run, frame, schema, &target.rules, &mut row, verb)?;
     let storage = run.storage_of(target.table.place)?;
     let inserted = storage.latch.insert_or(&mut storage.tx, table, &row, on_duplicate)?;

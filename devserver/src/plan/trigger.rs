@@ -15,7 +15,10 @@ pub const DELETED: &str = "deleted";
 #[derive(Debug, Clone)]
 pub struct TriggerTarget {
     pub table: ObjectId,
+    /// Those that run after it.
     pub triggers: Vec<Arc<Trigger>>,
+    /// The one that runs in its place.
+    pub instead_of: Option<Arc<Trigger>>,
     /// The columns that the statement sets, for UPDATE(): all of them in an INSERT.
     pub updated: Arc<[bool]>,
     /// What the statement does: MERGE can do several things, and fires for each of them on its own.

@@ -58,6 +58,7 @@ pub struct Session {
 pub struct RunningTrigger {
     pub trigger: ObjectId,
     pub table: ObjectId,
+    pub instead_of: bool,
 }
 
 /// A prepared statement: its parameters as declared, and its text.

@@ -20,6 +20,7 @@ mod identity;
 mod index_activity;
 mod index_options;
 mod install;
+mod instead_of;
 mod libraries;
 mod locking;
 mod merge;

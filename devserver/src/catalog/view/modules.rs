@@ -205,7 +205,7 @@ fn triggers(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             bit(false),
             bit(trigger.disabled),
             bit(false),
-            bit(false),
+            bit(trigger.instead_of),
         ]
     });
     rows.collect()

@@ -1,17 +1,17 @@
-//! AFTER triggers.
+//! Triggers.
 //!
 //! A statement changes its rows first. What it changed is read back from the transaction's own record of changes
 //! ([`crate::storage::Latch::changed_rows`]), so that INSERT, UPDATE, DELETE and MERGE need to know nothing of
 //! triggers. Then each trigger of the statement's kind runs as a procedure whose `inserted` and `deleted` are table
 //! variables with those rows. Statement and triggers are one transaction; without one of the caller's it is begun for
-//! them.
+//! them. An INSTEAD OF trigger gets the rows that the statement would have changed
+//! ([`crate::execute::instead_of`]), and the statement changes nothing.
 //!
-//! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md). INSTEAD OF
-//! triggers are refused.
+//! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md).
 
 use std::sync::Arc;
 
-use crate::catalog::object::Trigger;
+use crate::catalog::object::{Object, Trigger};
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
@@ -37,9 +37,6 @@ fn template(schema: &TableSchema) -> Arc<TableSchema> {
     for column in &mut template.columns {
         column.identity = None;
         column.default = None;
-        if column.persisted {
-            column.computed = None;
-        }
     }
     Arc::new(template)
 }
@@ -123,6 +120,58 @@ impl Session {
         Ok(result)
     }
 
+    /// The trigger that runs in the place of a statement. "If an INSTEAD OF trigger defined on a table executes a
+    /// statement against the table that would ordinarily fire the INSTEAD OF trigger again, the trigger is not called
+    /// recursively." "An AFTER trigger will not recursively fire an INSTEAD OF trigger on the same table."
+    pub(crate) fn fires_instead(&self, target: &TriggerTarget) -> SqlResult<Option<Arc<Trigger>>> {
+        let Some(trigger) = &target.instead_of else { return Ok(None) };
+        let is_recursion = self.running_triggers.last().is_some_and(|running| {
+            running.trigger == trigger.procedure.id || (!running.instead_of && running.table == target.table)
+        });
+        if !is_recursion {
+            return Ok(Some(Arc::clone(trigger)));
+        }
+        if self.database.storage.latch().schema(target.table).is_none() {
+            return Err(SqlError::not_supported("a change of a view within its own INSTEAD OF trigger"));
+        }
+        Ok(None)
+    }
+
+    /// Runs a trigger in the place of a statement, which says what it would have changed; gives the number of rows.
+    pub(crate) fn with_instead_of(
+        &mut self,
+        trigger: &Trigger,
+        target: &TriggerTarget,
+        out: &mut Output<'_>,
+        line: u32,
+        activation: &mut Activation,
+        statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<Vec<ChangedRow>>,
+    ) -> Result<u64, SimpleFailure> {
+        let began = self.tx.is_none();
+        if began {
+            self.tx = Some(self.new_transaction());
+            self.state.transaction_count = 1;
+        }
+        let result = statement(self, activation).map_err(SimpleFailure::from).and_then(|changes| {
+            self.state.row_count = changes.len() as i64;
+            self.fire(trigger, target, &changes.iter().collect::<Vec<_>>(), out, line, activation)?;
+            Ok(changes.len() as u64)
+        });
+        if began && self.tx.is_some() {
+            self.end_inner_transaction(result.is_ok());
+        }
+        result
+    }
+
+    /// The columns of the table or view that a trigger is about.
+    fn trigger_target_schema(&mut self, target: ObjectId) -> SqlResult<Arc<TableSchema>> {
+        let object = self.database.catalog.read().object_by_id(target).cloned();
+        match object {
+            Some(Object::View(view)) => self.with_binder(|binder| binder.view_as_table(&view)).map(Arc::new),
+            _ => self.stored_schema(target),
+        }
+    }
+
     fn rows_changed_since(&mut self, mark: Mark, table: ObjectId) -> Vec<ChangedRow> {
         let database = Arc::clone(&self.database);
         let latch = database.storage.latch();
@@ -152,7 +201,11 @@ impl Session {
         let transaction = self.tx.as_ref().map(|tx| tx.id());
         self.state.nest_level += 1;
         self.state.trigger_level += 1;
-        self.running_triggers.push(RunningTrigger { trigger: trigger.procedure.id, table: trigger.table });
+        self.running_triggers.push(RunningTrigger {
+            trigger: trigger.procedure.id,
+            table: trigger.table,
+            instead_of: trigger.instead_of,
+        });
         out.enter_procedure();
         let result: StepResult = self.run_compiled(&compiled, &mut callee, out);
         out.leave_procedure();
@@ -219,7 +272,7 @@ impl Session {
         if let Some(compiled) = self.engine.plans.body(procedure, version) {
             return Ok(compiled);
         }
-        let schema = self.stored_schema(trigger.table)?;
+        let schema = self.trigger_target_schema(trigger.table)?;
         let compiled =
             self.compile(&procedure.body, declarations(&schema)?, &procedure.schema).map_err(|mut error| {
                 error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));

@@ -71,6 +71,9 @@ impl Session {
             return Ok(());
         }
         self.check_alter_object(object.id(), object.schema(), missing())?;
+        if let Object::View(view) = &object {
+            self.drop_triggers_of(view.id);
+        }
         let undo = self.database.catalog.write().remove_object(object.schema(), object.name());
         if let Some(undo) = undo {
             self.keep_undo(undo);

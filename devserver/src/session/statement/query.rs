@@ -7,7 +7,7 @@ use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
 use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
-use crate::execute::{delete, insert, merge, select_into, select_statement, update};
+use crate::execute::{delete, insert, instead_of, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
 use crate::plan::cell::{BoundPlan, Cell, Plan};
 use crate::plan::select_statement::SelectStatementPlan;
@@ -65,6 +65,9 @@ impl Session {
         };
         self.check_set_options(&bound.plan)?;
         if let Some(cursor) = cell.current_of() {
+            if bound.triggers.as_ref().is_some_and(|target| target.instead_of.is_some()) {
+                return Err(SqlError::not_supported("WHERE CURRENT OF with an INSTEAD OF trigger").into());
+            }
             self.stand_on_cursor(cursor, &bound.plan, activation)?;
             let result = self.run_change(bound, kind, executed, line, activation, out);
             self.step_off(cursor, activation);
@@ -97,7 +100,19 @@ impl Session {
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
         let mut rows = Vec::new();
-        let Some(target) = &bound.triggers else {
+        if let Some(target) = &bound.triggers
+            && let Some(trigger) = self.fires_instead(target)?
+        {
+            let count = self.with_instead_of(&trigger, target, out, line, activation, |session, activation| {
+                session.with_run(bound.uses, activation, |run| {
+                    instead_of::would_be_changed(&bound.plan, executed, run, &mut Frame::new(bound.slots))
+                })
+            })?;
+            self.state.row_count = count as i64;
+            self.statement_done(out, kind, Some(count));
+            return Ok(());
+        }
+        let Some(target) = bound.triggers.as_ref().filter(|target| !target.triggers.is_empty()) else {
             match self.run_query_plan(bound, executed, activation, &mut rows) {
                 Ok(result) => self.finish_query(result, rows, kind, &bound.plan, out),
                 Err(error) => {
