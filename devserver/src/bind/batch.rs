@@ -49,6 +49,8 @@ pub struct Compiler<'a> {
     declarations: Declarations,
     table_variables: Vec<(usize, Arc<TableSchema>)>,
     table_types: Vec<Arc<UserType>>,
+    /// It is the only statement.
+    is_alone: bool,
     loops: u32,
     in_catch: u32,
     labels: Labels,
@@ -68,6 +70,7 @@ impl<'a> Compiler<'a> {
             declarations,
             table_variables: Vec::new(),
             table_types: Vec::new(),
+            is_alone: false,
             loops: 0,
             in_catch: 0,
             labels: Labels::default(),
@@ -87,6 +90,7 @@ impl<'a> Compiler<'a> {
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
         self.labels = Labels::of(statements)?;
+        self.is_alone = matches!(statements, [Statement { kind: StatementKind::InsertBulk(_), .. }]);
         let steps = self.steps(statements)?;
         Ok(CompiledBatch {
             steps,
@@ -265,6 +269,9 @@ impl<'a> Compiler<'a> {
             StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
             StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
                 return Err(SqlError::not_supported("EXECUTE AS and REVERT"));
+            }
+            StatementKind::InsertBulk(_) if !self.is_alone => {
+                return Err(SqlError::not_supported("INSERT BULK with other statements"));
             }
             other => StepKind::Other(Arc::new(other.clone())),
         })

@@ -15,11 +15,12 @@ use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
-use crate::plan::query::OutputColumn;
+use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
 use crate::plan::user_function::FunctionCell;
 use crate::storage::{Latch, ObjectId, TableSchema};
 use crate::tsql::ast::{Cte, Expr, Ident, TableHint};
+use crate::value::SqlType;
 
 /// The binding of one statement.
 pub struct Binder<'a> {
@@ -145,8 +146,14 @@ impl<'a> Binder<'a> {
             };
             let scalar =
                 Scalar { node: Node::Column { slot, ordinal }, ty: column.sql_type, nullable: column.nullable, label };
-            let identity = column.identity.is_some();
-            columns.push(VisibleColumn { name: Arc::clone(&column.name), scalar, identity });
+            let origin = if column.identity.is_some() {
+                ColumnOrigin::Identity
+            } else if column.computed.is_some() || column.sql_type == SqlType::RowVersion {
+                ColumnOrigin::Computed
+            } else {
+                ColumnOrigin::Table
+            };
+            columns.push(VisibleColumn { name: Arc::clone(&column.name), scalar, origin });
         }
         columns
     }
@@ -171,7 +178,7 @@ impl<'a> Binder<'a> {
             };
             let scalar =
                 Scalar { node: Node::Column { slot, ordinal }, ty: column.ty, nullable: column.nullable, label };
-            visible.push(VisibleColumn { name: Arc::clone(&column.name), scalar, identity: column.identity });
+            visible.push(VisibleColumn { name: Arc::clone(&column.name), scalar, origin: column.origin });
         }
         visible
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::query::{AggregateCall, Limit, QueryPlan, SortKey, WindowFunction};
+use crate::plan::query::{AggregateCall, ColumnOrigin, Limit, QueryPlan, SortKey, WindowFunction};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Scalar};
 
@@ -11,7 +11,7 @@ use crate::plan::scalar::{Condition, Scalar};
 pub struct Item {
     pub name: Arc<str>,
     pub scalar: Scalar,
-    pub identity: bool,
+    pub origin: ColumnOrigin,
     /// `@v = …`: the place of the variable; the scalar has its type.
     pub variable: Option<usize>,
 }

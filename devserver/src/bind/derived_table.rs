@@ -9,7 +9,7 @@ use crate::bind::conversion::{column_types, implicit};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::query::OutputColumn;
+use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::relation::{BlockRelation, Relation};
 use crate::plan::scalar::{Node, Scalar, slot_bit};
 use crate::storage::fold;
@@ -126,7 +126,7 @@ impl Binder<'_> {
             visible.push(VisibleColumn {
                 name: Arc::clone(&item.name),
                 scalar: item.scalar.clone(),
-                identity: item.identity,
+                origin: item.origin,
             });
         }
         let visible = rename(visible, alias, columns)?;
@@ -182,7 +182,7 @@ impl Binder<'_> {
                     nullable,
                     label: CollationLabel::Coercible,
                 },
-                identity: false,
+                origin: ColumnOrigin::Computed,
             });
         }
         self.add_visible(alias, rename(visible, alias, columns)?, slot)?;

@@ -31,7 +31,7 @@ impl Binder<'_> {
                 name: Arc::clone(&item.name),
                 ty: item.scalar.ty,
                 nullable: item.scalar.nullable,
-                identity: item.identity,
+                origin: item.origin,
                 collation: output_collation(&item.scalar),
             });
         }

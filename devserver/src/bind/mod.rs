@@ -5,6 +5,7 @@ pub mod batch;
 pub mod binder;
 pub mod block;
 pub mod built_in_function;
+pub mod bulk_load;
 pub mod cell;
 pub mod change_target;
 pub mod condition;

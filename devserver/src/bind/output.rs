@@ -88,7 +88,7 @@ impl Binder<'_> {
                     name: Arc::clone(&item.name),
                     ty: item.scalar.ty,
                     nullable: item.scalar.nullable,
-                    identity: item.identity,
+                    origin: item.origin,
                     collation: item.scalar.collation(),
                 })
                 .collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::query::{AggregateCall, WindowFunction};
+use crate::plan::query::{AggregateCall, ColumnOrigin, WindowFunction};
 use crate::plan::scalar::{Scalar, SlotSet};
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
@@ -12,7 +12,7 @@ use crate::tsql::ast::ObjectName;
 pub struct VisibleColumn {
     pub name: Arc<str>,
     pub scalar: Scalar,
-    pub identity: bool,
+    pub origin: ColumnOrigin,
 }
 
 /// A table, derived table, CTE … with the name under which its columns can be reached.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::bind::binder::{Binder, Recursion};
 use crate::bind::block::BoundQuery;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::query::{Body, OutputColumn, QueryPlan, RecursivePlan};
+use crate::plan::query::{Body, ColumnOrigin, OutputColumn, QueryPlan, RecursivePlan};
 use crate::plan::relation::Relation;
 use crate::storage::fold;
 use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, Select, SetOperator, TableSource};
@@ -118,8 +118,10 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported("anchors of different types in a recursive CTE"));
             }
         }
-        let columns: Vec<OutputColumn> =
-            columns.into_iter().map(|column| OutputColumn { nullable: true, identity: false, ..column }).collect();
+        let columns: Vec<OutputColumn> = columns
+            .into_iter()
+            .map(|column| OutputColumn { nullable: true, origin: ColumnOrigin::Computed, ..column })
+            .collect();
         let working = self.new_slot()?;
         self.recursions.push(Recursion {
             place,

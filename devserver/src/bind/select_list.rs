@@ -7,6 +7,7 @@ use crate::bind::block::Item;
 use crate::bind::name::display_name;
 use crate::bind::query_scope::{VisibleColumn, names_source};
 use crate::error::{SqlError, SqlResult};
+use crate::plan::query::ColumnOrigin;
 use crate::plan::scalar::Scalar;
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, SelectItem};
@@ -45,7 +46,7 @@ impl Binder<'_> {
                         bound.push(Item {
                             name: column.name,
                             scalar: column.scalar,
-                            identity: column.identity,
+                            origin: column.origin,
                             variable: None,
                         });
                     }
@@ -57,18 +58,18 @@ impl Binder<'_> {
                         (None, Expr::Column(column)) => Arc::clone(&column.name),
                         _ => "".into(),
                     };
-                    let identity = match expr {
-                        Expr::Column(column) => self.is_identity(&column.name, &scalar),
-                        _ => false,
+                    let origin = match expr {
+                        Expr::Column(column) => self.origin(&column.name, &scalar),
+                        _ => ColumnOrigin::Computed,
                     };
-                    bound.push(Item { name, scalar, identity, variable: None });
+                    bound.push(Item { name, scalar, origin, variable: None });
                 }
                 SelectItem::Assign { variable, op, value } => {
                     if !outermost {
                         return Err(SqlError::new(102, "Incorrect syntax near '='.").severity(15));
                     }
                     let (place, scalar) = self.bind_assignment(variable, *op, value)?;
-                    bound.push(Item { name: "".into(), scalar, identity: false, variable: Some(place) });
+                    bound.push(Item { name: "".into(), scalar, origin: ColumnOrigin::Computed, variable: Some(place) });
                 }
             }
         }
@@ -84,14 +85,13 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn is_identity(&self, name: &str, scalar: &Scalar) -> bool {
-        let Some(place) = scalar.as_column() else { return false };
-        let Some(scope) = self.scopes.last() else { return false };
+    fn origin(&self, name: &str, scalar: &Scalar) -> ColumnOrigin {
+        let (Some(place), Some(scope)) = (scalar.as_column(), self.scopes.last()) else {
+            return ColumnOrigin::Computed;
+        };
         let name = fold(name);
-        scope
-            .sources
-            .iter()
-            .flat_map(|source| &source.columns)
-            .any(|column| column.identity && column.scalar.as_column() == Some(place) && fold(&column.name) == name)
+        let mut columns = scope.sources.iter().flat_map(|source| &source.columns);
+        let column = columns.find(|column| column.scalar.as_column() == Some(place) && fold(&column.name) == name);
+        column.map_or(ColumnOrigin::Computed, |column| column.origin)
     }
 }

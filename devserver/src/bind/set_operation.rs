@@ -7,7 +7,7 @@ use crate::bind::block::BoundQuery;
 use crate::bind::conversion::implicit;
 use crate::bind::query_scope::QueryScope;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::query::{Body, Limit, Operator, QueryPlan, SelectPlan, SetPlan};
+use crate::plan::query::{Body, ColumnOrigin, Limit, Operator, QueryPlan, SelectPlan, SetPlan};
 use crate::plan::scalar::Node;
 use crate::tsql::ast::{QueryBody, SetOperator};
 use crate::value::{SqlType, Value};
@@ -43,7 +43,7 @@ impl Binder<'_> {
         let mut columns = left.columns.clone();
         for (column, other) in columns.iter_mut().zip(&right.columns) {
             column.nullable |= other.nullable;
-            column.identity = false;
+            column.origin = ColumnOrigin::Computed;
         }
         let outer_slots = left.outer_slots | right.outer_slots;
         let set = SetPlan { op, left, right, sort: Vec::new(), limit: Limit::default() };

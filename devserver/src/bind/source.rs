@@ -15,7 +15,7 @@ use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::query::{QueryPlan, TableHandle, TableLocation};
+use crate::plan::query::{ColumnOrigin, QueryPlan, TableHandle, TableLocation};
 use crate::plan::relation::{JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{Node, Scalar, slot_bit};
 use crate::plan::table_hints::{Access, TableHints};
@@ -256,7 +256,7 @@ impl Binder<'_> {
                             nullable: true,
                             label: CollationLabel::Coercible,
                         },
-                        identity: false,
+                        origin: ColumnOrigin::Computed,
                     })
                     .collect();
                 self.add_source(VisibleSource {

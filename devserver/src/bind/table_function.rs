@@ -9,6 +9,7 @@ use crate::bind::name::display_name;
 use crate::bind::query_scope::VisibleColumn;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
+use crate::plan::query::ColumnOrigin;
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table_function::{FunctionColumn, TableFunction};
@@ -186,7 +187,7 @@ impl Binder<'_> {
                     nullable: column.nullable,
                     label,
                 },
-                identity: false,
+                origin: ColumnOrigin::Computed,
             });
         }
         let alias: Ident = alias.cloned().unwrap_or_else(|| name.into());

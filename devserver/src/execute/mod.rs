@@ -3,6 +3,7 @@
 pub mod activation;
 pub mod aggregate;
 pub mod application_lock;
+pub mod bulk_load;
 pub mod cursor;
 pub mod cursor_rows;
 pub mod delete;

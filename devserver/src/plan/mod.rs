@@ -2,6 +2,7 @@
 
 pub mod access_path;
 pub mod batch;
+pub mod bulk_load;
 pub mod cell;
 pub mod change;
 pub mod collation_label;

@@ -11,6 +11,16 @@ use crate::storage::{Direction, IndexId, ObjectId, TableSchema};
 use crate::tsql::ast::SetOperator;
 use crate::value::{Collation, SqlType};
 
+/// Where a column of a result comes from, as far as the client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnOrigin {
+    /// Nobody could give it a value.
+    Computed,
+    /// A column of a table that takes values.
+    Table,
+    Identity,
+}
+
 /// A column of a query's result.
 #[derive(Debug, Clone)]
 pub struct OutputColumn {
@@ -18,7 +28,7 @@ pub struct OutputColumn {
     pub name: Arc<str>,
     pub ty: SqlType,
     pub nullable: bool,
-    pub identity: bool,
+    pub origin: ColumnOrigin,
     pub collation: Collation,
 }
 

@@ -60,6 +60,7 @@ fn run_requests(
                 if shared.log_sql {
                     log(session.spid(), "-- cancelled by the client");
                 }
+                session.forget_awaited_rows();
                 out.acknowledge_attention();
             }
         }
@@ -109,6 +110,7 @@ fn log_in(shared: &Shared, message: &Message, out: &mut ResponseWriter) -> SqlRe
 /// Runs one request and answers it.
 fn answer(shared: &Shared, session: &mut Session, message: &Message, out: &mut ResponseWriter, signals: &Signals) {
     if message.ignored {
+        session.forget_awaited_rows();
         out.finish_cancelled();
         return;
     }
@@ -140,12 +142,14 @@ fn execute(
         log_request(session.spid(), &client_request.request);
     }
     let was_reset = message.reset != Reset::No;
-    if !was_reset && client_request.transaction_descriptor != out.transaction_descriptor() {
+    let has_headers = !matches!(client_request.request, Request::BulkLoad(_));
+    if has_headers && !was_reset && client_request.transaction_descriptor != out.transaction_descriptor() {
         let message = "New request is not allowed to start because it should come with valid transaction descriptor.";
         return Err(SqlError::new(3989, message));
     }
     match client_request.request {
         Request::Batch(sql) => session.run_batch(&sql, out),
+        Request::BulkLoad(payload) => session.run_bulk_load(&payload, out),
         Request::Transaction(request) => session.run_transaction_request(request, out),
         Request::Calls(calls) => {
             let last = calls.len() - 1;
@@ -166,6 +170,7 @@ fn execute(
 fn log_request(spid: u16, request: &Request) {
     match request {
         Request::Batch(sql) => log(spid, sql.trim_end()),
+        Request::BulkLoad(payload) => log(spid, &format!("-- a bulk load of {} bytes", payload.len())),
         Request::Transaction(request) => log(spid, &request.to_string()),
         Request::Calls(calls) => {
             for call in calls {

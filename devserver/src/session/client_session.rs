@@ -10,8 +10,9 @@ use crate::catalog::database::Database;
 use crate::catalog::principal::default_schema_of;
 use crate::execute::session_state::{Options, SessionState};
 use crate::session::engine::Engine;
-use crate::storage::{self, Mark, ObjectId, OwnTables, Transaction};
+use crate::storage::{self, Mark, ObjectId, OwnTables, TableSchema, Transaction};
 use crate::tds::login::LoginRequest;
+use crate::tsql::ast::InsertBulk;
 use crate::value::now_utc;
 
 /// A session. Dropping it rolls its transaction back and releases everything.
@@ -49,8 +50,17 @@ pub struct Session {
     pub(crate) worst_severity: Option<u8>,
     pub(crate) prepared: Vec<(i32, Prepared)>,
     pub(crate) next_handle: i32,
+    /// An INSERT BULK waits for its rows.
+    pub(crate) awaited_rows: Option<AwaitedRows>,
     pub(crate) cancel: CancelHandle,
     activity: Arc<Activity>,
+}
+
+/// What an INSERT BULK has said of the rows to come.
+pub struct AwaitedRows {
+    pub insert: InsertBulk,
+    /// The table as it was then.
+    pub schema: Arc<TableSchema>,
 }
 
 /// A trigger that is running.
@@ -141,6 +151,7 @@ impl Session {
             worst_severity: None,
             prepared: Vec::new(),
             next_handle: 1,
+            awaited_rows: None,
             cancel,
             activity,
         })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::SqlError;
 use crate::execute::insert::CapturedRows;
-use crate::plan::query::OutputColumn;
+use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::tds::token::{ResponseWriter, ResultColumn, StatementKind};
 use crate::value::{Length, SqlType, Value};
 
@@ -40,7 +40,8 @@ impl<'w> Output<'w> {
                 name: column.name.to_string(),
                 sql_type: column.ty,
                 nullable: column.nullable,
-                identity: column.identity,
+                identity: column.origin == ColumnOrigin::Identity,
+                updatable: column.origin == ColumnOrigin::Table,
             })
             .collect();
         self.writer.columns(&described);

@@ -9,6 +9,7 @@ use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::session::outcome::Failure;
 use crate::session::output::Output;
+use crate::session::statement::bulk_load::rows_expected;
 use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{ResponseWriter, StatementKind};
 
@@ -18,6 +19,10 @@ impl Session {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
+        if self.awaited_rows.take().is_some() {
+            self.refuse_batch(rows_expected(), &mut out);
+            return;
+        }
         // All batches of a session are one scope.
         let scope_identity = self.state.scope_identity;
         let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
@@ -49,6 +54,10 @@ impl Session {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
+        if self.awaited_rows.take().is_some() {
+            self.refuse_batch(rows_expected(), &mut out);
+            return;
+        }
         let result = self.call(call, &mut out);
         self.end_of_request(result, &mut out);
     }
@@ -56,12 +65,43 @@ impl Session {
     pub fn run_transaction_request(&mut self, request: TransactionRequest, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         let mut out = Output::new(writer);
+        if self.awaited_rows.take().is_some() {
+            self.refuse_batch(rows_expected(), &mut out);
+            return;
+        }
         if let Err(error) = self.transaction_request(request, &mut out) {
             self.state.error = error.number;
             out.error(&error.at_line(1));
         }
         out.writer().done_statement(StatementKind::Other, None);
         self.note_activity(false);
+    }
+
+    /// The rows that an INSERT BULK has announced.
+    pub fn run_bulk_load(&mut self, payload: &[u8], writer: &mut ResponseWriter) {
+        self.storage().handle().clear_cancel();
+        self.note_activity(true);
+        let mut out = Output::new(writer);
+        let Some(awaited) = self.awaited_rows.take() else {
+            self.refuse_batch(SqlError::not_supported("the rows of a bulk load without INSERT BULK"), &mut out);
+            return;
+        };
+        let scope_identity = self.state.scope_identity;
+        let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
+        let loaded = self.load_rows(&awaited, payload, &mut activation, &mut out);
+        self.state.scope_identity = activation.scope_identity;
+        if let Err(failure) = loaded
+            && self.load_failed(failure, &activation, &mut out)
+        {
+            // What ended everything has not written its own DONE.
+            out.writer().done_statement(StatementKind::Other, None);
+        }
+        self.end_of_request(Ok(()), &mut out);
+    }
+
+    /// The client has given up what it was about to send.
+    pub fn forget_awaited_rows(&mut self) {
+        self.awaited_rows = None;
     }
 
     /// What must be true between two requests.
@@ -100,6 +140,7 @@ impl Session {
         if self.tx.is_none() {
             self.move_to(Arc::clone(&self.database));
         }
+        self.awaited_rows = None;
         self.prepared.clear();
         self.state.options = Options::default();
         self.state.row_count = 0;

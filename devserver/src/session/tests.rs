@@ -2,6 +2,7 @@
 
 mod articles;
 mod binding;
+mod bulk_load;
 mod catalog;
 mod changes;
 mod collations;

@@ -17,6 +17,7 @@ use readpast_devserver::tds::packet::{Message, PacketReader, PacketType, Reset};
 use readpast_devserver::tds::request::{self, Request};
 use readpast_devserver::tds::{login, prelogin};
 use readpast_devserver::tsql;
+use readpast_devserver::value::{Length, SqlType};
 
 use super::wire::{LOGIN7, PRELOGIN, login_payload, message, prelogin_payload};
 
@@ -59,6 +60,11 @@ fn decode(message: &Message) {
         Ok(Request::Batch(sql)) => parse(&sql),
         Ok(Request::Transaction(request)) => drop(request.to_string()),
         Ok(Request::Calls(calls)) => calls.iter().for_each(|call| drop(call.to_string())),
+        Ok(Request::BulkLoad(payload)) => {
+            let announced = [SqlType::Int, SqlType::NVarChar(Length::Limit(10))];
+            let Ok(mut rows) = request::BulkData::open(&payload, &announced) else { return };
+            while let Ok(Some(_)) = rows.next_row() {}
+        }
         Err(_) => {}
     }
 }
@@ -135,7 +141,8 @@ fn ready<F: Future>(future: F) -> F::Output {
 /// Valid inputs of every target, to begin from.
 pub mod valid {
     use super::super::wire::{
-        ATTENTION, RPC, SQL_BATCH, TRANSACTION, batch_payload, execute_sql_payload, message, transaction_payload,
+        ATTENTION, BULK_LOAD, RPC, SQL_BATCH, TRANSACTION, batch_payload, bulk_load_payload, execute_sql_payload,
+        message, transaction_payload,
     };
     use super::*;
 
@@ -195,6 +202,7 @@ pub mod valid {
             (1, batch_payload("SELECT 1 AS a; PRINT N'ü😀'")),
             (2, transaction_payload(5)),
             (2, transaction_payload(7)),
+            (3, bulk_load_payload()),
         ]
         .into_iter()
         .map(|(kind, payload)| [vec![kind], payload].concat())
@@ -206,7 +214,7 @@ pub mod valid {
     }
 
     pub fn packets() -> Vec<Vec<u8>> {
-        let kinds = [RPC, SQL_BATCH, TRANSACTION];
+        let kinds = [RPC, SQL_BATCH, TRANSACTION, BULK_LOAD];
         let mut messages: Vec<Vec<u8>> =
             requests().iter().map(|request| message(kinds[usize::from(request[0])], &request[1..])).collect();
         messages.push([message(SQL_BATCH, &batch_payload("SELECT 1")), message(ATTENTION, &[])].concat());
@@ -224,6 +232,10 @@ pub mod valid {
             "SELECT TOP (5) name, CAST(object_id AS varchar(20)), SYSUTCDATETIME() FROM sys.objects ORDER BY name",
         ];
         let mut sessions: Vec<Vec<u8>> = packets();
+        let bulk = "CREATE TABLE #b (id int, name nvarchar(10))";
+        let bulk =
+            [bulk, "INSERT BULK #b (id int, name nvarchar(10))"].map(|sql| message(SQL_BATCH, &batch_payload(sql)));
+        sessions.push([bulk.concat(), message(BULK_LOAD, &bulk_load_payload())].concat());
         sessions.extend(statements.map(|sql| message(SQL_BATCH, &batch_payload(sql))));
         let mut sessions: Vec<Vec<u8>> = sessions.into_iter().map(|bytes| [vec![0], bytes].concat()).collect();
         sessions.push([vec![1], logins.concat(), message(SQL_BATCH, &batch_payload("SELECT 1"))].concat());

@@ -1,5 +1,6 @@
 //! What single statements do when they run.
 
+pub mod bulk_load;
 pub mod check_identity;
 pub mod cursor;
 pub mod dispatch;

@@ -8,6 +8,8 @@ pub enum Request {
     Batch(String),
     Calls(Vec<RpcCall>),
     Transaction(TransactionRequest),
+    /// The rows after INSERT BULK, still as they came: see [`crate::tds::request::BulkData`].
+    BulkLoad(Vec<u8>),
 }
 
 /// A request, and the transaction the client believes to be in (0: none).

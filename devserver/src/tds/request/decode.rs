@@ -58,7 +58,11 @@ pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
             }
             Ok(ClientRequest { request: Request::Transaction(request), transaction_descriptor })
         }
-        PacketType::BulkLoad => Err(SqlError::not_supported("bulk load")),
+        // It has no headers, and cannot be read without the INSERT BULK before it.
+        PacketType::BulkLoad => {
+            let request = Request::BulkLoad(message.payload.clone());
+            Ok(ClientRequest { request, transaction_descriptor: 0 })
+        }
         other => Err(SqlError::not_supported(format_args!("a {other:?} message after the login"))),
     }
 }

@@ -3,6 +3,7 @@
 //! [`decode`] takes a whole message apart; nothing in it runs before all of it was understood.
 //! Source: MS-TDS, "2.2.6.6 RPC Request", "2.2.6.7 SQLBatch", "2.2.6.9 Transaction Manager Request".
 
+mod bulk_load;
 mod call;
 mod decode;
 mod log_text;
@@ -11,6 +12,7 @@ mod table;
 mod tests;
 mod transaction;
 
+pub use bulk_load::BulkData;
 pub use call::{
     BeginTransaction, ClientRequest, IsolationLevel, Request, RpcCall, RpcParameter, RpcProcedure, RpcValue,
     TableColumn, TransactionRequest,

@@ -131,8 +131,6 @@ fn what_is_not_known_is_refused() {
     assert!(error.message.contains("Parameter 1 (\"@a\"): Data type 0x26 has an invalid"), "{error}");
     let many = [call_by_name("p"), parameter("", 0, &[0x1F]).repeat(2101)].concat();
     assert_eq!(number(&many), 8003);
-    let bulk = message(PacketType::BulkLoad, &[]);
-    assert_eq!(decode(&bulk).unwrap_err().number, NOT_SUPPORTED);
 }
 
 #[test]

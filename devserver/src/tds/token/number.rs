@@ -35,6 +35,8 @@ pub(super) const ENVIRONMENT_ROLLBACK_TRANSACTION: u8 = 10;
 pub(super) const ENVIRONMENT_RESET_DONE: u8 = 18;
 
 pub(super) const COLUMN_NULLABLE: u16 = 0x01;
+/// usUpdateable = 2, which is what SQL Server says of the columns of tables that take values.
+pub(super) const COLUMN_UPDATABLE_UNKNOWN: u16 = 0x08;
 pub(super) const COLUMN_IDENTITY: u16 = 0x10;
 
 /// The status of a RETURNVALUE that is an output parameter (the other one is a function's result).

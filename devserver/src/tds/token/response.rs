@@ -4,8 +4,8 @@ use crate::error::SqlError;
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, PacketType, frame, put_b_varchar, put_us_varchar};
 use crate::tds::token::done::HeldDone;
 use crate::tds::token::number::{
-    COLUMN_IDENTITY, COLUMN_NULLABLE, RETURN_VALUE_OUTPUT, TOKEN_COLUMN_METADATA, TOKEN_ERROR, TOKEN_INFO, TOKEN_ORDER,
-    TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
+    COLUMN_IDENTITY, COLUMN_NULLABLE, COLUMN_UPDATABLE_UNKNOWN, RETURN_VALUE_OUTPUT, TOKEN_COLUMN_METADATA,
+    TOKEN_ERROR, TOKEN_INFO, TOKEN_ORDER, TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
 };
 use crate::tds::token::output::{Connection, Output};
 use crate::tds::wire_type::write::{put_type_info, put_value, user_type};
@@ -35,6 +35,8 @@ pub struct ResultColumn {
     pub sql_type: SqlType,
     pub nullable: bool,
     pub identity: bool,
+    /// A column of a table that takes values.
+    pub updatable: bool,
 }
 
 /// Writes the answer to one request after the other. It never fails: once the client is gone, it discards.
@@ -96,6 +98,9 @@ impl ResponseWriter {
             }
             if column.identity {
                 flags |= COLUMN_IDENTITY;
+            }
+            if column.updatable {
+                flags |= COLUMN_UPDATABLE_UNKNOWN;
             }
             let sent_type = self.sent_type(column.sql_type);
             self.tokens.extend_from_slice(&user_type(sent_type).to_le_bytes());

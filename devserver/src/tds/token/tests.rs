@@ -116,7 +116,7 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
 }
 
 fn int_column(name: &str) -> ResultColumn {
-    ResultColumn { name: name.to_owned(), sql_type: SqlType::Int, nullable: true, identity: false }
+    ResultColumn { name: name.to_owned(), sql_type: SqlType::Int, nullable: true, identity: false, updatable: false }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The numbers of types, and the limits of lengths and dates on the wire.
 
 pub(super) const NULL_TYPE: u8 = 0x1F;
-pub(super) const IMAGE: u8 = 0x22;
-pub(super) const TEXT: u8 = 0x23;
-pub(super) const NTEXT: u8 = 0x63;
+pub(in crate::tds) const IMAGE: u8 = 0x22;
+pub(in crate::tds) const TEXT: u8 = 0x23;
+pub(in crate::tds) const NTEXT: u8 = 0x63;
 pub(super) const INT1: u8 = 0x30;
 pub(super) const BIT: u8 = 0x32;
 pub(super) const INT2: u8 = 0x34;

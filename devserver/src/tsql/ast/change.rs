@@ -4,7 +4,7 @@ use crate::tsql::ast::control::Execute;
 use crate::tsql::ast::cursor::CursorName;
 use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
-use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName};
+use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
 use crate::tsql::ast::query::{AssignOp, Cte, Query, SelectItem, TableSource, Top};
 
 /// What INSERT, UPDATE, DELETE and MERGE change, and what `OUTPUT … INTO` writes to.
@@ -63,6 +63,26 @@ pub enum InsertSource {
     DefaultValues,
     Query(Box<Query>),
     Execute(Box<Execute>),
+}
+
+/// `INSERT BULK table (columns) WITH (options)`: the rows are the client's next message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InsertBulk {
+    pub table: ObjectName,
+    pub columns: Vec<BulkColumn>,
+    pub check_constraints: bool,
+    pub fire_triggers: bool,
+    pub keep_nulls: bool,
+    pub table_lock: bool,
+    /// Columns, and whether they descend.
+    pub order: Vec<(Ident, bool)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BulkColumn {
+    pub name: Ident,
+    pub data_type: TypeName,
+    pub collation: Option<Ident>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

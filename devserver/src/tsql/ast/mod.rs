@@ -20,8 +20,8 @@ pub mod statement;
 pub mod table;
 
 pub use change::{
-    Assignment, Delete, DmlCondition, Insert, InsertSource, Merge, MergeAction, MergeClause, MergeWhen, NewValue,
-    Output, OutputInto, Target, TargetName, Update,
+    Assignment, BulkColumn, Delete, DmlCondition, Insert, InsertBulk, InsertSource, Merge, MergeAction, MergeClause,
+    MergeWhen, NewValue, Output, OutputInto, Target, TargetName, Update,
 };
 pub use control::{
     Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, IdentityCheck, RaiseError, TransactionName,

@@ -1,6 +1,6 @@
 //! A statement of any kind.
 
-use crate::tsql::ast::change::{Delete, Insert, Merge, Update};
+use crate::tsql::ast::change::{Delete, Insert, InsertBulk, Merge, Update};
 use crate::tsql::ast::control::{CheckIdentity, Execute, RaiseError, TransactionName, VariableDeclaration};
 use crate::tsql::ast::cursor::{CursorDefinition, CursorName, Fetch};
 use crate::tsql::ast::database::{AlterDatabase, CreateSchema, CreateSequence, Drop};
@@ -25,6 +25,7 @@ pub struct Statement {
 pub enum StatementKind {
     Select(Box<SelectStatement>),
     Insert(Box<Insert>),
+    InsertBulk(Box<InsertBulk>),
     Update(Box<Update>),
     Delete(Box<Delete>),
     Merge(Box<Merge>),

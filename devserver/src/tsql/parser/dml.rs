@@ -27,7 +27,7 @@ impl Parser<'_> {
     pub(super) fn insert(&mut self, ctes: Vec<Cte>) -> SqlResult<StatementKind> {
         self.expect("INSERT")?;
         if self.is("BULK") {
-            return Err(self.unsupported("INSERT BULK"));
+            return self.insert_bulk();
         }
         let top = self.parenthesised_top()?;
         self.accept("INTO");

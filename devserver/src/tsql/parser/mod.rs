@@ -24,6 +24,7 @@ mod execute;
 mod expression;
 mod hint;
 mod index;
+mod insert_bulk;
 mod module;
 mod name;
 mod query;

@@ -1,0 +1,115 @@
+//! INSERT BULK and the rows that follow it in a message of their own.
+
+use std::sync::Arc;
+
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
+use crate::execute::activation::Activation;
+use crate::execute::bulk_load::run_bulk_load;
+use crate::execute::frame::Frame;
+use crate::execute::statement_result::StatementResult;
+use crate::plan::bulk_load::BulkLoadPlan;
+use crate::plan::cell::Uses;
+use crate::session::client_session::{AwaitedRows, Session};
+use crate::session::outcome::SimpleFailure;
+use crate::session::output::Output;
+use crate::tds::request::BulkData;
+use crate::tds::token::StatementKind as DoneKind;
+use crate::tsql::ast::InsertBulk;
+
+impl Session {
+    /// INSERT BULK: what is wrong with it is said now, the rows come with the client's next message.
+    pub(crate) fn insert_bulk(&mut self, insert: &InsertBulk, activation: &Activation) -> SqlResult<()> {
+        if self.state.nest_level > 0 {
+            return Err(SqlError::not_supported("INSERT BULK in procedures and dynamic text"));
+        }
+        if self.state.options.row_limit != 0 {
+            return Err(SqlError::not_supported("INSERT BULK under SET ROWCOUNT"));
+        }
+        let plan = self.bulk_load_plan(insert, activation)?;
+        let schema = Arc::clone(&plan.target.table.schema);
+        self.awaited_rows = Some(AwaitedRows { insert: insert.clone(), schema });
+        Ok(())
+    }
+
+    fn bulk_load_plan(&self, insert: &InsertBulk, activation: &Activation) -> SqlResult<BulkLoadPlan> {
+        let plan = self.with_binder(|binder| binder.bind_bulk_load(insert))?;
+        self.check_permissions(&plan.needs, activation)?;
+        if let Some(need) = &plan.needs_alter {
+            self.check_permissions(std::slice::from_ref(need), activation).map_err(|_| {
+                SqlError::not_supported(
+                    "INSERT BULK that passes over constraints or triggers or gives identity values, without ALTER on the \
+                     table",
+                )
+            })?;
+        }
+        Ok(plan)
+    }
+
+    /// The rows, as one statement.
+    pub(crate) fn load_rows(
+        &mut self,
+        awaited: &AwaitedRows,
+        payload: &[u8],
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        let plan = self.bulk_load_plan(&awaited.insert, activation)?;
+        if !Arc::ptr_eq(&plan.target.table.schema, &awaited.schema) {
+            return Err(schema_has_changed().into());
+        }
+        let result = match &plan.triggers {
+            None => self.load_rows_alone(&plan, payload, activation)?,
+            Some(target) => self.with_triggers(target, out, 1, activation, |session, activation| {
+                let result = session.load_rows_alone(&plan, payload, activation)?;
+                let count = result.count;
+                Ok((result, count))
+            })?,
+        };
+        if result.ignored_duplicates {
+            out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
+        }
+        self.state.row_count = result.count as i64;
+        self.statement_done(out, DoneKind::Insert, Some(result.count));
+        Ok(())
+    }
+
+    fn load_rows_alone(
+        &mut self,
+        plan: &BulkLoadPlan,
+        payload: &[u8],
+        activation: &mut Activation,
+    ) -> SqlResult<StatementResult> {
+        let mut data = BulkData::open(payload, &plan.types)?;
+        let types = data.types();
+        let result = self.with_run(Uses::Database, activation, |run| {
+            run_bulk_load(plan, &types, &mut || data.next_row(), run, &mut Frame::new(plan.slots))
+        });
+        if plan.distrusts {
+            self.schema_changed();
+        }
+        result.map_err(|error| if error.number == STALE_PLAN { schema_has_changed() } else { error })
+    }
+
+    /// The failure of a bulk load is that of a batch of one statement.
+    pub(crate) fn load_failed(
+        &mut self,
+        failure: SimpleFailure,
+        activation: &Activation,
+        out: &mut Output<'_>,
+    ) -> bool {
+        match failure {
+            SimpleFailure::Error(error, origin) => self.fail(error, origin, activation, 1, out).is_err(),
+            SimpleFailure::Passed(_) => true,
+        }
+    }
+}
+
+/// Source: "Database Engine events and errors (4000 to 4999)".
+fn schema_has_changed() -> SqlError {
+    SqlError::new(4891, "Insert bulk failed due to a schema change of the target table.")
+}
+
+/// The next message was not the rows.
+pub(crate) fn rows_expected() -> SqlError {
+    SqlError::new(4022, "Bulk load data was expected but not sent. The batch will be terminated.")
+}

@@ -1,0 +1,234 @@
+//! INSERT BULK, with its rows as the bytes of their message.
+//!
+//! Sources: MS-TDS 2.2.6.1, "Bulk Load BCP"; "BULK INSERT" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/bulk-insert-transact-sql.md) and "bcp Utility" (docs/tools/bcp-utility.md); the errors:
+//! "Database Engine events and errors (4000 to 4999)" (docs/relational-databases/errors-events/).
+
+use crate::session::client_session::Session;
+use crate::session::tests::harness::{errors, login, ok, rows, run, session};
+use crate::tds::token::ResponseWriter;
+use crate::tds::wire_type::write::{put_type_info, put_value};
+use crate::value::{Length, SqlType, Value};
+
+const INT: SqlType = SqlType::Int;
+const TEXT: SqlType = SqlType::NVarChar(Length::Limit(10));
+
+fn text(value: &str) -> Value {
+    Value::String(value.into())
+}
+
+/// The message with the rows.
+fn payload(types: &[SqlType], rows: &[Vec<Value>]) -> Vec<u8> {
+    let mut bytes = vec![0x81];
+    bytes.extend_from_slice(&(types.len() as u16).to_le_bytes());
+    for ty in types {
+        bytes.extend_from_slice(&[0, 0, 0, 0, 9, 0]);
+        put_type_info(&mut bytes, *ty);
+        bytes.extend_from_slice(&[1, b'c', 0]);
+    }
+    for row in rows {
+        bytes.push(0xD1);
+        for (value, ty) in row.iter().zip(types) {
+            put_value(&mut bytes, *ty, value);
+        }
+    }
+    bytes.extend_from_slice(&[0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    bytes
+}
+
+fn send(s: &mut Session, payload: &[u8]) -> Vec<String> {
+    let mut writer = ResponseWriter::for_test();
+    s.run_bulk_load(payload, &mut writer);
+    writer.tokens()
+}
+
+fn load(s: &mut Session, statement: &str, types: &[SqlType], rows: &[Vec<Value>]) -> Vec<String> {
+    assert_eq!(run(s, statement), ["DONE()"], "{statement}");
+    send(s, &payload(types, rows))
+}
+
+#[test]
+fn rows_come_in_the_next_message() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int NULL DEFAULT 5, b nvarchar(10) NULL, c AS id * 2,
+             v rowversion)",
+    );
+    let one = |id, a, b| vec![Value::Int(id), a, b];
+    let loaded = load(
+        &mut s,
+        "INSERT BULK t ([id] int, [a] int, [b] nvarchar(10) COLLATE SQL_Latin1_General_CP1_CI_AS)",
+        &[INT, INT, TEXT],
+        &[one(1, Value::Int(7), text("x")), one(2, Value::Null, Value::Null)],
+    );
+    assert_eq!(loaded, ["DONE(count=2)"]);
+    assert_eq!(
+        rows(&mut s, "SELECT @@ROWCOUNT; SELECT id, a, b, c FROM t"),
+        [
+            "ROW(Int(2))",
+            "ROW(Int(1), Int(7), String(\"x\"), Int(2))",
+            // Without KEEP_NULLS a NULL asks for the default.
+            "ROW(Int(2), Int(5), Null, Int(4))"
+        ]
+    );
+    let keeping = "INSERT BULK t (id int, a int) WITH (KEEP_NULLS, TABLOCK, ROWS_PER_BATCH = 100)";
+    load(&mut s, keeping, &[INT, INT], &[vec![Value::Int(3), Value::Null]]);
+    load(&mut s, "INSERT BULK t (b nvarchar(10), id int)", &[TEXT, INT], &[vec![text("y"), Value::Int(4)]]);
+    assert_eq!(rows(&mut s, "SELECT a, b FROM t WHERE id > 2"), ["ROW(Null, Null)", "ROW(Int(5), String(\"y\"))"]);
+
+    // One statement: all of its rows or none. PRIMARY KEY and NOT NULL hold always.
+    let twice = [vec![Value::Int(8)], vec![Value::Int(1)]];
+    let tokens = load(&mut s, "INSERT BULK t (id int)", &[INT], &twice);
+    assert!(tokens[0].starts_with("ERROR(2627"), "{tokens:?}");
+    assert!(load(&mut s, "INSERT BULK t (id int)", &[INT], &[vec![Value::Null]])[0].starts_with("ERROR(515"));
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t"), ["ROW(Int(4))"]);
+    ok(&mut s, "BEGIN TRANSACTION");
+    load(&mut s, "INSERT BULK t (id int)", &[INT], &[vec![Value::Int(9)]]);
+    assert_eq!(
+        rows(&mut s, "SELECT COUNT(*) FROM t; ROLLBACK; SELECT COUNT(*) FROM t"),
+        ["ROW(Int(5))", "ROW(Int(4))"]
+    );
+}
+
+/// Identity values are kept if the column is in the list; "@@IDENTITY" (docs/t-sql/functions/identity-transact-sql.md)
+/// counts bulk copies in.
+#[test]
+fn identity_values_are_kept_or_made() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int IDENTITY (10, 1), a int)");
+    load(&mut s, "INSERT BULK t (a int)", &[INT], &[vec![Value::Int(1)], vec![Value::Int(2)]]);
+    load(&mut s, "INSERT BULK t (id int, a int)", &[INT, INT], &[vec![Value::Int(50), Value::Int(3)]]);
+    load(&mut s, "INSERT BULK t (a int)", &[INT], &[vec![Value::Int(4)]]);
+    assert_eq!(
+        rows(&mut s, "SELECT id, a FROM t ORDER BY a; SELECT CAST(@@IDENTITY AS int)"),
+        [
+            "ROW(Int(10), Int(1))",
+            "ROW(Int(11), Int(2))",
+            "ROW(Int(50), Int(3))",
+            "ROW(Int(51), Int(4))",
+            "ROW(Int(51))"
+        ]
+    );
+}
+
+#[test]
+fn constraints_and_triggers_are_passed_over_unless_asked_for() {
+    let (engine, mut s) = session();
+    ok(&mut s, "CREATE TABLE parent (id int NOT NULL PRIMARY KEY); INSERT parent VALUES (1); CREATE TABLE log (n int)");
+    ok(&mut s, "CREATE TABLE t (a int CONSTRAINT positive CHECK (a > 0), p int CONSTRAINT fk REFERENCES parent)");
+    ok(&mut s, "CREATE TRIGGER tr ON t AFTER INSERT AS INSERT log SELECT COUNT(*) FROM inserted");
+    let trusted =
+        "SELECT is_not_trusted FROM sys.check_constraints UNION ALL SELECT is_not_trusted FROM sys.foreign_keys";
+    let types = [INT, INT];
+    let row = |a, p| vec![Value::Int(a), Value::Int(p)];
+    for (bad, number) in [(row(-1, 1), "ERROR(547"), (row(1, 2), "ERROR(547")] {
+        let tokens = load(&mut s, "INSERT BULK t (a int, p int) WITH (CHECK_CONSTRAINTS)", &types, &[bad]);
+        assert!(tokens[0].starts_with(number), "{tokens:?}");
+    }
+    let asking = "INSERT BULK t (a int, p int) WITH (CHECK_CONSTRAINTS, FIRE_TRIGGERS)";
+    load(&mut s, asking, &types, &[row(1, 1), row(2, 1)]);
+    assert_eq!(rows(&mut s, "SELECT n FROM log"), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, trusted), ["ROW(Bit(false))", "ROW(Bit(false))"]);
+
+    assert_eq!(load(&mut s, "INSERT BULK t (a int, p int)", &types, &[row(-1, 2)]), ["DONE(count=1)"]);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM log; SELECT COUNT(*) FROM t"), ["ROW(Int(1))", "ROW(Int(3))"]);
+    assert_eq!(rows(&mut s, trusted), ["ROW(Bit(true))", "ROW(Bit(true))"]);
+
+    // "ALTER TABLE permission is required" for that.
+    ok(&mut s, "CREATE LOGIN web WITH PASSWORD = 'web'; CREATE USER web");
+    let mut web = login(&engine, "web", "web");
+    assert_eq!(errors(&mut web, asking), [229]);
+    ok(&mut s, "GRANT INSERT ON t TO web");
+    assert_eq!(load(&mut web, asking, &types, &[row(3, 1)]).last().map(String::as_str), Some("DONE(count=1)"));
+    assert_eq!(errors(&mut web, "INSERT BULK t (a int, p int)"), [59000]);
+    ok(&mut s, "GRANT ALTER ON t TO web");
+    assert_eq!(load(&mut web, "INSERT BULK t (a int, p int)", &types, &[row(-3, 9)]), ["DONE(count=1)"]);
+}
+
+#[test]
+fn wrong_data_has_its_errors() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, b nvarchar(3))");
+    let first = |tokens: Vec<String>| tokens[0].chars().take_while(|c| *c != ',').collect::<String>();
+    let insert = "INSERT BULK t (a int, b nvarchar(3))";
+    let short = SqlType::NVarChar(Length::Limit(3));
+    let row = [vec![Value::Int(1), text("abcd")]];
+    assert_eq!(first(load(&mut s, insert, &[INT, TEXT], &row)), "ERROR(4815");
+    assert_eq!(first(load(&mut s, insert, &[TEXT, INT], &[])), "ERROR(4816");
+    assert_eq!(first(load(&mut s, insert, &[INT], &[])), "ERROR(59000");
+    ok(&mut s, insert);
+    let mut cut = payload(&[INT, short], &[vec![Value::Int(1), text("abc")]]);
+    cut.truncate(cut.len() - 14);
+    assert_eq!(first(send(&mut s, &cut)), "ERROR(4804");
+    // The announced column is longer than the table's.
+    let long = load(&mut s, "INSERT BULK t (a int, b nvarchar(10))", &[INT, TEXT], &row);
+    assert_eq!(first(long), "ERROR(59000");
+    // The table is another one by now.
+    ok(&mut s, insert);
+    let (_, mut other) = (0, login(&_e, "sa", "secret"));
+    ok(&mut other, "ALTER TABLE t ADD c int NULL");
+    assert_eq!(first(send(&mut s, &payload(&[INT, short], &[]))), "ERROR(4891");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t"), ["ROW(Int(0))"]);
+
+    // What is no bulk load where one is expected is not run.
+    ok(&mut s, insert);
+    assert_eq!(errors(&mut s, "INSERT t (a) VALUES (1)"), [4022]);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t"), ["ROW(Int(0))"]);
+    assert_eq!(first(send(&mut s, &payload(&[INT], &[]))), "ERROR(59000");
+}
+
+#[test]
+fn what_is_not_known_of_insert_bulk_is_refused() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b bigint, c AS a + 1); CREATE TABLE heap (a int)");
+    for (sql, number) in [
+        ("INSERT BULK nobody (a int)", 208),
+        ("INSERT BULK t (z int)", 207),
+        ("INSERT BULK t (a int, a int)", 264),
+        ("INSERT BULK t (c int)", 271),
+        ("INSERT BULK t (b int)", 59000),
+        ("INSERT BULK t (a int); SELECT 1", 59000),
+        ("IF 1 = 1 INSERT BULK t (a int)", 59000),
+        ("EXEC ('INSERT BULK t (a int)')", 59000),
+        ("INSERT BULK t (a int) WITH (ORDER (a ASC))", 59000),
+        ("INSERT BULK heap (a int) WITH (ORDER (b))", 59000),
+        ("INSERT BULK t (a int) WITH (ENCRYPTION)", 59000),
+        ("INSERT BULK t", 102),
+    ] {
+        assert_eq!(errors(&mut s, sql), [number], "{sql}");
+    }
+    ok(&mut s, "CREATE TRIGGER tr ON heap INSTEAD OF INSERT AS RETURN");
+    assert_eq!(errors(&mut s, "INSERT BULK heap (a int) WITH (FIRE_TRIGGERS)"), [59000]);
+    // "If … there is no clustered index on the table, the ORDER clause is ignored."
+    assert_eq!(
+        load(&mut s, "INSERT BULK heap (a int) WITH (ORDER (a DESC))", &[INT], &[vec![Value::Int(1)]]),
+        ["DONE(count=1)"]
+    );
+}
+
+/// "TABLOCK: … a table-level lock is acquired for the duration of the bulk-import operation."
+#[test]
+fn rows_are_locked_or_the_table() {
+    let (engine, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY); CREATE TABLE heap (a int)");
+    let locks = "SELECT resource_type, request_mode FROM sys.dm_tran_locks WHERE resource_type <> 'DATABASE'
+                 GROUP BY resource_type, request_mode ORDER BY resource_type";
+    let one = [vec![Value::Int(1)]];
+    ok(&mut s, "BEGIN TRANSACTION");
+    load(&mut s, "INSERT BULK t (a int)", &[INT], &one);
+    assert_eq!(rows(&mut s, locks), ["ROW(String(\"KEY\"), String(\"X\"))", "ROW(String(\"OBJECT\"), String(\"IX\"))"]);
+    ok(&mut s, "ROLLBACK; BEGIN TRANSACTION");
+    load(&mut s, "INSERT BULK t (a int) WITH (TABLOCK)", &[INT], &one);
+    assert_eq!(rows(&mut s, locks), ["ROW(String(\"OBJECT\"), String(\"X\"))"]);
+    ok(&mut s, "COMMIT");
+
+    // Two loads could go on side by side in SQL Server.
+    let mut other = login(&engine, "sa", "secret");
+    let heap = "INSERT BULK heap (a int) WITH (TABLOCK)";
+    ok(&mut s, "BEGIN TRANSACTION");
+    assert_eq!(load(&mut s, heap, &[INT], &one), ["DONE(count=1)"]);
+    assert!(load(&mut other, heap, &[INT], &one)[0].starts_with("ERROR(59000"));
+    ok(&mut s, "COMMIT");
+    assert_eq!(load(&mut other, heap, &[INT], &one), ["DONE(count=1)"]);
+}
