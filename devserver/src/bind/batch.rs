@@ -279,10 +279,7 @@ impl<'a> Compiler<'a> {
 
     fn binder(&self) -> Binder<'_> {
         let Surroundings { database, latch, state, schema, calls } = self.surroundings;
-        let mut binder = Binder::new(database, latch, state, &self.declarations);
-        binder.default_schema = Arc::clone(schema);
-        binder.calls = calls;
-        binder
+        Surroundings { database, latch, state, schema, calls }.binder(&self.declarations)
     }
 
     fn declare(&mut self, list: &[VariableDeclaration]) -> SqlResult<StepKind> {

@@ -37,6 +37,8 @@ pub struct Binder<'a> {
     pub slots: usize,
     pub options: PlanOptions,
     pub needs: Vec<PermissionNeed>,
+    /// A table of a name that was not found: another transaction has dropped it and may take that back.
+    pub being_dropped: Option<ObjectId>,
     /// It reads a `#temp` table: the plan is good for this session only.
     pub uses_temporary: bool,
     pub uses: Uses,
@@ -95,6 +97,7 @@ impl<'a> Binder<'a> {
             slots: 0,
             options: PlanOptions::default(),
             needs: Vec::new(),
+            being_dropped: None,
             uses_temporary: false,
             uses: Uses::Nothing,
             used_columns: Vec::new(),

@@ -13,7 +13,7 @@ use crate::plan::cell::{BoundPlan, Cell, Plan, Source};
 use crate::plan::change::{BoundAction, OutputPlan};
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::TriggerTarget;
-use crate::storage::{Latch, TableSchema};
+use crate::storage::{Latch, ObjectId, TableSchema};
 use crate::tsql::ast::{StatementKind, TriggerEvent};
 
 /// What binding needs to know of the world.
@@ -28,13 +28,25 @@ pub struct Surroundings<'a> {
     pub calls: Option<&'a CallChain<'a>>,
 }
 
-impl Surroundings<'_> {
+impl<'a> Surroundings<'a> {
+    pub(super) fn binder(self, declarations: &'a Declarations) -> Binder<'a> {
+        let mut binder = Binder::new(self.database, self.latch, self.state, declarations);
+        binder.default_schema = Arc::clone(self.schema);
+        binder.calls = self.calls;
+        binder
+    }
+
+    /// A table that a cell names and that was not found, because another transaction has dropped it and may take that
+    /// back.
+    pub fn table_being_dropped(self, cell: &Cell, declarations: &'a Declarations) -> Option<ObjectId> {
+        let mut binder = self.binder(declarations);
+        bind_source(&mut binder, &cell.source).err().and(binder.being_dropped)
+    }
+
     /// Binds a cell anew.
-    pub fn bind(self, cell: &Cell, declarations: &Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
-        let Surroundings { database, latch, state, schema, calls } = self;
-        let mut binder = Binder::new(database, latch, state, declarations);
-        binder.default_schema = Arc::clone(schema);
-        binder.calls = calls;
+    pub fn bind(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
+        let Surroundings { state, calls, .. } = self;
+        let mut binder = self.binder(declarations);
         let plan = bind_source(&mut binder, &cell.source)?;
         let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {

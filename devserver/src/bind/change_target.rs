@@ -263,6 +263,16 @@ impl Binder<'_> {
         })
     }
 
+    /// Whether a name without schema means what stands in a schema.
+    fn means_schema(&mut self, name: &ObjectName, schema: &str) -> SqlResult<bool> {
+        let found = match self.resolve_table(name) {
+            Ok(ResolvedTable::Table(table)) => Arc::clone(&table.schema.schema),
+            Ok(ResolvedTable::View(view)) => Arc::clone(&view.schema),
+            Ok(ResolvedTable::System(_)) | Err(_) => return Ok(false),
+        };
+        Ok(fold(&found) == fold(schema))
+    }
+
     /// The FROM element that the target's name means: an alias, a table without alias, or else the table by its alias.
     fn find_target_source(&mut self, name: &TargetName, from: &[TableSource]) -> SqlResult<Option<usize>> {
         let (wanted, schema): (&str, Option<&Ident>) = match name {
@@ -280,7 +290,18 @@ impl Binder<'_> {
                 }
         });
         match (matches.next(), matches.next()) {
-            (Some((position, _)), None) => Ok(Some(position)),
+            (Some((position, source)), None) => {
+                // What has no alias is the table of its schema; a name alone may mean another one.
+                let of_schema = source.schema.clone();
+                if let (TargetName::Table(name), None, Some(of_schema)) = (name, schema, of_schema)
+                    && !self.means_schema(name, &of_schema)?
+                {
+                    return Err(SqlError::not_supported(format!(
+                        "the target {wanted} beside {of_schema}.{wanted} in FROM"
+                    )));
+                }
+                Ok(Some(position))
+            }
             (Some(_), Some(_)) => Err(SqlError::new(8154, format!("The table '{wanted}' is ambiguous."))),
             (None, _) => self.find_aliased_target(name, from),
         }

@@ -85,6 +85,7 @@ impl Binder<'_> {
             if let Some(id) = self.latch.find_table(&schema, &name.name) {
                 return Ok(Some(id));
             }
+            self.being_dropped = self.being_dropped.or_else(|| self.latch.table_being_dropped(&schema, &name.name));
         }
         Ok(None)
     }

@@ -31,7 +31,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     // Dates and times.
     &[
         "current_timezone", "current_timezone_id", "date_bucket", "datetimefromparts", "datetimeoffsetfromparts",
-        "datetrunc", "isdate", "smalldatetimefromparts", "timefromparts",
+        "datetrunc", "smalldatetimefromparts", "timefromparts",
     ],
     // Graphs.
     &[
@@ -76,4 +76,17 @@ const UNKNOWN_HERE: &[&[&str]] = &[
 /// Whether a folded name is one of them.
 pub(super) fn is_unknown_here(name: &str) -> bool {
     UNKNOWN_HERE.iter().any(|subject| subject.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UNKNOWN_HERE;
+    use crate::value::lookup;
+
+    #[test]
+    fn none_of_them_is_known() {
+        for name in UNKNOWN_HERE.iter().copied().flatten() {
+            assert!(lookup(&name.to_uppercase()).is_none(), "{name}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::catalog::catalog::Undo;
 use crate::catalog::connections::{Activity, Connection};
 use crate::catalog::database::Database;
 use crate::catalog::principal::default_schema_of;
-use crate::execute::session_state::{Options, SessionState};
+use crate::execute::session_state::{Options, SessionState, TemporaryTable};
 use crate::session::engine::Engine;
 use crate::storage::{self, Mark, ObjectId, OwnTables, TableSchema, Transaction};
 use crate::tds::login::LoginRequest;
@@ -38,6 +38,8 @@ pub struct Session {
     pub(crate) transaction_name: Option<String>,
     /// How to take the transaction's changes of the catalog back.
     pub(crate) catalog_undo: Vec<Undo>,
+    /// The `#temp` tables that the transaction has dropped: a rollback gives their names back.
+    pub(crate) dropped_temporary: Vec<TemporaryTable>,
     /// The transaction has changed tables or the catalog: a rollback makes plans stale.
     pub(crate) has_changed_schema: bool,
     /// The nesting levels of the TRY blocks that are running.
@@ -144,6 +146,7 @@ impl Session {
             savepoints: Vec::new(),
             transaction_name: None,
             catalog_undo: Vec::new(),
+            dropped_temporary: Vec::new(),
             has_changed_schema: false,
             try_levels: Vec::new(),
             running_triggers: Vec::new(),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::bind::batch::Compiler;
 use crate::bind::cell::Surroundings;
 use crate::error::SqlResult;
+use crate::execute::activation::Activation;
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::{BoundPlan, Cell};
+use crate::plan::cell::{BoundPlan, Cell, Uses};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::session::plan_cache::BatchKey;
@@ -84,11 +85,33 @@ impl Session {
         declarations: &Declarations,
         schema: &Arc<str>,
     ) -> SqlResult<Arc<BoundPlan>> {
-        let version = self.version();
-        if let Some(bound) = cell.kept(version) {
-            return Ok(bound);
+        loop {
+            let version = self.version();
+            if let Some(bound) = cell.kept(version) {
+                return Ok(bound);
+            }
+            let bound = self.with_surroundings(schema, |surroundings| surroundings.bind(cell, declarations, version));
+            if !bound.as_ref().is_err_and(|error| error.number == 208)
+                || !self.waits_for_drop(cell, declarations, schema)?
+            {
+                return bound;
+            }
         }
-        self.with_surroundings(schema, |surroundings| surroundings.bind(cell, declarations, version))
+    }
+
+    /// Waits for the end of a transaction that has dropped a table of the cell: until then its Sch-M lock is in the way
+    /// of whoever wants to know the table.
+    ///
+    /// Source: "Transaction locking and row versioning guide", schema locks (MicrosoftDocs/sql-docs,
+    /// docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md).
+    fn waits_for_drop(&mut self, cell: &Cell, declarations: &Declarations, schema: &Arc<str>) -> SqlResult<bool> {
+        let dropped =
+            self.with_surroundings(schema, |surroundings| surroundings.table_being_dropped(cell, declarations));
+        let Some(table) = dropped else { return Ok(false) };
+        self.with_run(Uses::Database, &mut Activation::default(), |run| {
+            let storage = run.storage()?;
+            storage.latch.wait_for_drop(&mut storage.tx, table)
+        })
     }
 
     fn with_surroundings<T>(&self, schema: &Arc<str>, bind: impl FnOnce(Surroundings<'_>) -> T) -> T {

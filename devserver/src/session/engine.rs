@@ -152,6 +152,7 @@ impl Engine {
         let dropped = databases.remove(position);
         self.entries_read_before.fetch_add(dropped.storage.entries_read(), Ordering::Relaxed);
         self.server.databases.write().remove(&dropped.id);
+        self.plans.forget_database(dropped.id);
         Ok(true)
     }
 }

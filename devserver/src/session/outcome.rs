@@ -34,6 +34,8 @@ pub type StepResult = Result<Control, Failure>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     Statement,
+    /// A statement that changes rows, while it ran.
+    Change,
     /// The statement could not be bound when it was reached.
     Binding,
     Throw,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::SqlError;
 use crate::execute::insert::CapturedRows;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
-use crate::tds::token::{ResponseWriter, ResultColumn, StatementKind};
+use crate::tds::token::{DoneKind, ResponseWriter, ResultColumn};
 use crate::value::{Length, SqlType, Value};
 
 pub struct Output<'w> {
@@ -54,7 +54,7 @@ impl<'w> Output<'w> {
         }
     }
 
-    pub fn done_statement(&mut self, kind: StatementKind, count: Option<u64>) {
+    pub fn done_statement(&mut self, kind: DoneKind, count: Option<u64>) {
         // The statements of a captured procedure are not the client's.
         if self.captured.is_none() {
             self.writer.done_statement(kind, count);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::SqlResult;
 use crate::execute::activation::Activation;
+use crate::execute::session_state::TemporaryTable;
 use crate::session::client_session::Session;
 use crate::storage::{Lifetime, ObjectId, TableSchema, Transaction};
 
@@ -36,6 +37,17 @@ impl Session {
         }
     }
 
+    /// After a rollback: `#temp` tables whose DROP was taken back have their names again, and those that were made have
+    /// none.
+    pub(crate) fn undo_temporary_names(&mut self) {
+        let latch = self.database.storage.latch();
+        let is_there = |table: &TemporaryTable| latch.schema(table.id).is_some();
+        self.state.temporary_tables.retain(is_there);
+        let (mut back, gone) = self.dropped_temporary.drain(..).partition::<Vec<_>, _>(is_there);
+        self.dropped_temporary = gone;
+        self.state.temporary_tables.append(&mut back);
+    }
+
     /// Drops the `#temp` tables made at a nesting level or deeper.
     pub(crate) fn drop_temporary_tables(&mut self, level: u32) {
         let mut dropped = Vec::new();
@@ -45,6 +57,7 @@ impl Session {
             }
             table.level < level
         });
+        self.dropped_temporary.retain(|table| table.level < level);
         if !dropped.is_empty() {
             self.drop_tables(&dropped);
         }

@@ -45,6 +45,11 @@ impl PlanCache {
         (*made_under == version).then(|| Arc::clone(compiled))
     }
 
+    /// The database is gone, and another one may get its number.
+    pub(crate) fn forget_database(&self, id: i32) {
+        self.batches.lock().retain(|(database, ..), _| *database != id);
+    }
+
     pub(crate) fn keep_batch(&self, key: BatchKey, version: u64, compiled: &Arc<CompiledBatch>) {
         let mut batches = self.batches.lock();
         if batches.len() >= KEPT_BATCHES {

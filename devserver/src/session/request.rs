@@ -11,7 +11,7 @@ use crate::session::outcome::Failure;
 use crate::session::output::Output;
 use crate::session::statement::bulk_load::rows_expected;
 use crate::tds::request::{RpcCall, TransactionRequest};
-use crate::tds::token::{ResponseWriter, StatementKind};
+use crate::tds::token::{DoneKind, ResponseWriter};
 
 impl Session {
     /// Runs a SQL batch.
@@ -37,7 +37,7 @@ impl Session {
         self.state.scope_identity = activation.scope_identity;
         if result.is_err() {
             // The statement that ended everything has not written its own DONE.
-            out.writer().done_statement(StatementKind::Other, None);
+            out.writer().done_statement(DoneKind::Other, None);
         }
         self.end_of_request(result.map(|_| ()), &mut out);
     }
@@ -46,7 +46,7 @@ impl Session {
     fn refuse_batch(&mut self, error: SqlError, out: &mut Output<'_>) {
         self.state.error = error.number;
         out.error(&error.at_line(1));
-        out.writer().done_statement(StatementKind::Other, None);
+        out.writer().done_statement(DoneKind::Other, None);
         self.end_of_request(Ok(()), out);
     }
 
@@ -73,7 +73,7 @@ impl Session {
             self.state.error = error.number;
             out.error(&error.at_line(1));
         }
-        out.writer().done_statement(StatementKind::Other, None);
+        out.writer().done_statement(DoneKind::Other, None);
         self.note_activity(false);
     }
 
@@ -94,7 +94,7 @@ impl Session {
             && self.load_failed(failure, &activation, &mut out)
         {
             // What ended everything has not written its own DONE.
-            out.writer().done_statement(StatementKind::Other, None);
+            out.writer().done_statement(DoneKind::Other, None);
         }
         self.end_of_request(Ok(()), &mut out);
     }
@@ -123,7 +123,7 @@ impl Session {
             );
             out.error(&error.at_line(1));
             self.rollback_everything(out);
-            out.writer().done_statement(StatementKind::Other, None);
+            out.writer().done_statement(DoneKind::Other, None);
         }
         self.note_activity(false);
     }

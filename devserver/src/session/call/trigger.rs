@@ -68,7 +68,7 @@ impl Session {
         if self.running_triggers.is_empty() {
             return Ok(());
         }
-        Err(SqlError::new(287, format!("The {command} command is not allowed within a trigger.")).state(2))
+        Err(SqlError::new(287, format!("The {command} statement is not allowed within a trigger.")).state(2))
     }
 
     /// Runs a statement and its triggers, all in one transaction.

@@ -131,21 +131,26 @@ impl Session {
             return self.drop_global_table(&name.name, table, activation);
         }
         if name.name.starts_with('#') {
-            self.state.temporary_tables.retain(|temporary| temporary.id != table);
-        } else {
-            self.check_not_within_trigger(table)?;
-            let schema = self.stored_schema(table)?;
-            self.check_alter_object(table, &schema.schema, cannot_find("drop the table", name))?;
-            foreign_key::check_not_referenced(&self.database.storage.latch(), &schema, || {
-                SqlError::new(
-                    3726,
-                    format!(
-                        "Could not drop object '{}' because it is referenced by a FOREIGN KEY constraint.",
-                        display_name(name)
-                    ),
-                )
-            })?;
+            self.table_change(activation, |latch, tx| latch.drop_table(tx, table))?;
+            let is_final = self.tx.is_none();
+            if let Some(place) = self.state.temporary_tables.iter().position(|temporary| temporary.id == table) {
+                let dropped = self.state.temporary_tables.remove(place);
+                self.dropped_temporary.extend((!is_final).then_some(dropped));
+            }
+            return Ok(());
         }
+        self.check_not_within_trigger(table)?;
+        let schema = self.stored_schema(table)?;
+        self.check_alter_object(table, &schema.schema, cannot_find("drop the table", name))?;
+        foreign_key::check_not_referenced(&self.database.storage.latch(), &schema, || {
+            SqlError::new(
+                3726,
+                format!(
+                    "Could not drop object '{}' because it is referenced by a FOREIGN KEY constraint.",
+                    display_name(name)
+                ),
+            )
+        })?;
         self.atomically(|session| {
             session.drop_triggers_of(table);
             session.table_change(activation, |latch, tx| latch.drop_table(tx, table))

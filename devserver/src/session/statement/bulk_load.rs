@@ -13,7 +13,7 @@ use crate::session::client_session::{AwaitedRows, Session};
 use crate::session::outcome::SimpleFailure;
 use crate::session::output::Output;
 use crate::tds::request::BulkData;
-use crate::tds::token::StatementKind as DoneKind;
+use crate::tds::token::DoneKind;
 use crate::tsql::ast::InsertBulk;
 
 impl Session {

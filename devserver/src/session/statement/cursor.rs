@@ -27,7 +27,7 @@ use crate::session::client_session::Session;
 use crate::session::outcome::SimpleFailure;
 use crate::session::output::Output;
 use crate::storage::{Index, ObjectId, fold};
-use crate::tds::token::StatementKind as DoneKind;
+use crate::tds::token::DoneKind;
 use crate::tsql::ast::{CursorDefinition, CursorName};
 use crate::value::{self, SqlType};
 

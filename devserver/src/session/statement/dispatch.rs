@@ -10,7 +10,7 @@ use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::session::statement::evaluate::cell_type;
-use crate::tds::token::StatementKind as DoneKind;
+use crate::tds::token::DoneKind;
 use crate::tsql::ast::{IdentityCheck, StatementKind};
 use crate::value::Value;
 

@@ -15,7 +15,7 @@ use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::session::statement::set_options_error::wrong_set_options;
-use crate::tds::token::StatementKind as DoneKind;
+use crate::tds::token::DoneKind;
 use crate::tsql::ast::CursorName;
 use crate::value::Value;
 
@@ -64,6 +64,7 @@ impl Session {
             Plan::Scalar(_) | Plan::Condition(_) => unreachable!("a query step holds a statement"),
         };
         self.check_set_options(&bound.plan)?;
+        let is_change = !matches!(bound.plan, Plan::Select(_));
         if let Some(cursor) = cell.current_of() {
             if bound.triggers.as_ref().is_some_and(|target| target.instead_of.is_some()) {
                 return Err(SqlError::not_supported("WHERE CURRENT OF with an INSTEAD OF trigger").into());
@@ -71,9 +72,10 @@ impl Session {
             self.stand_on_cursor(cursor, &bound.plan, activation)?;
             let result = self.run_change(bound, kind, executed, line, activation, out);
             self.step_off(cursor, activation);
-            return result;
+            return result.map_err(|failure| of_a_change(failure, is_change));
         }
-        self.run_change(bound, kind, executed, line, activation, out)
+        let result = self.run_change(bound, kind, executed, line, activation, out);
+        result.map_err(|failure| of_a_change(failure, is_change))
     }
 
     fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, activation: &mut Activation) -> SqlResult<()> {
@@ -262,8 +264,16 @@ impl Session {
     }
 }
 
+fn of_a_change(failure: SimpleFailure, is_change: bool) -> SimpleFailure {
+    match failure {
+        SimpleFailure::Error(error, Origin::Statement) if is_change => SimpleFailure::Error(error, Origin::Change),
+        other => other,
+    }
+}
+
 fn binding_failure(error: SqlError) -> SimpleFailure {
-    // These depend on a SET option, not on names: SQL Server finds them while the statement runs.
-    let origin = if matches!(error.number, 544 | 545) { Origin::Statement } else { Origin::Binding };
+    // These depend on a SET option, not on names, or on who has locked a table: SQL Server finds them while the statement
+    // runs.
+    let origin = if matches!(error.number, 544 | 545 | 1205 | 1222) { Origin::Statement } else { Origin::Binding };
     SimpleFailure::Error(error, origin)
 }

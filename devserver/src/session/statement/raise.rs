@@ -9,7 +9,7 @@ use crate::plan::cell::Cell;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Origin, SimpleFailure};
 use crate::session::output::Output;
-use crate::tds::token::StatementKind as DoneKind;
+use crate::tds::token::DoneKind;
 use crate::value::{self};
 
 impl Session {

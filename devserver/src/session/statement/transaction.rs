@@ -5,8 +5,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::session::output::Output;
 use crate::storage::fold;
-use crate::tds::request::{self, BeginTransaction, TransactionRequest};
-use crate::tsql::ast::IsolationLevel;
+use crate::tds::request::{BeginTransaction, TransactionRequest};
 
 /// The longest name that counts; the rest is cut.
 const MAX_TRANSACTION_NAME: usize = 32;
@@ -63,6 +62,7 @@ impl Session {
 
     fn forget_transaction(&mut self) {
         self.catalog_undo.clear();
+        self.dropped_temporary.clear();
         self.has_changed_schema = false;
         self.savepoints.clear();
         self.transaction_name = None;
@@ -213,6 +213,7 @@ impl Session {
             }
         }
         drop(catalog);
+        self.undo_temporary_names();
         self.database.changed();
     }
 
@@ -239,13 +240,7 @@ impl Session {
         };
         if let Some(BeginTransaction { isolation, name }) = then_begin {
             if let Some(isolation) = isolation {
-                self.state.options.isolation = match isolation {
-                    request::IsolationLevel::ReadUncommitted => IsolationLevel::ReadUncommitted,
-                    request::IsolationLevel::ReadCommitted => IsolationLevel::ReadCommitted,
-                    request::IsolationLevel::RepeatableRead => IsolationLevel::RepeatableRead,
-                    request::IsolationLevel::Serializable => IsolationLevel::Serializable,
-                    request::IsolationLevel::Snapshot => IsolationLevel::Snapshot,
-                };
+                self.state.options.isolation = isolation;
             }
             self.begin_transaction((!name.is_empty()).then_some(name.as_str()), out);
         }

@@ -6,7 +6,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::output::Output;
-use crate::tds::token::StatementKind as DoneKind;
+use crate::tds::token::DoneKind;
 use crate::tsql::ast::{StatementKind, TransactionName};
 
 impl Session {

@@ -1,5 +1,6 @@
 //! INSERT, UPDATE and DELETE, and what OUTPUT says of them.
 
+use crate::error::NOT_SUPPORTED;
 use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
 
@@ -225,4 +226,20 @@ fn a_target_may_have_an_alias_in_from() {
     assert_eq!(errors(&mut s, "UPDATE items SET name = 'q' FROM items AS a JOIN items AS b ON a.id = b.id"), [8154]);
     let derived = "UPDATE items SET name = 'q' FROM (SELECT id FROM items) AS d WHERE d.id = 2";
     assert_eq!(errors(&mut s, derived), [crate::error::NOT_SUPPORTED]);
+}
+
+/// A table in FROM is another one than the target if it stands in another schema ("UPDATE", FROM,
+/// docs/t-sql/queries/update-transact-sql.md, speaks of the same object only).
+#[test]
+fn a_target_is_not_taken_for_a_table_of_another_schema() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE SCHEMA other");
+    ok(&mut s, "CREATE TABLE t (a int); CREATE TABLE other.t (a int); INSERT t VALUES (1); INSERT other.t VALUES (2)");
+    assert_eq!(errors(&mut s, "UPDATE t SET a = 7 FROM other.t"), [NOT_SUPPORTED]);
+    assert_eq!(errors(&mut s, "DELETE t FROM other.t"), [NOT_SUPPORTED]);
+    ok(
+        &mut s,
+        "UPDATE t SET a = 3 FROM dbo.t; UPDATE other.t SET a = 4 FROM other.t; UPDATE t SET a += 5 FROM other.t AS t",
+    );
+    assert_eq!(rows(&mut s, "SELECT a FROM dbo.t; SELECT a FROM other.t"), ["ROW(Int(3))", "ROW(Int(9))"]);
 }

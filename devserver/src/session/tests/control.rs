@@ -116,3 +116,14 @@ fn textsize_cuts_what_a_select_returns_of_the_max_types() {
     }
     assert_eq!(errors(&mut s, "SET TEXTSIZE -2"), [59000]);
 }
+
+/// "A DONE token is returned for each SQL statement in the SQL batch except variable declarations" ("DONE",
+/// learn.microsoft.com/openspecs/windows_protocols/ms-tds/3c06f110-98bd-4d5b-b836-b1ba66452cb7).
+#[test]
+fn a_declaration_is_no_statement_with_an_end_of_its_own() {
+    let (_e, mut s) = session();
+    assert_eq!(
+        run(&mut s, "DECLARE @a int; DECLARE @v int = 1; SELECT @v AS v"),
+        ["COLMETADATA(v Int)", "ROW(Int(1))", "DONE(count=1)"]
+    );
+}

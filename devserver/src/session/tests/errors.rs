@@ -199,7 +199,8 @@ fn what_is_found_before_a_statement_begins_comes_without_columns() {
 
 /// Source: "TRY...CATCH" (docs/t-sql/language-elements/try-catch-transact-sql.md): "most errors from a data definition
 /// language (DDL) statement (such as CREATE TABLE) … terminate the transaction outside a TRY block but make a
-/// transaction uncommittable within a TRY block".
+/// transaction uncommittable within a TRY block". No page says which errors those are: here all of CREATE TABLE but the
+/// missing right (262), and of ALTER TABLE 2705, 4902 and 4924.
 #[test]
 fn a_table_that_cannot_be_made_ends_batch_and_transaction() {
     let (_e, mut s) = session();
@@ -227,7 +228,8 @@ fn a_table_that_cannot_be_made_ends_batch_and_transaction() {
 }
 
 /// Source: Erland Sommarskog, "Error Handling in SQL Server – a Background" (sommarskog.se), "What happens when an error
-/// occurs": what ends the batch, and with it the transaction.
+/// occurs": what ends the batch, and with it the transaction. No page of the documentation says so; texts and severities:
+/// docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md, …-8000-to-8999.md.
 #[test]
 fn too_deep_calls_and_wrong_widths_end_batch_and_transaction() {
     let (_e, mut s) = session();
@@ -240,4 +242,28 @@ fn too_deep_calls_and_wrong_widths_end_batch_and_transaction() {
         assert!(!tokens.contains(&"ROW(Int(7))".to_string()), "{tokens:?}");
         assert_eq!(rows(&mut s, "SELECT @@TRANCOUNT"), ["ROW(Int(0))"], "{sql}");
     }
+}
+
+/// 3621: docs/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999.md. No page says after
+/// which errors it comes; articles show it after those of a change that was taken back, and not after those of a SELECT.
+#[test]
+fn a_change_that_was_taken_back_says_so() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL, b tinyint); INSERT t VALUES (0, 1), (5, 1)");
+    let says_so = |tokens: &[String]| tokens.iter().any(|token| token.contains("The statement has been terminated."));
+    for (change, number) in [
+        ("INSERT t SELECT 1 / a, 1 FROM t", 8134),
+        ("UPDATE t SET b = 1000", 220),
+        ("UPDATE t SET a = 2147483647 + a", 8115),
+        ("DELETE t WHERE a = (SELECT a FROM t)", 512),
+        ("UPDATE t SET a = NULL", 515),
+    ] {
+        let tokens = run(&mut s, change);
+        assert!(tokens.iter().any(|token| token.starts_with(&format!("ERROR({number},"))), "{change}: {tokens:?}");
+        assert!(says_so(&tokens), "{change}: {tokens:?}");
+    }
+    for other in ["SELECT 1 / a FROM t", "SELECT * FROM t WHERE a = (SELECT a FROM t)", "DECLARE @v int = 1 / 0"] {
+        assert!(!says_so(&run(&mut s, other)), "{other}");
+    }
+    assert!(!says_so(&run(&mut s, "ALTER TABLE t ADD CHECK (a > 3)")));
 }

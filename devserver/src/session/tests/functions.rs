@@ -276,6 +276,8 @@ END",
     assert_eq!(rows(&mut s, "SELECT dbo.delay(4, 0), dbo.ahead(3)"), ["ROW(BigInt(5), String(\"2 jobs, 4\"))"]);
 }
 
+/// 443 and 444: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md. No page says their
+/// states.
 #[test]
 fn what_a_function_must_not_do() {
     let (_e, mut s) = session();

@@ -215,3 +215,36 @@ fn a_session_in_waitfor_shows_that_it_waits() {
     assert_eq!(sleeping.join().expect("the session"), [3617]);
     assert!(rows(&mut watcher, waiting).is_empty());
 }
+
+/// The Sch-M lock of a DROP stands until its transaction ends, and nobody else can look at the table before that.
+/// Source: "Transaction locking and row versioning guide", schema locks
+/// (docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md): "Sch-M locks … prevent
+/// concurrent access to the table".
+#[test]
+fn whoever_names_a_table_that_is_being_dropped_waits() {
+    let (_e, mut a, mut b) = two();
+    ok(&mut a, "BEGIN TRAN; DROP TABLE t");
+    for statement in
+        ["SELECT id FROM t", "SELECT id FROM t WITH (NOLOCK)", "UPDATE t SET n = 1", "INSERT t VALUES (9, 9, 9)"]
+    {
+        assert_eq!(errors(&mut b, statement), [1222], "{statement}");
+    }
+    assert_eq!(errors(&mut a, "SELECT id FROM t"), [208]);
+    assert_eq!(rows(&mut b, "BEGIN TRY SELECT id FROM t END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH").len(), 1);
+    for (end, found) in [("ROLLBACK", 4), ("COMMIT", 0)] {
+        let waiting = std::thread::spawn(move || {
+            ok(&mut b, "SET LOCK_TIMEOUT -1");
+            let tokens = crate::session::tests::harness::run(&mut b, "SELECT id FROM t");
+            (b, tokens)
+        });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        ok(&mut a, end);
+        let (session, tokens) = waiting.join().expect("it goes on");
+        b = session;
+        assert_eq!(tokens.iter().filter(|token| token.starts_with("ROW")).count(), found, "{end}: {tokens:?}");
+        assert_eq!(tokens.iter().any(|token| token.starts_with("ERROR(208")), found == 0, "{end}: {tokens:?}");
+        if found > 0 {
+            ok(&mut a, "BEGIN TRAN; DROP TABLE t");
+        }
+    }
+}

@@ -60,7 +60,8 @@ fn schemas_and_objects_stay_with_dbo() {
 }
 
 // Sources: "sp_addrolemember" and "sp_droprolemember", docs/relational-databases/system-stored-procedures/; 15014 and
-// 15410: docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
+// 15410: docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md. No page says that
+// sp_droprolemember gives 15410 as sp_addrolemember does.
 #[test]
 fn procedures_change_the_members_of_a_role() {
     let (_e, mut s) = session();

@@ -88,3 +88,22 @@ fn options_set_in_a_procedure_end_with_it() {
         ["ROW(Int(5))", "ROW(Int(-1), Int(0))"]
     );
 }
+
+/// "ROLLBACK TRANSACTION" erases all changes since the beginning of the transaction
+/// (docs/t-sql/language-elements/rollback-transaction-transact-sql.md), those of #temp tables too.
+#[test]
+fn a_rollback_gives_temporary_tables_and_their_names_back() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE #t (a int); INSERT #t VALUES (1); BEGIN TRAN; DROP TABLE #t");
+    assert_eq!(errors(&mut s, "SELECT a FROM #t"), [208]);
+    ok(&mut s, "ROLLBACK");
+    assert_eq!(rows(&mut s, "SELECT a FROM #t"), ["ROW(Int(1))"]);
+    ok(&mut s, "BEGIN TRAN; SAVE TRAN s; DROP TABLE #t; CREATE TABLE #t (b int); ROLLBACK TRAN s; COMMIT");
+    assert_eq!(rows(&mut s, "SELECT a FROM #t"), ["ROW(Int(1))"]);
+    ok(&mut s, "BEGIN TRAN; DROP TABLE #t; COMMIT");
+    assert_eq!(errors(&mut s, "SELECT a FROM #t"), [208]);
+    ok(&mut s, "BEGIN TRAN; CREATE TABLE #t (c int); ROLLBACK; CREATE TABLE #t (d int)");
+    assert_eq!(rows(&mut s, "SELECT COUNT(d) FROM #t"), ["ROW(Int(0))"]);
+    ok(&mut s, "DROP TABLE #t");
+    assert_eq!(errors(&mut s, "SELECT 1 FROM #t"), [208]);
+}

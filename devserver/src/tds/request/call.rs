@@ -1,5 +1,6 @@
 //! What a client asks for.
 
+use crate::tsql::ast::IsolationLevel;
 use crate::value::{SqlType, Value};
 
 /// A message's content.
@@ -74,16 +75,6 @@ pub enum RpcValue {
 pub struct TableColumn {
     pub sql_type: SqlType,
     pub default: bool,
-}
-
-/// The isolation level of a transaction request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IsolationLevel {
-    ReadUncommitted,
-    ReadCommitted,
-    RepeatableRead,
-    Serializable,
-    Snapshot,
 }
 
 /// The start of a transaction.

@@ -2,9 +2,8 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::tds::request::call::{
-    BeginTransaction, IsolationLevel, RpcCall, RpcParameter, RpcProcedure, RpcValue, TransactionRequest,
-};
+use crate::tds::request::call::{BeginTransaction, RpcCall, RpcParameter, RpcProcedure, RpcValue, TransactionRequest};
+use crate::tsql::ast::IsolationLevel;
 use crate::value::{Length, SqlType, Value, convert};
 
 /// How many characters of a text are shown: statements whole, as a rule; payloads can be megabytes.

@@ -14,7 +14,7 @@ mod transaction;
 
 pub use bulk_load::BulkData;
 pub use call::{
-    BeginTransaction, ClientRequest, IsolationLevel, Request, RpcCall, RpcParameter, RpcProcedure, RpcValue,
-    TableColumn, TransactionRequest,
+    BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn,
+    TransactionRequest,
 };
 pub use decode::decode;

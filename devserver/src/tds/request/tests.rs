@@ -1,11 +1,12 @@
 use crate::error::{NOT_SUPPORTED, SqlResult};
 use crate::tds::packet::{Message, PacketType, Reset, put_b_varchar, put_us_varchar, put_utf16};
 use crate::tds::request::call::{
-    BeginTransaction, IsolationLevel, Request, RpcCall, RpcProcedure, RpcValue, TableColumn, TransactionRequest,
+    BeginTransaction, Request, RpcCall, RpcProcedure, RpcValue, TableColumn, TransactionRequest,
 };
 use crate::tds::request::decode::{BATCH_SEPARATOR, NO_EXECUTE_SEPARATOR, PARAMETER_BY_REF, PARAMETER_DEFAULT, decode};
 use crate::tds::request::table::{TABLE_COLUMN_ORDER, TABLE_END, TABLE_ORDER_UNIQUE, TABLE_ROW};
 use crate::tds::wire_type::number::TABLE_TYPE;
+use crate::tsql::ast::IsolationLevel;
 use crate::value::{Length, SqlType, Value};
 
 const HEADERS: [u8; 22] = [22, 0, 0, 0, 18, 0, 0, 0, 2, 0, 1, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];

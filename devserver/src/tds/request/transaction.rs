@@ -1,7 +1,8 @@
 //! Transaction manager requests.
 
 use crate::tds::packet::{PayloadReader, ReadError, decode_utf16};
-use crate::tds::request::call::{BeginTransaction, IsolationLevel, TransactionRequest};
+use crate::tds::request::call::{BeginTransaction, TransactionRequest};
+use crate::tsql::ast::IsolationLevel;
 
 pub(super) fn read_transaction_request(reader: &mut PayloadReader<'_>) -> Result<TransactionRequest, ReadError> {
     const BEGIN: u16 = 5;

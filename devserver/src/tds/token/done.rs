@@ -8,7 +8,7 @@ use crate::tds::token::response::ResponseWriter;
 
 /// Which kind of statement a DONE token ends (its CurCmd).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatementKind {
+pub enum DoneKind {
     Select,
     Insert,
     Update,
@@ -18,17 +18,17 @@ pub enum StatementKind {
     Other,
 }
 
-impl StatementKind {
+impl DoneKind {
     /// As SQL Server numbers its commands; MS-TDS leaves the numbers to the application.
     fn command(self) -> u16 {
         match self {
-            StatementKind::Select => 0xC1,
-            StatementKind::Insert => 0xC3,
-            StatementKind::Delete => 0xC4,
-            StatementKind::Update => 0xC5,
-            StatementKind::Merge => 0x117,
-            StatementKind::Execute => 0xE0,
-            StatementKind::Other => 0,
+            DoneKind::Select => 0xC1,
+            DoneKind::Insert => 0xC3,
+            DoneKind::Delete => 0xC4,
+            DoneKind::Update => 0xC5,
+            DoneKind::Merge => 0x117,
+            DoneKind::Execute => 0xE0,
+            DoneKind::Other => 0,
         }
     }
 }
@@ -47,7 +47,7 @@ impl ResponseWriter {
     ///
     /// Inside a procedure a statement without a count, a result set or an error leaves no trace: clients take a
     /// DONEINPROC for a result of its own.
-    pub fn done_statement(&mut self, kind: StatementKind, row_count: Option<u64>) {
+    pub fn done_statement(&mut self, kind: DoneKind, row_count: Option<u64>) {
         let in_procedure = self.procedure_depth > 0;
         if in_procedure && row_count.is_none() && !self.result_open && !self.error_raised {
             return;
@@ -67,7 +67,7 @@ impl ResponseWriter {
         debug_assert!(self.procedure_depth > 0, "leave_procedure without enter_procedure");
         self.procedure_depth = self.procedure_depth.saturating_sub(1);
         if self.procedure_depth == 0 {
-            self.hold_done(TOKEN_DONE_PROCEDURE, StatementKind::Execute, None);
+            self.hold_done(TOKEN_DONE_PROCEDURE, DoneKind::Execute, None);
         }
     }
 
@@ -83,7 +83,7 @@ impl ResponseWriter {
         self.procedure_depth = 0;
         self.result_open = false;
         if self.held_done.is_none() || self.error_raised {
-            self.hold_done(TOKEN_DONE, StatementKind::Other, None);
+            self.hold_done(TOKEN_DONE, DoneKind::Other, None);
         }
         if let Some(done) = self.held_done.take() {
             self.put_done(&done);
@@ -109,7 +109,7 @@ impl ResponseWriter {
         self.finish();
     }
 
-    fn hold_done(&mut self, token: u8, kind: StatementKind, row_count: Option<u64>) {
+    fn hold_done(&mut self, token: u8, kind: DoneKind, row_count: Option<u64>) {
         self.release_done();
         let mut status = 0;
         if std::mem::take(&mut self.error_raised) {

@@ -13,6 +13,6 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-pub use done::StatementKind;
+pub use done::DoneKind;
 pub use output::Output;
 pub use response::{ResponseWriter, ResultColumn};

@@ -1,6 +1,6 @@
 use crate::error::SqlError;
 use crate::tds::packet::{PacketReader, PayloadReader};
-use crate::tds::token::done::StatementKind;
+use crate::tds::token::done::DoneKind;
 use crate::tds::token::number::{
     DONE_ATTENTION, DONE_COUNT, DONE_ERROR, DONE_MORE, TOKEN_COLUMN_METADATA, TOKEN_DONE, TOKEN_DONE_IN_PROCEDURE,
     TOKEN_DONE_PROCEDURE, TOKEN_ENVIRONMENT_CHANGE, TOKEN_ERROR, TOKEN_INFO, TOKEN_LOGIN_ACK, TOKEN_ORDER,
@@ -125,9 +125,9 @@ fn every_done_but_the_last_says_that_more_follows() {
     out.columns(&[int_column("a")]);
     out.row(&[Value::Int(1)]);
     out.row(&[Value::Null]);
-    out.done_statement(StatementKind::Select, Some(2));
-    out.done_statement(StatementKind::Other, None);
-    out.done_statement(StatementKind::Update, Some(3));
+    out.done_statement(DoneKind::Select, Some(2));
+    out.done_statement(DoneKind::Other, None);
+    out.done_statement(DoneKind::Update, Some(3));
     out.finish();
     assert_eq!(
         out.tokens(),
@@ -146,8 +146,8 @@ fn an_answer_without_statements_is_one_done() {
 fn an_error_marks_the_next_done() {
     let mut out = ResponseWriter::for_test();
     out.error(&SqlError::new(208, "Invalid object name 'x'."));
-    out.done_statement(StatementKind::Select, None);
-    out.done_statement(StatementKind::Select, None);
+    out.done_statement(DoneKind::Select, None);
+    out.done_statement(DoneKind::Select, None);
     out.error(&SqlError::new(8134, "Divide by zero error encountered."));
     out.finish();
     assert_eq!(
@@ -166,11 +166,11 @@ fn an_error_marks_the_next_done() {
 fn a_procedure_ends_with_its_status_outputs_and_doneproc() {
     let mut out = ResponseWriter::for_test();
     out.enter_procedure();
-    out.done_statement(StatementKind::Other, None);
-    out.done_statement(StatementKind::Insert, Some(1));
+    out.done_statement(DoneKind::Other, None);
+    out.done_statement(DoneKind::Insert, Some(1));
     out.enter_procedure();
     out.columns(&[int_column("a")]);
-    out.done_statement(StatementKind::Select, None);
+    out.done_statement(DoneKind::Select, None);
     out.return_status(9);
     out.leave_procedure();
     out.return_status(0);
@@ -252,7 +252,7 @@ async fn large_results_go_out_packet_by_packet_and_come_back_whole() {
         for number in 0..ROWS {
             out.row(&[Value::Int(number)]);
         }
-        out.done_statement(StatementKind::Select, Some(ROWS as u64));
+        out.done_statement(DoneKind::Select, Some(ROWS as u64));
         out.finish();
         assert!(out.tokens.capacity() + out.packets.capacity() < 6 * FLUSH_SIZE);
     });
