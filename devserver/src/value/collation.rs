@@ -7,9 +7,11 @@
 //! - full-width, half-width and kana forms of a letter are equal, "ß" equals "ss", and `nvarchar` text that differs
 //!   only in characters the collation has no weight for (emoji, for one) is equal.
 //!
-//! `Latin1_General_CI_AS` and `Latin1_General_100_CI_AS` compare in the same way, and the same holds for them. The two
-//! binary collations compare code units and are exact. What would compare otherwise (with case, without accents, in
-//! another language, in UTF-8) is refused by name. Names come out as in "Collation and Unicode support"
+//! `Latin1_General_CI_AS` and `Latin1_General_100_CI_AS` compare in the same way, and the same holds for them. With `CS`
+//! in the place of `CI` letters of another case are other letters: text is sorted as before, and where only the case
+//! differs, "lowercase letters sort ahead of their uppercase versions". (`SQL_Latin1_General_CP1_CS_AS` sorts `varchar`
+//! the other way round and is refused.) The two binary collations compare code units and are exact. What would compare
+//! otherwise (without accents, in another language, in UTF-8) is refused by name. Names come out as in "Collation and Unicode support"
 //! (MicrosoftDocs/sql-docs, docs/relational-databases/collations/collation-and-unicode-support.md).
 
 use crate::error::{SqlError, SqlResult};
@@ -24,6 +26,10 @@ pub enum Collation {
     Latin1GeneralCiAs,
     /// `Latin1_General_100_CI_AS`: of a later Windows.
     Latin1General100CiAs,
+    /// `Latin1_General_CS_AS`: case-sensitive.
+    Latin1GeneralCsAs,
+    /// `Latin1_General_100_CS_AS`: the same of a later Windows.
+    Latin1General100CsAs,
     /// `Latin1_General_100_BIN2`: by UTF-16 code unit.
     Latin1General100Bin2,
     /// `Latin1_General_BIN2`: by UTF-16 code unit.
@@ -32,11 +38,13 @@ pub enum Collation {
 
 impl Collation {
     /// Those that the dev server has, by name.
-    pub const ALL: [Collation; 5] = [
+    pub const ALL: [Collation; 7] = [
         Collation::Latin1General100Bin2,
         Collation::Latin1General100CiAs,
+        Collation::Latin1General100CsAs,
         Collation::Latin1GeneralBin2,
         Collation::Latin1GeneralCiAs,
+        Collation::Latin1GeneralCsAs,
         Collation::SqlLatin1GeneralCp1CiAs,
     ];
 
@@ -60,6 +68,8 @@ impl Collation {
             Collation::SqlLatin1GeneralCp1CiAs => "SQL_Latin1_General_CP1_CI_AS",
             Collation::Latin1GeneralCiAs => "Latin1_General_CI_AS",
             Collation::Latin1General100CiAs => "Latin1_General_100_CI_AS",
+            Collation::Latin1GeneralCsAs => "Latin1_General_CS_AS",
+            Collation::Latin1General100CsAs => "Latin1_General_100_CS_AS",
             Collation::Latin1General100Bin2 => "Latin1_General_100_BIN2",
             Collation::Latin1GeneralBin2 => "Latin1_General_BIN2",
         }
@@ -78,6 +88,12 @@ impl Collation {
             Collation::Latin1General100CiAs => {
                 "Latin1-General-100, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
             }
+            Collation::Latin1GeneralCsAs => {
+                "Latin1-General, case-sensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
+            }
+            Collation::Latin1General100CsAs => {
+                "Latin1-General-100, case-sensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
+            }
             Collation::Latin1General100Bin2 => "Latin1-General-100, binary code point comparison sort",
             Collation::Latin1GeneralBin2 => "Latin1-General, binary code point comparison sort",
         }
@@ -90,6 +106,8 @@ impl Collation {
             Collation::SqlLatin1GeneralCp1CiAs => [0x09, 0x04, 0xD0, 0x00, 0x34],
             Collation::Latin1GeneralCiAs => [0x09, 0x04, 0xD0, 0x00, 0x00],
             Collation::Latin1General100CiAs => [0x09, 0x04, 0xD0, 0x20, 0x00],
+            Collation::Latin1GeneralCsAs => [0x09, 0x04, 0xC0, 0x00, 0x00],
+            Collation::Latin1General100CsAs => [0x09, 0x04, 0xC0, 0x20, 0x00],
             Collation::Latin1General100Bin2 => [0x09, 0x04, 0x00, 0x22, 0x00],
             Collation::Latin1GeneralBin2 => [0x09, 0x04, 0x00, 0x02, 0x00],
         }
@@ -100,8 +118,28 @@ impl Collation {
         matches!(self, Collation::Latin1General100Bin2 | Collation::Latin1GeneralBin2)
     }
 
-    /// A UTF-16 unit in the form in which it is compared.
+    /// Whether letters of another case are other letters that stand beside each other in the order.
+    pub fn is_case_sensitive(self) -> bool {
+        matches!(self, Collation::Latin1GeneralCsAs | Collation::Latin1General100CsAs)
+    }
+
+    /// A UTF-16 unit in the form in which units are equal.
     pub fn fold(self, unit: u16) -> u16 {
+        if self.is_case_sensitive() { unit } else { self.sort_unit(unit) }
+    }
+
+    /// Where a UTF-16 unit stands among the units that are sorted alike: what decides when nothing else does.
+    pub fn case_rank(self, unit: u16) -> u16 {
+        if !self.is_case_sensitive() || self.sort_unit(unit) == unit { 0 } else { unit }
+    }
+
+    /// The place of a UTF-16 unit in the order of all, for the ranges of LIKE.
+    pub fn place(self, unit: u16) -> u32 {
+        u32::from(self.sort_unit(unit)) << 16 | u32::from(self.case_rank(unit))
+    }
+
+    /// A UTF-16 unit in the form in which text is sorted first.
+    pub fn sort_unit(self, unit: u16) -> u16 {
         if self.is_binary() {
             return unit;
         }
@@ -120,7 +158,12 @@ impl Collation {
         }
     }
 
-    /// The UTF-16 units of a text in the form in which they are compared.
+    /// The UTF-16 units of a text in the form in which it is sorted first.
+    pub fn sort_units(self, text: &str) -> impl Iterator<Item = u16> {
+        text.encode_utf16().map(move |unit| self.sort_unit(unit))
+    }
+
+    /// The UTF-16 units of a text in the form in which they are equal.
     pub fn folded_units(self, text: &str) -> impl Iterator<Item = u16> {
         text.encode_utf16().map(move |unit| self.fold(unit))
     }
@@ -200,7 +243,7 @@ mod tests {
     #[test]
     fn a_collation_that_would_compare_otherwise_is_refused_by_name() {
         for name in [
-            "Latin1_General_CS_AS",
+            "Latin1_General_CS_AI",
             "latin1_general_bin",
             "Latin1_General_100_CI_AI_SC_UTF8",
             "Latin1_General_100_BIN2_UTF8",

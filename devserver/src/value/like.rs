@@ -23,9 +23,9 @@ enum Step {
     /// `_`
     AnyUnit,
     Unit(u16),
-    /// `[…]` or `[^…]`: inclusive ranges.
+    /// `[…]` or `[^…]`: inclusive ranges of places in the order of the collation.
     Set {
-        ranges: Vec<(u16, u16)>,
+        ranges: Vec<(u32, u32)>,
         negated: bool,
     },
 }
@@ -92,7 +92,7 @@ impl Pattern {
                     return true;
                 }
             } else if let Some(&unit) = units.get(at)
-                && matches_unit(&steps[step], unit)
+                && matches_unit(&steps[step], unit, self.collation)
             {
                 step += 1;
                 at += 1;
@@ -109,11 +109,14 @@ impl Pattern {
     }
 }
 
-fn matches_unit(step: &Step, unit: u16) -> bool {
+fn matches_unit(step: &Step, unit: u16, collation: Collation) -> bool {
     match step {
         Step::AnyUnit => true,
         Step::Unit(wanted) => *wanted == unit,
-        Step::Set { ranges, negated } => ranges.iter().any(|&(from, to)| (from..=to).contains(&unit)) != *negated,
+        Step::Set { ranges, negated } => {
+            let place = collation.place(unit);
+            ranges.iter().any(|&(from, to)| (from..=to).contains(&place)) != *negated
+        }
         Step::AnyText => false,
     }
 }
@@ -154,7 +157,7 @@ fn parse_set(units: &[u16], escape: Option<u16>, collation: Collation) -> Option
     const HYPHEN: u16 = b'-' as u16;
     let negated = units.first() == Some(&CARET);
     let mut at = usize::from(negated);
-    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
     // A unit, and whether it was escaped and so has lost its special meaning.
     let next = |at: &mut usize| -> Option<(u16, bool)> {
         let unit = *units.get(*at)?;
@@ -172,14 +175,14 @@ fn parse_set(units: &[u16], escape: Option<u16>, collation: Collation) -> Option
             return Some((Step::Set { ranges, negated }, at));
         }
         let is_range = units.get(at) == Some(&HYPHEN) && units.get(at + 1).is_some_and(|&after| after != CLOSE);
-        let from = collation.fold(unit);
+        let from = collation.place(unit);
         if !is_range {
             ranges.push((from, from));
             continue;
         }
         at += 1;
         let (last, _) = next(&mut at)?;
-        ranges.push((from, collation.fold(last)));
+        ranges.push((from, collation.place(last)));
     }
 }
 
@@ -242,6 +245,17 @@ mod tests {
     fn binary_collations_tell_cases_apart() {
         let pattern = Pattern::new("A%", None, true, Collation::Latin1General100Bin2).unwrap();
         assert!(pattern.matches("Ab") && !pattern.matches("ab"));
+    }
+
+    // "LIKE": ranges go by the sort order of the collation, in which "a" is followed by "A", and "A" by "b".
+    #[test]
+    fn a_case_sensitive_collation_has_ranges_with_both_cases() {
+        let like = |text: &str, pattern: &str| {
+            Pattern::new(pattern, None, true, Collation::Latin1GeneralCsAs).unwrap().matches(text)
+        };
+        assert!(like("Ab", "A%") && !like("ab", "A%"));
+        assert!(like("B", "[a-c]") && !like("C", "[a-c]") && !like("a", "[A-C]"));
+        assert!(like("a", "[a]") && !like("A", "[a]") && like("A", "[^a]"));
     }
 
     // docs/t-sql/functions/patindex-transact-sql.md

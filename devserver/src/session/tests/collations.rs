@@ -19,17 +19,55 @@ fn a_collation_is_known_refused_by_name_or_invalid() {
     );
     // Of two columns neither has the say.
     assert_eq!(errors(&mut s, "SELECT 1 FROM t WHERE a = b"), [468]);
-    assert_eq!(errors(&mut s, "SELECT 'a' COLLATE Latin1_General_CS_AS"), [59000]);
+    assert_eq!(errors(&mut s, "SELECT 'a' COLLATE SQL_Latin1_General_CP1_CS_AS"), [59000]);
     assert_eq!(errors(&mut s, "CREATE TABLE u (a varchar(10) COLLATE Turkish_100_CI_AS)"), [59000]);
     assert_eq!(errors(&mut s, "SELECT 'a' COLLATE utf8_general_ci"), [448]);
     assert_eq!(errors(&mut s, "CREATE TABLE u (a varchar(10) COLLATE nothing)"), [448]);
+}
+
+// Source: "Collation and Unicode support" (docs/relational-databases/collations/collation-and-unicode-support.md),
+// case-sensitive: "lowercase letters sort ahead of their uppercase versions".
+#[test]
+fn a_case_sensitive_collation_tells_cases_apart() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int NOT NULL, a varchar(10) COLLATE Latin1_General_CS_AS NOT NULL PRIMARY KEY)");
+    ok(&mut s, "INSERT t VALUES (1, 'b'), (2, 'B'), (3, 'a'), (4, 'A'), (5, 'ab'), (6, 'aB'), (7, 'Ab')");
+    assert_eq!(errors(&mut s, "INSERT t VALUES (8, 'B ')"), [2627]);
+    let ids = |s: &mut _, sql: &str| -> String {
+        rows(s, sql).iter().map(|row| row.trim_start_matches("ROW(Int(").trim_end_matches("))").to_owned()).collect()
+    };
+    assert_eq!(ids(&mut s, "SELECT id FROM t ORDER BY a"), "3456712");
+    assert_eq!(ids(&mut s, "SELECT id FROM t ORDER BY a + '' DESC"), "2176543");
+    assert_eq!(ids(&mut s, "SELECT id FROM t WHERE a = 'B'"), "2");
+    assert_eq!(ids(&mut s, "SELECT id FROM t WHERE a IN ('A', 'AB', 'aB') ORDER BY id"), "46");
+    assert_eq!(ids(&mut s, "SELECT id FROM t WHERE a >= 'aB' AND a < 'B' ORDER BY a"), "671");
+    assert_eq!(ids(&mut s, "SELECT id FROM t WHERE a LIKE 'A%' ORDER BY a"), "47");
+    assert_eq!(ids(&mut s, "SELECT id FROM t WHERE CHARINDEX('B', a) > 0 ORDER BY id"), "26");
+    assert_eq!(ids(&mut s, "SELECT COUNT(DISTINCT a) FROM t"), "7");
+    assert_eq!(ids(&mut s, "SELECT COUNT(*) FROM t GROUP BY a HAVING a = 'b'"), "1");
+    assert_eq!(ids(&mut s, "SELECT COUNT(*) FROM t GROUP BY a COLLATE Latin1_General_CI_AS ORDER BY 1"), "223");
+    assert_eq!(ids(&mut s, "SELECT x.id FROM t AS x JOIN (VALUES ('B')) AS v (b) ON v.b = x.a"), "2");
+    assert_eq!(ids(&mut s, "SELECT COUNT(*) FROM t WHERE a = 'B' COLLATE Latin1_General_CI_AS"), "2");
+    assert_eq!(ids(&mut s, "SELECT CASE WHEN 'a' COLLATE Latin1_General_100_CS_AS = 'A' THEN 1 ELSE 2 END"), "2");
+    assert_eq!(ids(&mut s, "SELECT LEN(REPLACE(a, 'B', 'xxx')) FROM t WHERE id = 6"), "4");
+    ok(&mut s, "CREATE TABLE i (a varchar(10) COLLATE Latin1_General_CI_AS)");
+    assert_eq!(errors(&mut s, "SELECT 1 FROM t JOIN i ON i.a = t.a"), [468]);
+    assert_eq!(
+        errors(&mut s, "SELECT 1 WHERE 'a' COLLATE Latin1_General_CS_AS = 'a' COLLATE Latin1_General_CI_AS"),
+        [468]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT collation_name FROM sys.columns WHERE object_id = OBJECT_ID('t') AND name = 'a'"),
+        ["ROW(String(\"Latin1_General_CS_AS\"))"]
+    );
+    assert_eq!(errors(&mut s, "CREATE DATABASE d COLLATE Latin1_General_CS_AS"), [59000]);
 }
 
 // Source: "sys.fn_helpcollations", docs/relational-databases/system-functions/sys-fn-helpcollations-transact-sql.md.
 #[test]
 fn the_collations_are_listed() {
     let (_e, mut s) = session();
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM sys.fn_helpcollations()"), ["ROW(Int(5))"]);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM sys.fn_helpcollations()"), ["ROW(Int(7))"]);
     assert_eq!(
         rows(&mut s, "SELECT description FROM fn_helpcollations() AS c WHERE c.name = 'Latin1_General_CI_AS'"),
         [
