@@ -106,6 +106,11 @@ impl Binder<'_> {
             AggregateFunction::Count => SqlType::Int,
             AggregateFunction::CountBig => SqlType::BigInt,
             AggregateFunction::Sum | AggregateFunction::Avg => sum_type(function, &name, argument.ty)?,
+            AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::StringAgg
+                if argument.ty == SqlType::Variant =>
+            {
+                return Err(SqlError::not_supported(format!("{name} of a sql_variant")));
+            }
             AggregateFunction::Min | AggregateFunction::Max => {
                 if argument.ty == SqlType::Bit {
                     return Err(invalid_operand(&name, argument.ty));

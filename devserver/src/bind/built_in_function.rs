@@ -120,7 +120,9 @@ impl Binder<'_> {
         } else {
             self.bind_list(arguments)?
         };
-        if name != "isnull" && arguments.iter().any(|argument| argument.ty == SqlType::Variant) {
+        if !matches!(&*name, "isnull" | "sql_variant_property")
+            && arguments.iter().any(|argument| argument.ty == SqlType::Variant)
+        {
             return Err(SqlError::not_supported(format!("the function {} of a sql_variant", call.name.name)));
         }
         let described: Vec<Argument<'_>> =

@@ -164,6 +164,9 @@ impl Binder<'_> {
         if scalar.ty.is_character() {
             return Ok(scalar);
         }
+        if scalar.ty == SqlType::Variant {
+            return Err(SqlError::not_supported("LIKE with a sql_variant"));
+        }
         implicit(scalar, SqlType::VarChar(Length::Limit(8000)))
     }
 

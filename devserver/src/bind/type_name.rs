@@ -57,6 +57,7 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "date" => return no_arguments(SqlType::Date),
         "datetime" => return no_arguments(SqlType::DateTime),
         "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
+        "sql_variant" => return no_arguments(SqlType::Variant),
         "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
         "real" => return no_arguments(SqlType::Real),
         "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
@@ -103,8 +104,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "time" => SqlType::Time(scale()?),
         "datetime2" => SqlType::DateTime2(scale()?),
         "datetimeoffset" => SqlType::DateTimeOffset(scale()?),
-        "money" | "smallmoney" | "smalldatetime" | "text" | "ntext" | "image" | "xml" | "sql_variant"
-        | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" => {
+        "money" | "smallmoney" | "smalldatetime" | "text" | "ntext" | "image" | "xml" | "hierarchyid" | "geography"
+        | "geometry" | "cursor" | "table" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),

@@ -15,6 +15,7 @@ pub const SYSTEM_TYPES: &[(&str, u8)] = &[
     ("real", 59),
     ("datetime", 61),
     ("float", 62),
+    ("sql_variant", 98),
     ("bit", 104),
     ("decimal", 106),
     ("numeric", 108),
@@ -54,22 +55,5 @@ pub fn type_number(ty: SqlType) -> u8 {
 
 /// (max_length, precision, scale) as sys.columns shows them.
 pub fn type_facts(ty: SqlType) -> (i16, u8, u8) {
-    let length = ty.max_bytes().map_or(-1, |bytes| bytes as i16);
-    let (precision, scale) = match ty {
-        SqlType::Decimal { precision, scale } => (precision, scale),
-        SqlType::Bit => (1, 0),
-        SqlType::TinyInt => (3, 0),
-        SqlType::SmallInt => (5, 0),
-        SqlType::Int => (10, 0),
-        SqlType::BigInt => (19, 0),
-        SqlType::Real => (24, 0),
-        SqlType::Float => (53, 0),
-        SqlType::Date => (10, 0),
-        SqlType::DateTime => (23, 3),
-        SqlType::Time(scale) => (if scale == 0 { 8 } else { 9 + scale }, scale),
-        SqlType::DateTime2(scale) => (if scale == 0 { 19 } else { 20 + scale }, scale),
-        SqlType::DateTimeOffset(scale) => (if scale == 0 { 26 } else { 27 + scale }, scale),
-        _ => (0, 0),
-    };
-    (length, precision, scale)
+    ty.facts()
 }

@@ -1,6 +1,6 @@
 //! Arguments and results of the functions about the server, the database and the session.
 
-use crate::value::{Decimal, Value};
+use crate::value::{Decimal, SqlType, Value};
 
 pub fn text(value: impl AsRef<str>) -> Value {
     Value::String(value.as_ref().into())
@@ -8,6 +8,12 @@ pub fn text(value: impl AsRef<str>) -> Value {
 
 pub fn optional_text(value: Option<impl AsRef<str>>) -> Value {
     value.map_or(Value::Null, text)
+}
+
+/// A property: a name or an `int`, as the documentation has it.
+pub fn as_variant(value: Value) -> Value {
+    let base = if value.as_str().is_some() { SqlType::SYSNAME } else { SqlType::Int };
+    Value::variant(base, value)
 }
 
 pub fn int(value: bool) -> Value {

@@ -31,9 +31,6 @@ impl IntoTable {
                 .severity(15)
                 .state(5));
             }
-            if column.ty == SqlType::Variant {
-                return Err(SqlError::not_supported("a column of the type sql_variant"));
-            }
             if result.iter().any(|other| fold(&other.name) == fold(&column.name)) {
                 return Err(SqlError::new(
                     2705,

@@ -7,7 +7,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::application_lock::{application_lock_owner, application_mode, application_mode_name};
 use crate::execute::cursor::find;
 use crate::execute::frame::Run;
-use crate::execute::function_value::{as_i32, identity_value, int, optional_text, text};
+use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
     column_property, find_table, has_permission, index_property, named_object, object_id, object_property, type_id,
     type_name,
@@ -63,7 +63,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::XactState => {
             Value::SmallInt(if state.doomed { -1 } else { i16::from(state.transaction_count > 0) })
         }
-        SystemFunction::SessionProperty => session_property(argument(0), run),
+        SystemFunction::SessionProperty => as_variant(session_property(argument(0), run)),
         SystemFunction::ContextInfo => match &state.context_info {
             Some(bytes) => Value::Bytes(Arc::clone(bytes)),
             None => Value::Null,
@@ -81,7 +81,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             _ => Value::Null,
         },
         SystemFunction::CurrentTransactionId => Value::BigInt(run.storage()?.tx.id() as i64),
-        SystemFunction::ServerProperty => server_property(argument(0))?,
+        SystemFunction::ServerProperty => as_variant(server_property(argument(0))?),
         SystemFunction::DbName => match argument(0) {
             Value::Null if !arguments.is_empty() => Value::Null,
             Value::Null => text(&run.database.name),
@@ -92,7 +92,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             None if arguments.is_empty() => Value::SmallInt(run.database.id as i16),
             None => Value::Null,
         },
-        SystemFunction::DatabasePropertyEx => database_property(argument(0), argument(1), run)?,
+        SystemFunction::DatabasePropertyEx => as_variant(database_property(argument(0), argument(1), run)?),
         SystemFunction::DatabaseRowVersion => {
             Value::Bytes(run.storage()?.latch.last_row_version().to_be_bytes().into())
         }

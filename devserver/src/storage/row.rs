@@ -2,7 +2,7 @@
 //!
 //! Layout: the number of columns (two bytes), a bitmap with a bit set for each NULL, then the other values in column
 //! order, fixed types in the fewest bytes that hold them, text and binary with their length before them. Values longer
-//! than [`MAX_INLINE`] stand beside the block and are shared with the readers, so that reading one never copies it.
+//! than [`MAX_INLINE`], and `sql_variant`s, stand beside the block and are shared with the readers, so that reading one never copies it.
 //! A row that was written before a column was added simply has fewer columns.
 
 use std::cell::RefCell;
@@ -143,6 +143,7 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
         (SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion, Value::Bytes(bytes)) => {
             encode_text(bytes, value, out, long);
         }
+        (SqlType::Variant, Value::Variant(_)) => long.push(value.clone()),
         (sql_type, value) => {
             return Err(SqlError::not_supported(format!(
                 "storing {value:?} in column '{}' of type {sql_type:?}",
@@ -262,7 +263,10 @@ impl<'row> Reader<'row> {
                 }
                 usize::from(length)
             }
-            SqlType::Variant => unreachable!("no column is a sql_variant"),
+            SqlType::Variant => {
+                self.next_long += 1;
+                return;
+            }
         };
         self.offset += length;
     }
@@ -312,7 +316,11 @@ impl<'row> Reader<'row> {
                 Ok(bytes) => Value::Bytes(bytes.into()),
                 Err(long) => long,
             },
-            SqlType::Variant => unreachable!("no column is a sql_variant"),
+            SqlType::Variant => {
+                let long = self.row.long.as_ref().expect("it was kept when the row was encoded");
+                self.next_long += 1;
+                long[self.next_long - 1].clone()
+            }
         }
     }
 }

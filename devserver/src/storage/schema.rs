@@ -432,6 +432,9 @@ pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
                 "Cannot create a clustered index with a predicate clause. Filtered clustered indexes are not supported.",
             ));
         }
+        if index.key.iter().any(|key| schema.columns[key.column].sql_type == SqlType::Variant) {
+            return Err(SqlError::not_supported("a column of the type sql_variant in the key of an index"));
+        }
         if index.options.ignore_dup_key && !index.is_unique() {
             return Err(SqlError::new(
                 1916,

@@ -8,6 +8,7 @@ use crate::value::collation::Collation;
 use crate::value::decimal::Decimal;
 use crate::value::types::SqlType;
 use crate::value::values::Value;
+use crate::value::variant::{compare_variants, encode_variant};
 use std::cmp::Ordering;
 use uuid::Uuid;
 
@@ -36,28 +37,9 @@ pub fn compare(a: &Value, b: &Value, collation: Collation) -> Ordering {
             (a_day, a_time).cmp(&(b_day, b_time))
         }
         (Value::Uuid(a), Value::Uuid(b)) => uuid_key(a).cmp(&uuid_key(b)),
-        _ if variant_family(a).is_some() && variant_family(b).is_some() => compare_variants(a, b),
+        (Value::Variant(a), Value::Variant(b)) => compare_variants(a, b, collation),
         _ => panic!("values are converted to one type before they are compared, and NULL is not compared"),
     }
-}
-
-/// The family of types in which a `sql_variant` is compared, the highest last.
-///
-/// Source: "sql_variant", "Comparing sql_variant values" (MicrosoftDocs/sql-docs,
-/// docs/t-sql/data-types/sql-variant-transact-sql.md).
-fn variant_family(value: &Value) -> Option<u8> {
-    Some(match value {
-        Value::Uuid(_) => 0,
-        Value::String(_) => 1,
-        Value::Bit(_) | Value::TinyInt(_) | Value::SmallInt(_) | Value::Int(_) | Value::BigInt(_) => 2,
-        Value::Float(_) => 3,
-        _ => return None,
-    })
-}
-
-/// Two variants of different base types: of two families the higher one is the greater.
-fn compare_variants(a: &Value, b: &Value) -> Ordering {
-    variant_family(a).cmp(&variant_family(b)).then(a.as_i64().cmp(&b.as_i64()))
 }
 
 /// Compares as ORDER BY does: NULL first.
@@ -155,12 +137,6 @@ pub fn encode_key(value: &Value, ty: SqlType, collation: Collation, descending: 
 }
 
 fn encode_not_null(value: &Value, ty: SqlType, collation: Collation, out: &mut Vec<u8>) {
-    if ty == SqlType::Variant {
-        out.push(variant_family(value).expect("a sql_variant has a family"));
-        if let Some(number) = value.as_i64() {
-            return encode_not_null(&Value::BigInt(number), SqlType::BigInt, collation, out);
-        }
-    }
     match value {
         Value::Bit(v) => out.push(u8::from(*v)),
         Value::TinyInt(v) => out.push(*v),
@@ -193,6 +169,7 @@ fn encode_not_null(value: &Value, ty: SqlType, collation: Collation, out: &mut V
             out.extend(ticks.to_be_bytes());
         }
         Value::Uuid(id) => out.extend(uuid_key(id)),
+        Value::Variant(variant) => encode_variant(variant, collation, out),
         Value::Null => panic!("NULL has its own key byte"),
     }
 }

@@ -16,6 +16,7 @@ pub mod literal;
 pub mod shown_value;
 pub mod types;
 pub mod values;
+pub mod variant;
 
 pub use arithmetic::{BinaryOp, UnaryOp, binary, binary_type, unary, unary_type};
 pub use builtin::definition::{Argument, Builtin, Call};
@@ -28,4 +29,4 @@ pub use decimal::Decimal;
 pub use like::Pattern;
 pub use shown_value::format_for_message;
 pub use types::{Length, SqlType};
-pub use values::Value;
+pub use values::{Value, Variant};

@@ -53,8 +53,7 @@ pub enum SqlType {
     DateTimeOffset(u8),
     UniqueIdentifier,
     RowVersion,
-    /// `sql_variant`, the type of what SERVERPROPERTY and its like return: a value tells what it is. No column,
-    /// variable or parameter has it here.
+    /// `sql_variant`: a value tells what it is of.
     Variant,
 }
 
@@ -239,6 +238,28 @@ impl SqlType {
             SqlType::Variant => 8_016,
         };
         Some(bytes)
+    }
+
+    /// Length in bytes (-1 for `(max)`), precision and scale, as sys.columns shows them.
+    pub fn facts(self) -> (i16, u8, u8) {
+        let length = self.max_bytes().map_or(-1, |bytes| bytes as i16);
+        let (precision, scale) = match self {
+            SqlType::Decimal { precision, scale } => (precision, scale),
+            SqlType::Bit => (1, 0),
+            SqlType::TinyInt => (3, 0),
+            SqlType::SmallInt => (5, 0),
+            SqlType::Int => (10, 0),
+            SqlType::BigInt => (19, 0),
+            SqlType::Real => (24, 0),
+            SqlType::Float => (53, 0),
+            SqlType::Date => (10, 0),
+            SqlType::DateTime => (23, 3),
+            SqlType::Time(scale) => (if scale == 0 { 8 } else { 9 + scale }, scale),
+            SqlType::DateTime2(scale) => (if scale == 0 { 19 } else { 20 + scale }, scale),
+            SqlType::DateTimeOffset(scale) => (if scale == 0 { 26 } else { 27 + scale }, scale),
+            _ => (0, 0),
+        };
+        (length, precision, scale)
     }
 
     /// Precision and scale of a number where it meets a `decimal`; none for what is not an exact number.

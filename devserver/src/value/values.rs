@@ -2,6 +2,7 @@
 
 use crate::value::datetime::{Day, Ticks};
 use crate::value::decimal::Decimal;
+use crate::value::types::SqlType;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -28,9 +29,23 @@ pub enum Value {
     /// `datetimeoffset`: the UTC day and time, and the offset in minutes.
     DateTimeOffset(Day, Ticks, i16),
     Uuid(Uuid),
+    /// `sql_variant`.
+    Variant(Box<Variant>),
+}
+
+/// What a `sql_variant` holds: neither NULL nor another `sql_variant`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    pub base: SqlType,
+    pub value: Value,
 }
 
 impl Value {
+    /// A value of `base` as a `sql_variant`.
+    pub fn variant(base: SqlType, value: Value) -> Value {
+        if value.is_null() { Value::Null } else { Value::Variant(Box::new(Variant { base, value })) }
+    }
+
     /// Whether this is NULL.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)

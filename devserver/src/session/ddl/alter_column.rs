@@ -216,6 +216,9 @@ impl Session {
         if !dependents.is_empty() {
             return Err(in_use("ALTER COLUMN", name, dependents));
         }
+        if before.sql_type != sql_type && [before.sql_type, sql_type].contains(&SqlType::Variant) {
+            return Err(SqlError::not_supported("ALTER COLUMN from or to sql_variant"));
+        }
         value::check_conversion(before.sql_type, sql_type, false)?;
         let from = before.sql_type;
         let mut after = TableSchema::clone(schema);

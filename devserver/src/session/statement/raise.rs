@@ -10,7 +10,7 @@ use crate::session::client_session::Session;
 use crate::session::outcome::{Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::tds::token::DoneKind;
-use crate::value::{self};
+use crate::value::{self, Value};
 
 impl Session {
     #[allow(clippy::too_many_arguments)] // The parts of RAISERROR.
@@ -31,7 +31,11 @@ impl Session {
         let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            values.push(self.eval_cell(argument, compiled, activation)?);
+            let value = self.eval_cell(argument, compiled, activation)?;
+            if matches!(value, Value::Variant(_)) {
+                return Err(SqlError::not_supported("RAISERROR with a sql_variant").into());
+            }
+            values.push(value);
         }
         let Some(text) = text.as_str() else {
             return Err(SimpleFailure::Error(

@@ -63,6 +63,7 @@ fn write_literal(f: &mut Formatter<'_>, sql_type: SqlType, value: &Value) -> fmt
             }
             if bytes.len() > SHOWN_BYTES { write!(f, "… /* {} bytes */", bytes.len()) } else { Ok(()) }
         }
+        Value::Variant(variant) => write_literal(f, variant.base, &variant.value),
         Value::Bit(_)
         | Value::TinyInt(_)
         | Value::SmallInt(_)

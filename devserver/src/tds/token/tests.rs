@@ -10,7 +10,7 @@ use crate::tds::token::output::Output;
 use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
 use crate::tds::wire_type::form::WireType;
 use crate::tds::wire_type::read::{read_type_info, read_value};
-use crate::tds::wire_type::read_result::{read_result, read_result_type};
+use crate::tds::wire_type::read_result::read_result;
 use crate::value::{SqlType, Value};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -37,7 +37,7 @@ impl ResponseWriter {
 /// The tokens in `bytes`, in words.
 pub fn describe(bytes: &[u8]) -> Vec<String> {
     let mut reader = PayloadReader::new(bytes);
-    let mut columns: Vec<Option<WireType>> = Vec::new();
+    let mut columns: Vec<WireType> = Vec::new();
     let mut tokens = Vec::new();
     while reader.remaining() > 0 {
         let token = reader.u8().unwrap();
@@ -47,18 +47,16 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
                 let mut names = Vec::new();
                 for _ in 0..reader.u16().unwrap() {
                     reader.bytes(6).unwrap();
-                    let wire_type = read_result_type(&mut reader).unwrap();
-                    let sql_type = wire_type.map_or(SqlType::Variant, |wire_type| wire_type.sql_type);
+                    let wire_type = read_type_info(&mut reader).unwrap();
+                    let sql_type = wire_type.sql_type;
                     names.push(format!("{} {sql_type:?}", reader.b_varchar().unwrap()));
                     columns.push(wire_type);
                 }
                 format!("COLMETADATA({})", names.join(", "))
             }
             TOKEN_ROW => {
-                let values: Vec<String> = columns
-                    .iter()
-                    .map(|column| format!("{:?}", read_result(&mut reader, column.as_ref()).unwrap()))
-                    .collect();
+                let values: Vec<String> =
+                    columns.iter().map(|column| format!("{:?}", read_result(&mut reader, column).unwrap())).collect();
                 format!("ROW({})", values.join(", "))
             }
             TOKEN_RETURN_STATUS => {

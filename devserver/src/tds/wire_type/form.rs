@@ -16,6 +16,8 @@ pub(super) enum Form {
     LongLength,
     /// Four bytes of length, 0xFFFFFFFF is NULL: `text`, `ntext` and `image`.
     VeryLongLength,
+    /// Four bytes of length, 0 is NULL, and the base type before the value.
+    Variant,
     /// Chunks: `(max)` types.
     Partial,
 }

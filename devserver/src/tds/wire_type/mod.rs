@@ -12,6 +12,7 @@ pub mod read;
 pub mod read_result;
 #[cfg(test)]
 mod tests;
+pub mod variant;
 pub mod write;
 
 pub use number::TABLE_TYPE;

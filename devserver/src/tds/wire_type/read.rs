@@ -6,8 +6,9 @@ use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, BIT_N, DATE_N, DATETIME, DATETIME_N, DATETIME2_N,
     DATETIMEOFFSET_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, FLOAT4, FLOAT8, GUID, IMAGE, INT_N, INT1, INT2, INT4,
     INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL,
-    PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N,
+    PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
 };
+use crate::tds::wire_type::variant::read_variant;
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
 use crate::value::{Decimal, Length, SqlType, Ticks, Value, codepage};
@@ -67,6 +68,10 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
             simple(sql_type, Form::ShortLength)
         }
         BIG_VARBINARY | BIG_BINARY | BIG_VARCHAR | BIG_CHAR | NVARCHAR | NCHAR => read_sized_type(reader, type_byte),
+        VARIANT => {
+            let _longest = reader.u32()?;
+            simple(SqlType::Variant, Form::Variant)
+        }
         IMAGE | TEXT | NTEXT => {
             let _longest = reader.u32()?;
             let code_page =
@@ -83,7 +88,6 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
         0x3A => Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
         0x3C | 0x6E | 0x7A => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
-        0x62 => Err(ReadError::NotSupported("the type sql_variant".to_owned())),
         0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
         0xF1 => Err(ReadError::NotSupported("the type xml".to_owned())),
         TABLE_TYPE => Err(ReadError::NotSupported("a table inside a table-valued parameter".to_owned())),
@@ -136,6 +140,7 @@ pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Resul
             u32::MAX => return Ok(Value::Null),
             length => reader.bytes(usize::try_from(length).map_err(|_| ReadError::Truncated)?)?,
         },
+        Form::Variant => return read_variant(reader),
         Form::Partial => {
             return match read_partial(reader, type_byte)? {
                 None => Ok(Value::Null),
@@ -221,8 +226,7 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             Value::String(decode_utf16(bytes)?.into())
         }
         SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => Value::Bytes(Arc::from(bytes)),
-        // Refused with its TYPE_INFO.
-        SqlType::Variant => return Err(ReadError::InvalidValue(type_byte)),
+        SqlType::Variant => unreachable!("its form has been seen to"),
     };
     check_declared_length(bytes.len(), wire_type)?;
     Ok(value)

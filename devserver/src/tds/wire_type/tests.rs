@@ -58,6 +58,32 @@ fn samples() -> Vec<(SqlType, Value)> {
     ]
 }
 
+/// Source: MS-TDS 2.2.5.5.4, "sql_variant Values".
+#[test]
+fn a_variant_comes_back_with_its_base() {
+    for (base, value) in samples() {
+        if base.is_max() || matches!(base, SqlType::Time(_)) {
+            continue;
+        }
+        let variant = Value::variant(base, value);
+        assert_eq!(round_trip(SqlType::Variant, &variant), (SqlType::Variant, variant));
+    }
+    assert_eq!(round_trip(SqlType::Variant, &Value::Null), (SqlType::Variant, Value::Null));
+    let read = |bytes: &[u8]| {
+        let mut reader = PayloadReader::new(bytes);
+        let wire_type = read_type_info(&mut reader).unwrap();
+        read_value(&mut reader, &wire_type)
+    };
+    let int = [0x62, 0x49, 0x1F, 0, 0, 6, 0, 0, 0, 0x38, 0, 5, 0, 0, 0];
+    assert_eq!(read(&int), Ok(Value::variant(SqlType::Int, Value::Int(5))));
+    // An int of three bytes, one with a property, a base type that there is not.
+    for wrong in
+        [[5, 0, 0, 0, 0x38, 0, 5, 0, 0, 0], [6, 0, 0, 0, 0x38, 1, 5, 0, 0, 0], [6, 0, 0, 0, 0x99, 0, 5, 0, 0, 0]]
+    {
+        assert!(read(&[&[0x62, 0x49, 0x1F, 0, 0][..], &wrong].concat()).is_err(), "{wrong:?}");
+    }
+}
+
 #[test]
 fn values_and_types_come_back() {
     for (sql_type, value) in samples() {

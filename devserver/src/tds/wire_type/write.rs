@@ -2,11 +2,11 @@
 
 use crate::tds::packet::put_utf16;
 use crate::tds::wire_type::number::{
-    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
-    DECIMAL_N, FLOAT_N, FLOAT8, GUID, INT_N, INT1, INT2, INT4, INT8, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NULL_LENGTH,
-    NVARCHAR, PLP_NULL, ROWVERSION_USER_TYPE, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT, VARIANT_LENGTH,
+    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
+    DECIMAL_N, FLOAT_N, GUID, INT_N, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NULL_LENGTH, NVARCHAR, PLP_NULL,
+    ROWVERSION_USER_TYPE, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT, VARIANT_LENGTH,
 };
-use crate::value::convert::variant_base;
+use crate::tds::wire_type::variant::put_variant;
 use crate::value::datetime::DAY_1900;
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
@@ -123,7 +123,7 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
         (SqlType::VarBinary(Length::Max), Value::Bytes(bytes)) => {
             put_partial(out, |out| out.extend_from_slice(bytes));
         }
-        (SqlType::Variant, value) if variant_base(value).is_some() => put_variant(out, value),
+        (SqlType::Variant, Value::Variant(variant)) => put_variant(out, variant),
         _ => {
             debug_assert!(matches!(value, Value::Null), "{value:?} is not a value of {sql_type:?}");
             put_null(out, sql_type);
@@ -146,39 +146,6 @@ fn put_null(out: &mut Vec<u8>, sql_type: SqlType) {
         SqlType::Variant => out.extend_from_slice(&0_u32.to_le_bytes()),
         _ => out.push(0),
     }
-}
-
-/// A `sql_variant`: four bytes of length, the base type with its properties, and the value without any length.
-///
-/// Source: MS-TDS, "2.2.5.5.4 sql_variant Values".
-fn put_variant(out: &mut Vec<u8>, value: &Value) {
-    let length_at = out.len();
-    out.extend_from_slice(&[0; 4]);
-    match value {
-        Value::Bit(value) => out.extend_from_slice(&[BIT, 0, u8::from(*value)]),
-        Value::TinyInt(value) => out.extend_from_slice(&[INT1, 0, *value]),
-        Value::SmallInt(value) => put_variant_base(out, INT2, &value.to_le_bytes()),
-        Value::Int(value) => put_variant_base(out, INT4, &value.to_le_bytes()),
-        Value::BigInt(value) => put_variant_base(out, INT8, &value.to_le_bytes()),
-        Value::Float(value) => put_variant_base(out, FLOAT8, &value.to_le_bytes()),
-        Value::Uuid(value) => put_variant_base(out, GUID, &value.to_bytes_le()),
-        Value::String(text) => {
-            const PROPERTY_BYTES: u8 = 7;
-            out.extend_from_slice(&[NVARCHAR, PROPERTY_BYTES]);
-            out.extend_from_slice(&Collation::default().tds_bytes());
-            out.extend_from_slice(&LONGEST_LIMITED.to_le_bytes());
-            put_utf16(out, text);
-        }
-        other => unreachable!("{other:?} has no base type of a sql_variant"),
-    }
-    let start = length_at + 4;
-    let length = u32::try_from(out.len() - start).expect("text in a sql_variant has at most 4,000 characters");
-    out[length_at..start].copy_from_slice(&length.to_le_bytes());
-}
-
-fn put_variant_base(out: &mut Vec<u8>, type_byte: u8, bytes: &[u8]) {
-    out.extend_from_slice(&[type_byte, 0]);
-    out.extend_from_slice(bytes);
 }
 
 fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {

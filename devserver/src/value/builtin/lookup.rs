@@ -1,7 +1,7 @@
 //! The table from names to functions.
 
 use crate::value::builtin::definition::Builtin;
-use crate::value::builtin::{date, digest, format_message, is_null, json, new_id, number, search, text};
+use crate::value::builtin::{date, digest, format_message, is_null, json, new_id, number, search, text, variant};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -23,6 +23,7 @@ pub fn lookup(name: &str) -> Option<&'static Builtin> {
             number::FUNCTIONS,
             search::FUNCTIONS,
             text::FUNCTIONS,
+            variant::FUNCTIONS,
         ];
         groups.into_iter().flatten().map(|function| (function.name, function)).collect()
     });

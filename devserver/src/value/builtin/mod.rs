@@ -20,3 +20,4 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod text;
+mod variant;

@@ -2,7 +2,7 @@
 
 use crate::error::SqlResult;
 use crate::value::convert::bytes::{fit_bytes, to_bytes};
-use crate::value::convert::chart::{check_conversion, variant_base};
+use crate::value::convert::chart::check_conversion;
 use crate::value::convert::date_time::to_date_or_time;
 use crate::value::convert::number::{to_bit, to_decimal, to_float, to_integer};
 use crate::value::convert::text::{fit_text, to_text};
@@ -31,12 +31,11 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
     if value.is_null() {
         return Ok(value);
     }
-    if from == SqlType::Variant {
-        let base = variant_base(&value).expect("a sql_variant is made by a conversion or a function");
-        return convert(value, base, to, style, explicit);
+    if let Value::Variant(variant) = value {
+        return convert(variant.value, variant.base, to, style, explicit);
     }
     match to {
-        SqlType::Variant => Ok(value),
+        SqlType::Variant => Ok(Value::variant(from, value)),
         SqlType::Bit => to_bit(&value, from),
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => to_integer(&value, from, to),
         SqlType::Decimal { precision, scale } => to_decimal(&value, from, precision, scale),

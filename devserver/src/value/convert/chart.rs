@@ -1,9 +1,9 @@
 //! The chart of conversions: whether one type converts to another, and whether it does so by itself.
-//! Nothing here looks at a value, but for the base type of a `sql_variant`.
+//! Nothing here looks at a value.
 
 use crate::error::{SqlError, SqlResult};
-use crate::value::types::{Length, SqlType, operand_clash};
-use crate::value::values::Value;
+use crate::value::types::{SqlType, operand_clash};
+use crate::value::variant::cannot_hold;
 
 /// How a conversion can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,35 +91,15 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
     }
 }
 
-/// The types whose values tell their type well enough to become a `sql_variant`.
-fn fits_variant(ty: SqlType) -> bool {
-    (ty.is_character() && !ty.is_max())
-        || ty.is_integer()
-        || matches!(ty, SqlType::Bit | SqlType::Float | SqlType::UniqueIdentifier)
-}
-
-/// The base type of a value that is a `sql_variant`.
-pub fn variant_base(value: &Value) -> Option<SqlType> {
-    Some(match value {
-        Value::Bit(_) => SqlType::Bit,
-        Value::TinyInt(_) => SqlType::TinyInt,
-        Value::SmallInt(_) => SqlType::SmallInt,
-        Value::Int(_) => SqlType::Int,
-        Value::BigInt(_) => SqlType::BigInt,
-        Value::Float(_) => SqlType::Float,
-        Value::Uuid(_) => SqlType::UniqueIdentifier,
-        Value::String(_) => SqlType::NVarChar(Length::Limit(crate::value::types::MAX_UNIT_LENGTH)),
-        _ => return None,
-    })
-}
-
 /// Whether there is a conversion between two types, asked when a statement is bound.
 ///
 /// # Errors
 /// 529 where there is none for CAST and CONVERT, 206 where there is none at all, 257 where CONVERT is needed.
 pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult<()> {
-    if to == SqlType::Variant && from != to && !fits_variant(from) {
-        return Err(SqlError::not_supported(format!("a sql_variant of the type {from}")));
+    if to == SqlType::Variant
+        && let Some(error) = cannot_hold(from, explicit)
+    {
+        return Err(error);
     }
     match (rule(from, to), explicit) {
         (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),

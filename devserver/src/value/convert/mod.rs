@@ -19,5 +19,5 @@ pub(in crate::value) mod text;
 mod uuid;
 
 pub use cast::convert;
-pub use chart::{check_conversion, variant_base};
+pub use chart::check_conversion;
 pub use column::{AssignError, assign};

@@ -58,7 +58,7 @@ pub(super) fn to_text(value: &Value, from: SqlType, to: SqlType, style: Option<i
             Arc::from(datetime_text::format(from, day, ticks, *offset, style)?)
         }
         Value::Uuid(id) => Arc::from(&*id.hyphenated().encode_upper(&mut Uuid::encode_buffer())),
-        Value::Null => return Err(not_supported(from, to)),
+        Value::Null | Value::Variant(_) => return Err(not_supported(from, to)),
     };
     if to.is_unicode() {
         return Ok(text);
