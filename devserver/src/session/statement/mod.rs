@@ -5,6 +5,7 @@ pub mod check_identity;
 pub mod cursor;
 pub mod dispatch;
 pub mod evaluate;
+pub mod format_only;
 pub mod query;
 pub mod raise;
 pub mod set_option;

@@ -13,6 +13,7 @@ impl Session {
         let options = &mut self.state.options;
         match (option, on) {
             (SessionOption::NoCount, _) => options.no_count = on,
+            (SessionOption::FmtOnly, _) => options.format_only = on,
             (SessionOption::NoExec, _) => options.no_exec = on,
             (SessionOption::XactAbort, _) => options.xact_abort = on,
             // With ANSI_WARNINGS ON, which it always is, ARITHABORT changes no result.
@@ -27,7 +28,6 @@ impl Session {
             (SessionOption::AnsiDefaults, _) => return refused("ANSI_DEFAULTS"),
             (SessionOption::AnsiNullDfltOff, true) => return refused("ANSI_NULL_DFLT_OFF"),
             (SessionOption::ArithIgnore, true) => return refused("ARITHIGNORE"),
-            (SessionOption::FmtOnly, true) => return refused("FMTONLY"),
             (SessionOption::ForcePlan, true) => return refused("FORCEPLAN"),
             (SessionOption::ImplicitTransactions, true) => return refused("IMPLICIT_TRANSACTIONS"),
             (SessionOption::NumericRoundAbort, true) => return refused("NUMERIC_ROUNDABORT"),

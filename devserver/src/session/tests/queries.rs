@@ -231,3 +231,27 @@ fn the_client_is_told_by_which_columns_a_result_is_ordered() {
         assert_eq!(order(&mut s, sql).as_deref(), columns, "{sql}");
     }
 }
+
+/// Source: "SET FMTONLY" (docs/t-sql/statements/set-fmtonly-transact-sql.md): "No rows are processed or sent to the
+/// client because of the request when SET FMTONLY is turned ON."
+#[test]
+fn under_fmtonly_there_are_columns_and_no_rows() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b varchar(5)); INSERT t VALUES (1, 'x')");
+    // As bulk copy clients ask.
+    assert_eq!(
+        run(&mut s, "SET FMTONLY ON select * from t SET FMTONLY OFF"),
+        ["DONE(more)", "COLMETADATA(a Int, b VarChar(Limit(5)))", "DONE(count=0, more)", "DONE()"]
+    );
+    ok(&mut s, "SET FMTONLY ON");
+    assert_eq!(run(&mut s, "SELECT 1 / 0 AS x"), ["COLMETADATA(x Int)", "DONE(count=0)"]);
+    assert_eq!(
+        run(&mut s, "DELETE t OUTPUT deleted.b; INSERT t VALUES (2, 'y')"),
+        ["COLMETADATA(b VarChar(Limit(5)))", "DONE(count=0, more)", "DONE()"]
+    );
+    assert_eq!(errors(&mut s, "SELECT * FROM nobody"), [208]);
+    for refused in ["IF 1 = 1 SELECT 1", "CREATE TABLE u (a int)", "EXEC ('SELECT 1')", "PRINT 'a'"] {
+        assert_eq!(errors(&mut s, refused), [59000], "{refused}");
+    }
+    assert_eq!(rows(&mut s, "SET FMTONLY OFF; SELECT a, b FROM t"), ["ROW(Int(1), String(\"x\"))"]);
+}
