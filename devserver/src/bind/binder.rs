@@ -11,13 +11,13 @@ use crate::catalog::database::Database;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
+use crate::plan::batch::{CalledFunction, CalledFunctions, FunctionCell};
 use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
-use crate::plan::user_function::FunctionCell;
 use crate::storage::{Latch, ObjectId, TableSchema};
 use crate::tsql::ast::{Cte, Expr, Ident, TableHint};
 use crate::value::SqlType;
@@ -60,6 +60,8 @@ pub struct Binder<'a> {
     pub function_arguments: Option<Arguments>,
     /// The functions of several statements in whose bodies this stands.
     pub calls: Option<&'a CallChain<'a>>,
+    /// The functions of several statements that were called so far.
+    pub functions: Vec<CalledFunction>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The table hints on the views that are being bound: those of the tables they refer to.
@@ -105,6 +107,7 @@ impl<'a> Binder<'a> {
             recursions: Vec::new(),
             function_arguments: None,
             calls: None,
+            functions: Vec::new(),
             in_default: false,
             without_subqueries: false,
             next_values: NextValues::default(),
@@ -114,6 +117,12 @@ impl<'a> Binder<'a> {
             system_slots: 0,
             merge_action: None,
         }
+    }
+
+    /// The functions that what was bound calls.
+    pub fn called_functions(&mut self) -> CalledFunctions {
+        let functions = std::mem::take(&mut self.functions);
+        if functions.is_empty() { None } else { Some(functions.into()) }
     }
 
     /// A new slot; a statement has at most 64.

@@ -81,6 +81,7 @@ impl Binder<'_> {
             needs,
             triggers,
             slots: self.slots,
+            functions: self.called_functions(),
         })
     }
 }

@@ -51,6 +51,7 @@ impl<'a> Surroundings<'a> {
         let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {
             plan,
+            functions: binder.called_functions(),
             slots: binder.slots,
             needs: std::mem::take(&mut binder.needs),
             uses: binder.uses,

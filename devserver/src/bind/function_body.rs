@@ -10,10 +10,10 @@ use crate::bind::binder::{Binder, CallChain};
 use crate::bind::cell::Surroundings;
 use crate::catalog::object::Function;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::batch::{CalledFunction, FunctionCell, FunctionPlan};
 use crate::plan::batch::{CompiledBatch, Step, StepKind};
 use crate::plan::cell::Plan;
 use crate::plan::declarations::Declarations;
-use crate::plan::user_function::{CalledFunction, FunctionCell, FunctionPlan};
 use crate::tsql::ast::{Statement, StatementKind};
 use crate::value::SqlType;
 

@@ -69,8 +69,10 @@ impl Binder<'_> {
         if let FunctionBody::Statements { body, .. } = &function.body {
             let values = arguments.into_iter().map(|(_, scalar)| scalar).collect();
             let called = bind_statements(self, &function, returns, body, true)?;
+            self.functions.push(called);
+            let place = self.functions.len() - 1;
             return Ok(Scalar {
-                node: Node::UserFunction(function.id, Arc::new(called), values),
+                node: Node::UserFunction { id: function.id, place, arguments: values },
                 ty: returns,
                 nullable: true,
                 label: CollationLabel::Coercible,

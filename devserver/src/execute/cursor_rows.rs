@@ -28,7 +28,7 @@ pub enum Fetched {
 /// All rows, for a static cursor.
 pub fn static_rows(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
     let mut rows = Vec::new();
-    run_query(&select_of(bound).query, run, &mut Frame::new(bound.slots), &mut |_, _, row| {
+    run_query(&select_of(bound).query, run, &mut Frame::of(bound), &mut |_, _, row| {
         rows.push(row);
         Ok(Flow::Continue)
     })?;
@@ -44,7 +44,7 @@ pub fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>
     let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
     let key: Vec<usize> =
         keyset_index(&scan.table.schema).map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
-    let mut frame = Frame::new(bound.slots);
+    let mut frame = Frame::of(bound);
     let (skip, take) = limit_values(&select.limit, run, &mut frame)?;
     let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     let enough = if select.sort.is_empty() { skip.saturating_add(take) } else { usize::MAX };
@@ -67,7 +67,7 @@ pub fn next_dynamic(
     run: &mut Run<'_>,
 ) -> SqlResult<(Fetched, Option<CurrentRow>)> {
     let (select, scan) = single_table(bound).expect("a dynamic cursor reads one table");
-    let mut frame = Frame::new(bound.slots);
+    let mut frame = Frame::of(bound);
     let Some(range) = seek_range(scan, run, &mut frame)? else {
         return Ok((Fetched::End, None));
     };
@@ -101,7 +101,7 @@ pub fn read_by_key(bound: &BoundPlan, key: Vec<Value>, run: &mut Run<'_>) -> Sql
     let mut reader = open_scan(scan, index, &range, false, run)?;
     let storage = run.storage()?;
     let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok((Fetched::Gone, None)) };
-    let mut frame = Frame::new(bound.slots);
+    let mut frame = Frame::of(bound);
     let values = found.row.values(&scan.table.schema);
     frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
     let row = project(select, run, &mut frame)?;

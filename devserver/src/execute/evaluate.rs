@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{NOT_SUPPORTED, SqlResult};
+use crate::error::{NOT_SUPPORTED, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, SlotRow};
 use crate::execute::sequence::next_value;
 use crate::execute::subquery::{exists, in_query, scalar_subquery};
@@ -89,12 +89,15 @@ impl Scalar {
                 system_function::eval(*function, &values, run)
             }
             Node::Subquery(plan) => scalar_subquery(plan, run, frame),
-            Node::UserFunction(_, function, arguments) => {
+            Node::UserFunction { place, arguments, .. } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(argument.eval(run, frame)?);
                 }
-                user_function::call(&**function, values, run)
+                let function = frame.functions.as_ref().and_then(|functions| functions.get(*place));
+                let function =
+                    function.ok_or_else(|| SqlError::not_supported("the call of a function in this place"))?;
+                user_function::call(function, values, run)
             }
             Node::NextValue(id) => {
                 // All of a row get the same value of a sequence.

@@ -8,6 +8,8 @@ use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::session_state::SessionState;
+use crate::plan::batch::CalledFunctions;
+use crate::plan::cell::BoundPlan;
 use crate::plan::query::TableLocation;
 use crate::storage::{Key, Latch, ObjectId, Row, TableSchema, Transaction};
 use crate::value::{Day, Ticks, Value};
@@ -142,6 +144,8 @@ impl<'a> Run<'a> {
 #[derive(Default)]
 pub struct Frame {
     pub rows: Vec<SlotRow>,
+    /// The functions that expressions call.
+    pub functions: CalledFunctions,
     /// The locator of the row in the target's slot.
     pub target: Option<Key>,
     /// How many rows have been kept for later, as rows to change or in the hands of an operator. A row of the target
@@ -172,12 +176,18 @@ impl Frame {
         let empty: Values = Arc::new([]);
         Frame {
             rows: vec![empty.into(); slots],
+            functions: None,
             target: None,
             kept: 0,
             next_values: Vec::new(),
             derived: HashMap::new(),
             subqueries: HashMap::new(),
         }
+    }
+
+    /// For the rows of a plan.
+    pub fn of(plan: &BoundPlan) -> Frame {
+        Frame { functions: plan.functions.clone(), ..Frame::new(plan.slots) }
     }
 
     /// Keeps the rows of some slots, to be put back by [`Frame::restore`].

@@ -1,14 +1,12 @@
 //! Runs scalar functions of several statements, within the statement that calls them.
 
-use std::any::Any;
-
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run};
 use crate::execute::select_statement::run_select;
+use crate::plan::batch::CalledFunction;
 use crate::plan::batch::{Step, StepKind};
 use crate::plan::cell::{BoundPlan, Cell, Plan};
-use crate::plan::user_function::CalledFunction;
 use crate::value::Value;
 
 /// Procedures, triggers and functions can nest this deep.
@@ -30,8 +28,7 @@ enum Outcome {
 }
 
 /// Calls the function with its arguments, which have the types of its parameters.
-pub(super) fn call(function: &(dyn Any + Send + Sync), arguments: Vec<Value>, run: &mut Run<'_>) -> SqlResult<Value> {
-    let function: &CalledFunction = function.downcast_ref().expect("the binder has put one there");
+pub(super) fn call(function: &CalledFunction, arguments: Vec<Value>, run: &mut Run<'_>) -> SqlResult<Value> {
     let cell = function.cell();
     let plan = cell.get().expect("it was filled in before anything runs");
     if run.state.nest_level >= MAX_NESTING {
@@ -63,13 +60,13 @@ fn bound(cell: &Cell, version: u64) -> SqlResult<std::sync::Arc<BoundPlan>> {
 fn value(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<Value> {
     let bound = bound(cell, version)?;
     let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
-    scalar.eval(run, &mut Frame::new(bound.slots))
+    scalar.eval(run, &mut Frame::of(&bound))
 }
 
 fn holds(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<bool> {
     let bound = bound(cell, version)?;
     let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
-    condition.holds(run, &mut Frame::new(bound.slots))
+    condition.holds(run, &mut Frame::of(&bound))
 }
 
 fn run_steps(steps: &[Step], version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> {
@@ -123,7 +120,7 @@ fn run_step(step: &Step, version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> 
         StepKind::Query(cell) => {
             let bound = bound(cell, version)?;
             let Plan::Select(select) = &bound.plan else { unreachable!("a function changes nothing") };
-            let result = run_select(select, run, &mut Frame::new(bound.slots), &mut Vec::new())?;
+            let result = run_select(select, run, &mut Frame::of(&bound), &mut Vec::new())?;
             run.state.row_count = result.count as i64;
         }
         _ => unreachable!("the binder has refused it"),

@@ -1,6 +1,6 @@
 //! Compiled batches: a batch, procedure body or dynamic text as steps.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
@@ -138,6 +138,36 @@ impl Step {
             StepKind::While { body, .. } => body.holds(label),
             StepKind::TryCatch { body, handler } => body.iter().chain(handler).any(|step| step.holds(label)),
             _ => false,
+        }
+    }
+}
+
+/// A function's body with its plans, all made under one version of the catalog.
+#[derive(Debug)]
+pub struct FunctionPlan {
+    pub compiled: CompiledBatch,
+    pub version: u64,
+}
+
+/// The plan of a function, which is not there yet while the function's own calls of itself are bound.
+pub type FunctionCell = OnceLock<FunctionPlan>;
+
+/// A function, as a call of it knows it.
+#[derive(Debug)]
+pub enum CalledFunction {
+    Other(Arc<FunctionCell>),
+    /// One within whose body the call stands.
+    Around(Weak<FunctionCell>),
+}
+
+/// The functions that a plan calls, if any; a call has its place in the list.
+pub type CalledFunctions = Option<Arc<[CalledFunction]>>;
+
+impl CalledFunction {
+    pub fn cell(&self) -> Arc<FunctionCell> {
+        match self {
+            CalledFunction::Other(cell) => Arc::clone(cell),
+            CalledFunction::Around(cell) => cell.upgrade().expect("whoever runs it has it"),
         }
     }
 }

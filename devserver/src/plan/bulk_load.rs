@@ -1,5 +1,6 @@
 //! INSERT BULK as a plan: the rows come from the client.
 
+use crate::plan::batch::CalledFunctions;
 use crate::plan::cell::PermissionNeed;
 use crate::plan::change::InsertTarget;
 use crate::plan::table_rules::ForeignKeys;
@@ -24,4 +25,5 @@ pub struct BulkLoadPlan {
     pub needs: Vec<PermissionNeed>,
     pub triggers: Option<TriggerTarget>,
     pub slots: usize,
+    pub functions: CalledFunctions,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::catalog::principal::SecurableId;
+use crate::plan::batch::CalledFunctions;
 use crate::plan::change::{DeletePlan, InsertPlan, MergePlan, UpdatePlan};
 use crate::plan::query::OutputColumn;
 use crate::plan::scalar::{Condition, Scalar};
@@ -66,6 +67,8 @@ pub struct BoundPlan {
     pub needs: Vec<PermissionNeed>,
     /// If anything, a change of the catalog makes the plan stale.
     pub uses: Uses,
+    /// The functions of several statements that it calls.
+    pub functions: CalledFunctions,
     /// The triggers that the statement fires.
     pub triggers: Option<TriggerTarget>,
     pub version: u64,

@@ -22,4 +22,3 @@ pub mod table_function;
 pub mod table_hints;
 pub mod table_rules;
 pub mod trigger;
-pub mod user_function;

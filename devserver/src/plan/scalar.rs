@@ -1,7 +1,6 @@
 //! Bound expressions: what the binder makes of the syntax tree. Every name is an ordinal, every type is known, and
 //! conversions that T-SQL makes implicitly stand in the tree. [`crate::execute::evaluate`] computes them.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
@@ -77,15 +76,20 @@ pub enum Node {
     Subquery(Arc<QueryPlan>),
     /// `NEXT VALUE FOR`: the number of the sequence.
     NextValue(i32),
-    /// A scalar function of several statements: its number, a [`crate::plan::user_function::CalledFunction`] (whose plan
-    /// has scalars in it), and its arguments.
-    UserFunction(i32, Arc<dyn Any + Send + Sync>, Vec<Scalar>),
+    /// A scalar function of several statements.
+    UserFunction {
+        /// The number of the function.
+        id: i32,
+        /// Its place among the functions that the plan calls ([`crate::plan::cell::BoundPlan::functions`]).
+        place: usize,
+        arguments: Vec<Scalar>,
+    },
 }
 
 impl Node {
     /// See [`Scalar::is_apart`].
     pub fn is_apart(&self) -> bool {
-        !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_) | Node::UserFunction(..))
+        !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_) | Node::UserFunction { .. })
     }
 
     /// It gives another value each time it is asked.
@@ -260,7 +264,7 @@ impl Scalar {
                     otherwise.visit(f);
                 }
             }
-            Node::Coalesce(arguments) | Node::System(_, arguments) | Node::UserFunction(_, _, arguments) => {
+            Node::Coalesce(arguments) | Node::System(_, arguments) | Node::UserFunction { arguments, .. } => {
                 for argument in arguments {
                     argument.visit(f);
                 }
@@ -302,7 +306,7 @@ impl Scalar {
                     otherwise.replace(f)?;
                 }
             }
-            Node::Coalesce(arguments) | Node::System(_, arguments) | Node::UserFunction(_, _, arguments) => {
+            Node::Coalesce(arguments) | Node::System(_, arguments) | Node::UserFunction { arguments, .. } => {
                 for argument in arguments {
                     argument.replace(f)?;
                 }
@@ -329,7 +333,7 @@ impl Scalar {
                 a == c && b == d
             }
             (Node::Variable(a), Node::Variable(b)) => a == b,
-            (Node::UserFunction(a, _, arguments), Node::UserFunction(b, _, others)) => {
+            (Node::UserFunction { id: a, arguments, .. }, Node::UserFunction { id: b, arguments: others, .. }) => {
                 a == b && arguments.iter().zip(others).all(|(argument, other)| argument.same_as(other))
             }
             (Node::Unary(op, a), Node::Unary(other_op, b)) => op == other_op && a.same_as(b),

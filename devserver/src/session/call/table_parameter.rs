@@ -6,6 +6,7 @@ use crate::bind::binder::Binder;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::execute::frame::Frame;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
@@ -104,15 +105,15 @@ impl Session {
         let mut nothing = Activation::default();
         // Defaults and checks come from the type.
         let declarations = Declarations::default();
-        let rules = {
+        let (rules, functions) = {
             let database = Arc::clone(&self.database);
             let latch = database.storage.latch();
             let mut binder = Binder::new(&database, &latch, &self.state, &declarations);
             let slot = binder.new_slot()?;
-            binder.bind_rules(template, slot)?
+            (binder.bind_rules(template, slot)?, binder.called_functions())
         };
         self.with_run(Uses::OwnTables, &mut nothing, |run| {
-            let mut frame = crate::execute::frame::Frame::new(1);
+            let mut frame = Frame { functions, ..Frame::new(1) };
             for mut values in rows {
                 for (ordinal, (value, described)) in values.iter_mut().zip(columns).enumerate() {
                     let column = &template.columns[ordinal];

@@ -87,10 +87,10 @@ impl Session {
         let is_identity = column.identity.is_some();
         let is_computed = column.computed.is_some();
         after.columns.push(column);
-        let (rules, slots) = self.with_binder(|binder| {
+        let (rules, functions, slots) = self.with_binder(|binder| {
             let slot = binder.new_slot()?;
             let rules = binder.bind_rules(&after, slot)?;
-            Ok((rules, binder.slots))
+            Ok((rules, binder.called_functions(), binder.slots))
         })?;
         if is_identity {
             // The counter belongs to the table, so that the column must be there before it counts.
@@ -106,7 +106,7 @@ impl Session {
             } else if sql_type == SqlType::RowVersion {
                 Value::Bytes(run.storage()?.latch.next_row_version().to_be_bytes().into())
             } else {
-                let mut frame = Frame::new(slots);
+                let mut frame = Frame { functions: functions.clone(), ..Frame::new(slots) };
                 frame.rows[rules.slot] = row.as_slice().into();
                 if is_computed {
                     let (_, scalar) =

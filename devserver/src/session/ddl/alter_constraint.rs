@@ -82,15 +82,15 @@ impl Session {
         names: &[Arc<str>],
         activation: &mut Activation,
     ) -> SqlResult<()> {
-        let (rules, slots) = self.with_binder(|binder| {
+        let (rules, functions, slots) = self.with_binder(|binder| {
             let slot = binder.new_slot()?;
             let rules = binder.bind_rules(schema, slot)?;
-            Ok((rules, binder.slots))
+            Ok((rules, binder.called_functions(), binder.slots))
         })?;
         self.with_run(Uses::Database, activation, |run| {
             let storage = run.storage()?;
             let rows = storage.latch.rows_to_rebuild(&mut storage.tx, table)?;
-            let mut frame = Frame::new(slots);
+            let mut frame = Frame { functions: functions.clone(), ..Frame::new(slots) };
             for row in rows {
                 frame.rows[rules.slot] = row.into();
                 for (name, condition) in rules.checks.iter().filter(|(name, _)| names.contains(name)) {

@@ -115,12 +115,12 @@ impl Session {
         if kept.is_empty() {
             return Ok(());
         }
-        let (columns, slot, slots) = self.with_binder(|binder| {
+        let (columns, functions, slot, slots) = self.with_binder(|binder| {
             let slot = binder.new_slot()?;
-            Ok((binder.visible_columns(schema, slot)?, slot, binder.slots))
+            Ok((binder.visible_columns(schema, slot)?, binder.called_functions(), slot, binder.slots))
         })?;
         self.rebuild(table, schema.clone(), activation, |run, mut row| {
-            let mut frame = Frame::new(slots);
+            let mut frame = Frame { functions: functions.clone(), ..Frame::new(slots) };
             frame.rows[slot] = row.as_slice().into();
             for &ordinal in &kept {
                 row[ordinal] = columns[ordinal].scalar.eval(run, &mut frame)?;

@@ -82,7 +82,8 @@ impl Session {
         let mut data = BulkData::open(payload, &plan.types)?;
         let types = data.types();
         let result = self.with_run(Uses::Database, activation, |run| {
-            run_bulk_load(plan, &types, &mut || data.next_row(), run, &mut Frame::new(plan.slots))
+            let mut frame = Frame { functions: plan.functions.clone(), ..Frame::new(plan.slots) };
+            run_bulk_load(plan, &types, &mut || data.next_row(), run, &mut frame)
         });
         if plan.distrusts {
             self.schema_changed();

@@ -72,7 +72,7 @@ impl Session {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
         self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
         let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
-        self.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::new(bound.slots)))
+        self.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::of(&bound)))
             .map_err(|error| (error, Origin::Statement))
     }
 
@@ -85,7 +85,7 @@ impl Session {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
         self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
         let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
-        self.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::new(bound.slots)))
+        self.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::of(&bound)))
             .map_err(|error| (error, Origin::Statement))
     }
 

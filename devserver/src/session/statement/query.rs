@@ -107,7 +107,7 @@ impl Session {
         {
             let count = self.with_instead_of(&trigger, target, out, line, activation, |session, activation| {
                 session.with_run(bound.uses, activation, |run| {
-                    instead_of::would_be_changed(&bound.plan, executed, run, &mut Frame::new(bound.slots))
+                    instead_of::would_be_changed(&bound.plan, executed, run, &mut Frame::of(bound))
                 })
             })?;
             self.state.row_count = count as i64;
@@ -169,7 +169,7 @@ impl Session {
             _ => None,
         };
         self.with_run(bound.uses, activation, |run| {
-            let mut frame = Frame::new(bound.slots);
+            let mut frame = Frame::of(bound);
             match &bound.plan {
                 Plan::Select(plan) => match into {
                     Some(table) => select_into::fill(&plan.query, table, run, &mut frame),

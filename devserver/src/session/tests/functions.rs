@@ -330,3 +330,34 @@ fn a_deep_call_in_a_deep_expression_does_not_overflow_the_stack() {
     let thread = std::thread::Builder::new().stack_size(16 << 20).spawn(work).expect("a thread");
     thread.join().expect("nothing fails");
 }
+
+/// Source: "CREATE FUNCTION" (docs/t-sql/statements/create-function-transact-sql.md), whose uses of functions are columns
+/// of tables and CHECK constraints too.
+#[test]
+fn tables_call_functions_of_several_statements() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE FUNCTION dbo.half (@n int) RETURNS int AS BEGIN IF @n < 0 RETURN NULL; RETURN @n / 2 END
+GO
+CREATE FUNCTION dbo.twice (@n int) RETURNS int AS BEGIN DECLARE @m int = @n; RETURN @m + @n END
+GO
+CREATE TABLE t (a int, b AS dbo.half(a) + dbo.twice(a), c int DEFAULT dbo.twice(4), CHECK (dbo.half(a) < 100))",
+    );
+    ok(&mut s, "INSERT t (a) VALUES (10), (20)");
+    assert_eq!(errors(&mut s, "INSERT t (a) VALUES (500)"), [547]);
+    assert_eq!(
+        rows(&mut s, "SELECT b, c FROM t WHERE b = dbo.half(a) + dbo.twice(a) ORDER BY dbo.half(a)"),
+        ["ROW(Int(25), Int(8))", "ROW(Int(50), Int(8))"]
+    );
+    ok(&mut s, "ALTER TABLE t ADD d int NOT NULL DEFAULT dbo.half(6)");
+    assert_eq!(rows(&mut s, "SELECT DISTINCT d FROM t"), ["ROW(Int(3))"]);
+    assert_eq!(errors(&mut s, "ALTER TABLE t ADD CHECK (dbo.twice(a) < 30)"), [547]);
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE c CURSOR STATIC FOR SELECT dbo.twice(a) FROM t WHERE a = 20; OPEN c; FETCH c; DEALLOCATE c"
+        ),
+        ["ROW(Int(40))"]
+    );
+}

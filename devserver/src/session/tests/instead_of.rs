@@ -15,8 +15,8 @@ INSERT log SELECT 'insert', id, a, b, twice, kept, @@ROWCOUNT FROM inserted";
 fn a_trigger_stands_for_the_insert() {
     let (_e, mut s) = session();
     script(&mut s, TABLES);
-    // "AFTER triggers … constraints are checked after the INSTEAD OF trigger execution": 500 breaks no CHECK here. No
-    // page says that an identity column is 0 in `inserted`.
+    // "If constraints exist on the trigger table, they are checked after the INSTEAD OF trigger execution": 500 breaks no
+    // CHECK here. No page says that an identity column is 0 in `inserted`.
     ok(&mut s, "INSERT t (a) VALUES (5), (500)");
     assert_eq!(
         rows(&mut s, "SELECT * FROM log ORDER BY a; SELECT COUNT(*), SCOPE_IDENTITY() FROM t"),

@@ -218,7 +218,7 @@ fn a_session_in_waitfor_shows_that_it_waits() {
 
 /// The Sch-M lock of a DROP stands until its transaction ends, and nobody else can look at the table before that.
 /// Source: "Transaction locking and row versioning guide", schema locks
-/// (docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md): "Sch-M locks … prevent
+/// (docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md): "the Sch-M lock prevents
 /// concurrent access to the table".
 #[test]
 fn whoever_names_a_table_that_is_being_dropped_waits() {
