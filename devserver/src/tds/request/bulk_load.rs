@@ -71,6 +71,10 @@ impl<'a> BulkData<'a> {
     /// 4804, 4815, 4896.
     pub fn next_row(&mut self) -> SqlResult<Option<Vec<Value>>> {
         let count = self.columns.len();
+        if self.reader.remaining() == 0 {
+            // FreeTDS ends its message without DONE (`tds_bcp_done` in src/tds/bulk.c).
+            return Ok(None);
+        }
         let nulls = match self.reader.u8().map_err(|error| failed(error, 0))? {
             ROW => None,
             NULL_BITMAP_ROW => Some(self.reader.bytes(count.div_ceil(8)).map_err(|error| failed(error, 0))?),
