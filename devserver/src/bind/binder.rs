@@ -19,7 +19,7 @@ use crate::plan::options::PlanOptions;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
 use crate::storage::{Latch, ObjectId, TableSchema};
-use crate::tsql::ast::{Cte, Expr, Ident, TableHint};
+use crate::tsql::ast::{Cte, Expr, Ident, TableHint, TriggerEvent};
 use crate::value::SqlType;
 
 /// The binding of one statement.
@@ -64,6 +64,8 @@ pub struct Binder<'a> {
     pub functions: Vec<CalledFunction>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
+    /// The slots of tables that views with INSTEAD OF triggers stand over, and for what they have these.
+    pub taken_over: Vec<(SlotSet, Vec<TriggerEvent>)>,
     /// The table hints on the views that are being bound: those of the tables they refer to.
     pub view_hints: Vec<TableHint>,
     /// The slots of system views.
@@ -113,6 +115,7 @@ impl<'a> Binder<'a> {
             next_values: NextValues::default(),
             outer_columns: Vec::new(),
             view_depth: 0,
+            taken_over: Vec::new(),
             view_hints: Vec::new(),
             system_slots: 0,
             merge_action: None,

@@ -170,6 +170,7 @@ impl Binder<'_> {
             }
             found.ok_or_else(not_updatable)?
         };
+        self.check_not_taken_over(slot, event)?;
         let is_joined = {
             let mut widths = Vec::new();
             relation.widths(&mut widths);

@@ -12,7 +12,7 @@ use crate::plan::change::InsertTarget;
 use crate::plan::query::{TableHandle, TableLocation};
 use crate::plan::relation::Relation;
 use crate::storage::TableSchema;
-use crate::tsql::ast::{ColumnRef, Ident, TableSource, TargetName};
+use crate::tsql::ast::{ColumnRef, Ident, TableSource, TargetName, TriggerEvent};
 use crate::value::{self, SqlType};
 
 pub(crate) fn explicit_row_version() -> SqlError {
@@ -111,6 +111,7 @@ impl Binder<'_> {
                 ),
             ));
         };
+        self.check_not_taken_over(table.slot, TriggerEvent::Insert)?;
         let schema = Arc::clone(&table.table.schema);
         let mut names = Vec::new();
         match columns {

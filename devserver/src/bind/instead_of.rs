@@ -18,6 +18,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{TableHandle, TableLocation};
 use crate::plan::relation::Relation;
+use crate::plan::scalar::{SlotSet, slot_bit};
 use crate::storage::{Column, Lifetime, TableSchema, fold};
 use crate::tsql::ast::{Ident, ObjectName, TableHint, TableSource, TargetName, TriggerEvent};
 use crate::value::Value;
@@ -41,10 +42,33 @@ impl Binder<'_> {
             return Ok(None);
         }
         let Ok(ResolvedTable::View(view)) = self.resolve_table(name) else { return Ok(None) };
+        Ok(self.instead_of_events(&view).contains(&event).then_some(view))
+    }
+
+    fn instead_of_events(&self, view: &View) -> Vec<TriggerEvent> {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), view.id);
-        let has_one =
-            triggers.iter().any(|trigger| trigger.instead_of && !trigger.disabled && trigger.events.contains(&event));
-        Ok(has_one.then_some(view))
+        let enabled = triggers.iter().filter(|trigger| trigger.instead_of && !trigger.disabled);
+        enabled.flat_map(|trigger| trigger.events.iter().copied()).collect()
+    }
+
+    /// Notes that changes of the tables below a view that was bound just now are its triggers' affair.
+    pub(super) fn note_instead_of(&mut self, view: &View) {
+        let events = self.instead_of_events(view);
+        if !events.is_empty() {
+            let slots = self.scope().sources.last().map_or(0, |source| source.slots);
+            self.taken_over.push((slots, events));
+        }
+    }
+
+    /// Refuses what would pass over the trigger of a view on its way to a table: a change through another view, a CTE or a
+    /// derived table over it.
+    pub(super) fn check_not_taken_over(&self, slot: usize, event: TriggerEvent) -> SqlResult<()> {
+        let is_meant =
+            |(slots, events): &(SlotSet, Vec<TriggerEvent>)| slots & slot_bit(slot) != 0 && events.contains(&event);
+        if self.taken_over.iter().any(is_meant) {
+            return Err(SqlError::not_supported("a change through what stands over a view with an INSTEAD OF trigger"));
+        }
+        Ok(())
     }
 
     /// The target of an UPDATE or DELETE, if it is a view with an INSTEAD OF trigger. 414 and 415: it stands in a join.

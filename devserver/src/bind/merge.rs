@@ -24,6 +24,7 @@ use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, fold};
 use crate::tsql::ast::{
     Assignment, JoinKind, Merge, MergeAction, MergeClause, MergeWhen, NewValue, Predicate, TableSource, TargetName,
+    TriggerEvent,
 };
 use crate::value::{self, Length, SqlType};
 
@@ -157,6 +158,9 @@ impl Binder<'_> {
                 target.name
             )));
         };
+        for event in [TriggerEvent::Insert, TriggerEvent::Update, TriggerEvent::Delete] {
+            self.check_not_taken_over(table.slot, event)?;
+        }
         table.access = Access::Change;
         table.hints = TableHints::of(&hints, Access::Change)?;
         let schema = table.table.schema.clone();

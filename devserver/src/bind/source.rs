@@ -239,7 +239,9 @@ impl Binder<'_> {
                 self.scopes = scopes;
                 self.need_object("SELECT", view.id, &view.schema, &view.name);
                 let schema = alias.is_none().then(|| Arc::clone(&view.schema));
-                self.add_view(bound?, schema, &exposed, &view.columns, mergeable)
+                let relation = self.add_view(bound?, schema, &exposed, &view.columns, mergeable)?;
+                self.note_instead_of(&view);
+                Ok(relation)
             }
             ResolvedTable::System(view) => {
                 let slot = self.new_slot()?;

@@ -2,6 +2,7 @@
 //! docs/t-sql/statements/create-trigger-transact-sql.md,
 //! docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md).
 
+use crate::error::NOT_SUPPORTED;
 use crate::session::tests::harness::{errors, ok, rows, run, script, session};
 
 const TABLES: &str = "CREATE TABLE t (id int NOT NULL IDENTITY PRIMARY KEY, a int NOT NULL, b int NULL DEFAULT 7, twice AS a * 2, kept AS a + 1 PERSISTED, CHECK (a < 100))
@@ -116,6 +117,37 @@ END",
     );
     ok(&mut s, "DROP VIEW v");
     assert_eq!(rows(&mut s, "SELECT name FROM sys.triggers"), Vec::<String>::new());
+}
+
+/// No page says which trigger a change fires that reaches a view through another one: it is refused.
+#[test]
+fn a_change_does_not_pass_over_the_trigger_of_a_view() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int)
+GO
+CREATE VIEW inner_view AS SELECT id, a FROM t
+GO
+CREATE TRIGGER tr ON inner_view INSTEAD OF UPDATE, INSERT AS PRINT 'no'
+GO
+CREATE VIEW outer_view AS SELECT id, a FROM inner_view",
+    );
+    ok(&mut s, "INSERT t VALUES (1, 1); UPDATE inner_view SET a = 2; INSERT inner_view VALUES (2, 2)");
+    for change in [
+        "UPDATE outer_view SET a = 3",
+        "INSERT outer_view VALUES (3, 3)",
+        "WITH c AS (SELECT id, a FROM inner_view) UPDATE c SET a = 3",
+        "UPDATE d SET a = 3 FROM (SELECT id, a FROM inner_view) AS d",
+        "MERGE inner_view AS v USING (VALUES (1)) AS n (id) ON n.id = v.id WHEN MATCHED THEN UPDATE SET a = 3;",
+    ] {
+        assert_eq!(errors(&mut s, change), [NOT_SUPPORTED], "{change}");
+    }
+    ok(&mut s, "CREATE TABLE n (id int, a int); INSERT n VALUES (1, 1)");
+    ok(&mut s, "UPDATE n SET a = 5 FROM outer_view AS o WHERE o.id = n.id");
+    assert_eq!(rows(&mut s, "SELECT id, a FROM n"), ["ROW(Int(1), Int(5))"]);
+    ok(&mut s, "DELETE outer_view");
+    assert_eq!(rows(&mut s, "SELECT id FROM t"), Vec::<String>::new());
 }
 
 /// 2111, 2113, 2114 and 1787: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md
