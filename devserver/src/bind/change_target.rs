@@ -93,6 +93,7 @@ impl Binder<'_> {
         if let Some(target) = self.bind_view_with_trigger(name, hints, from, event)? {
             return Ok(target);
         }
+        let target_hints = TableHints::of_target(hints)?;
         let own_source;
         let (sources, position): (&[TableSource], Option<usize>) = if from.is_empty() {
             own_source = [match name {
@@ -103,7 +104,14 @@ impl Binder<'_> {
         } else {
             (from, None)
         };
-        let mut relation = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_from(sources))?;
+        // They are also those of all that the target's view or CTE reads.
+        let in_from = position.is_none();
+        if !in_from {
+            self.view_hints.extend_from_slice(hints);
+        }
+        let bound = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_from(sources));
+        self.view_hints.clear();
+        let mut relation = bound?;
         let position = match position {
             Some(position) => position,
             None => match self.find_target_source(name, from)? {
@@ -176,6 +184,16 @@ impl Binder<'_> {
             relation.widths(&mut widths);
             widths.len() > 1
         };
+        if in_from {
+            let mut slots = Vec::new();
+            relation.table_slots(&mut slots);
+            slots.retain(|other| *other != slot && source.slots & slot_bit(*other) != 0);
+            for slot in slots {
+                if let Some(beside) = relation.table_in(slot) {
+                    beside.hints.add_of_target(&target_hints)?;
+                }
+            }
+        }
         let Some(table) = relation.table_in(slot) else { return Err(not_updatable()) };
         table.access = Access::Change;
         table.hints.check_target_in_from()?;
@@ -184,8 +202,8 @@ impl Binder<'_> {
         if table.hints.isolation == Some(IsolationLevel::ReadUncommitted) {
             table.hints.isolation = None;
         }
-        if !hints.is_empty() {
-            table.hints = TableHints::of_target(hints)?;
+        if in_from {
+            table.hints.add_of_target(&target_hints)?;
         }
         let handle = table.table.clone();
         if let TargetName::Variable(name) = name

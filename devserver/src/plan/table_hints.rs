@@ -15,6 +15,8 @@ pub struct TableHints {
     pub readpast: bool,
     pub update: bool,
     pub exclusive: bool,
+    /// XLOCK: not only TABLOCKX.
+    pub exclusive_rows: bool,
     pub table: bool,
     /// PAGLOCK: taken for a table lock where the table has one page only; see `Table::is_one_page`.
     pub page: bool,
@@ -129,7 +131,10 @@ impl TableHints {
                     result.exclusive = true;
                 }
                 TableHint::UpdLock => result.update = true,
-                TableHint::XLock => result.exclusive = true,
+                TableHint::XLock => {
+                    result.exclusive = true;
+                    result.exclusive_rows = true;
+                }
                 TableHint::NoWait => result.no_wait = true,
                 TableHint::NoExpand => return Err(SqlError::not_supported("the table hint NOEXPAND")),
                 TableHint::ForceScan => result.force_scan = true,
@@ -146,21 +151,52 @@ impl TableHints {
                 },
             }
         }
-        let unlocked = result.isolation == Some(IsolationLevel::ReadUncommitted);
-        if unlocked && (result.update || result.exclusive || result.granularity.is_some()) {
-            return Err(conflicting());
-        }
-        if result.update && hints.contains(&TableHint::XLock) {
-            return Err(conflicting());
-        }
-        if result.readpast && unlocked {
-            return Err(readpast_not_allowed());
-        }
-        if result.page && result.update {
-            return Err(SqlError::not_supported("PAGLOCK together with UPDLOCK"));
-        }
+        result.check_locks()?;
         check_seek_hints(hints)?;
         Ok(result)
+    }
+
+    /// Whether the locking hints go together.
+    fn check_locks(&self) -> SqlResult<()> {
+        let unlocked = self.isolation == Some(IsolationLevel::ReadUncommitted);
+        if unlocked && (self.update || self.exclusive || self.granularity.is_some()) {
+            return Err(conflicting());
+        }
+        if self.update && self.exclusive_rows {
+            return Err(conflicting());
+        }
+        if self.readpast && unlocked {
+            return Err(readpast_not_allowed());
+        }
+        if self.page && self.update {
+            return Err(SqlError::not_supported("PAGLOCK together with UPDLOCK"));
+        }
+        Ok(())
+    }
+
+    /// Adds the hints behind the target of UPDATE or DELETE to those that its table has in the FROM clause: "All lock
+    /// hints are propagated to all the tables and views that are accessed by the query plan, including tables and
+    /// views referenced in a view. Also, SQL Server performs the corresponding lock consistency checks."
+    pub fn add_of_target(&mut self, target: &TableHints) -> SqlResult<()> {
+        if let Some(level) = target.isolation {
+            let both = self.isolation == Some(IsolationLevel::ReadCommitted) && level == IsolationLevel::ReadCommitted;
+            if both && self.read_committed_lock != target.read_committed_lock {
+                return Err(conflicting());
+            }
+            self.set_isolation(level)?;
+        }
+        if let Some(granularity) = &target.granularity {
+            self.set_granularity(granularity.clone())?;
+        }
+        self.read_committed_lock |= target.read_committed_lock;
+        self.readpast |= target.readpast;
+        self.update |= target.update;
+        self.exclusive |= target.exclusive;
+        self.exclusive_rows |= target.exclusive_rows;
+        self.table |= target.table;
+        self.page |= target.page;
+        self.no_wait |= target.no_wait;
+        self.check_locks()
     }
 
     /// The hints that the target of UPDATE or DELETE has in the FROM clause: "the hint can't be specified for a table

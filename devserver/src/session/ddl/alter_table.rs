@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use crate::bind::name::display_name;
-use crate::bind::{index_definition, table_definition};
+use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
@@ -90,7 +90,7 @@ impl Session {
                 }
                 Ok(())
             }
-            AlterTableAction::Rebuild(options) => index_definition::index_options(options).map(|_| ()),
+            AlterTableAction::Rebuild(options) => self.rebuild_clustered(table, schema, options, activation),
             AlterTableAction::AlterColumn { name, data_type, collation, nullable } => {
                 self.alter_column(table, schema, name, data_type, collation.as_ref(), *nullable, activation)
             }

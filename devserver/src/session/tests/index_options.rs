@@ -3,7 +3,7 @@
 //! Sources: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md), "sys.indexes",
 //! "sys.stats", "sys.tables" (docs/relational-databases/system-catalog-views/).
 
-use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
+use crate::session::tests::harness::{engine, errors, login, ok, rows, run, session};
 
 const TABLE: &str = "CREATE TABLE t (id bigint NOT NULL, k varchar(10) NULL,
         CONSTRAINT t_pk PRIMARY KEY CLUSTERED (id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF));
@@ -33,6 +33,28 @@ fn the_catalog_shows_them() {
     assert_eq!(rows(&mut s, OPTIONS), [pk.clone(), k.clone(), row("usual", false, true, true)]);
     ok(&mut s, "ALTER INDEX usual ON t REBUILD");
     assert_eq!(rows(&mut s, OPTIONS), [pk, k, row("usual", false, true, false)]);
+}
+
+/// "If the table has a clustered index, the REBUILD option rebuilds the clustered index. … All options apply to a table
+/// with a clustered index" (docs/t-sql/statements/alter-table-transact-sql.md).
+#[test]
+fn rebuilding_a_table_sets_the_options_of_its_clustered_index() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "ALTER TABLE t REBUILD WITH (IGNORE_DUP_KEY = ON, ALLOW_PAGE_LOCKS = ON)");
+    let others = [row("t_k", false, false, true), row("usual", true, false, false)];
+    assert_eq!(rows(&mut s, OPTIONS), [vec![row("t_pk", true, false, false)], others.to_vec()].concat());
+    ok(&mut s, "INSERT t VALUES (1, 'a')");
+    let answer = run(&mut s, "INSERT t VALUES (1, 'b'); SELECT @@ROWCOUNT, k FROM t");
+    assert!(answer.iter().any(|token| token.starts_with("INFO(3604")), "{answer:?}");
+    assert!(answer.contains(&"ROW(Int(0), String(\"a\"))".to_string()), "{answer:?}");
+    ok(&mut s, "ALTER TABLE t REBUILD WITH (IGNORE_DUP_KEY = OFF)");
+    assert_eq!(errors(&mut s, "INSERT t VALUES (1, 'b')"), [2627]);
+    ok(&mut s, "CREATE TABLE heap (a int); ALTER TABLE heap REBUILD WITH (MAXDOP = 1)");
+    assert_eq!(errors(&mut s, "ALTER TABLE heap REBUILD WITH (IGNORE_DUP_KEY = ON)"), [59000]);
+    assert_eq!(errors(&mut s, "ALTER TABLE t REBUILD WITH (DROP_EXISTING = ON)"), [59000]);
+    ok(&mut s, "CREATE TABLE twice (a int); CREATE CLUSTERED INDEX i ON twice (a)");
+    assert_eq!(errors(&mut s, "ALTER TABLE twice REBUILD WITH (IGNORE_DUP_KEY = ON)"), [1916]);
 }
 
 #[test]

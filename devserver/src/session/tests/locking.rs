@@ -47,6 +47,41 @@ fn two_claims_take_different_rows() {
     ok(&mut b, "COMMIT");
 }
 
+/// "All lock hints are propagated to all the tables and views that are accessed by the query plan, including tables and
+/// views referenced in a view" (docs/t-sql/queries/hints-transact-sql-table.md).
+#[test]
+fn the_hints_of_a_target_are_added_to_those_of_what_it_reads() {
+    let (_e, mut a, mut b) = two();
+    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
+    ok(&mut a, "EXEC (N'CREATE VIEW v AS SELECT id, state, n FROM t WITH (ROWLOCK, READPAST)'); COMMIT");
+    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
+    let cte = "WITH x AS (SELECT TOP (1) id, state, n FROM t WITH (ROWLOCK, READPAST) ORDER BY id)";
+    for (sql, id) in [
+        (format!("{cte} UPDATE x WITH (ROWLOCK) SET n = 5 OUTPUT inserted.id"), 2),
+        (format!("{cte} DELETE x WITH (UPDLOCK) OUTPUT deleted.id"), 2),
+        (format!("{cte} UPDATE x WITH (ROWLOCK) SET n = 5 OUTPUT inserted.id FROM x"), 3),
+        ("UPDATE TOP (1) v WITH (ROWLOCK) SET n = 6 OUTPUT inserted.id".into(), 3),
+        ("DELETE TOP (1) v WITH (ROWLOCK) OUTPUT deleted.id".into(), 3),
+        ("UPDATE t WITH (ROWLOCK) SET n = 7 OUTPUT inserted.id FROM t WITH (READPAST)".into(), 4),
+        ("UPDATE TOP (1) t WITH (READPAST) SET n = 8 OUTPUT inserted.id FROM t WITH (INDEX (1))".into(), 4),
+    ] {
+        assert_eq!(rows(&mut b, &sql), [format!("ROW(Int({id}))")], "{sql}");
+    }
+    ok(&mut a, "ROLLBACK");
+    // The index that FROM asks for is still there.
+    let forced = "UPDATE t WITH (ROWLOCK) SET n = 9 FROM t WITH (INDEX (t_state)) WHERE state = 1";
+    assert_eq!(errors(&mut b, forced), [8622]);
+    for sql in [
+        "WITH x AS (SELECT n FROM t WITH (UPDLOCK)) UPDATE x WITH (XLOCK) SET n = 1",
+        "WITH x AS (SELECT n FROM t WITH (ROWLOCK)) UPDATE x WITH (TABLOCK) SET n = 1",
+        "UPDATE v WITH (TABLOCK) SET n = 1",
+        "UPDATE t WITH (HOLDLOCK) SET n = 1 FROM t WITH (REPEATABLEREAD)",
+        "UPDATE t WITH (XLOCK) SET n = 1 FROM t WITH (UPDLOCK)",
+    ] {
+        assert_eq!(errors(&mut b, sql), [1047], "{sql}");
+    }
+}
+
 #[test]
 fn an_update_keeps_only_the_rows_it_changes_locked() {
     let (_e, mut a, mut b) = two();
