@@ -290,6 +290,10 @@ impl<'a> Compiler<'a> {
                 self.cursor_variables.insert(fold(&declaration.name));
                 continue;
             }
+            if type_name.schema.is_none() && matches!(fold(&type_name.name).as_str(), "text" | "ntext" | "image") {
+                let message = "The text, ntext, and image data types are invalid for local variables.";
+                return Err(SqlError::new(2739, message));
+            }
             let ty = variable_type(&self.binder(), &declaration.data_type)?;
             let place = self.declarations.declare(Arc::clone(&declaration.name), ty.clone(), false)?;
             match (&ty, &declaration.value) {

@@ -62,6 +62,8 @@ pub struct Binder<'a> {
     pub calls: Option<&'a CallChain<'a>>,
     /// The functions of several statements that were called so far.
     pub functions: Vec<CalledFunction>,
+    /// How many calls of user-defined functions were bound.
+    pub function_calls: usize,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The slots of tables that views with INSTEAD OF triggers stand over, and for what they have these.
@@ -110,6 +112,7 @@ impl<'a> Binder<'a> {
             function_arguments: None,
             calls: None,
             functions: Vec::new(),
+            function_calls: 0,
             in_default: false,
             without_subqueries: false,
             next_values: NextValues::default(),

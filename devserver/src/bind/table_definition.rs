@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;
+use crate::bind::determinism::{Kept, check_indexed, check_kept};
 use crate::bind::index_definition::{index_options, inline_index, key_columns};
 use crate::bind::query_scope::{QueryScope, VisibleSource};
 use crate::error::{SqlError, SqlResult};
@@ -55,6 +56,9 @@ pub fn template(
         if let Some(text) = &column.computed {
             (column.sql_type, column.collation) = computed_type(binder, &schema, text)?;
         }
+        if column.persisted {
+            check_kept(binder, &schema, &column, Kept::Persisted)?;
+        }
         schema.columns.push(column);
     }
     if schema.columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
@@ -84,6 +88,7 @@ pub fn template(
             next += 1;
         }
     }
+    check_indexed(binder, &schema, &schema.indexes.iter().collect::<Vec<_>>())?;
     check_checks(binder, &schema).map_err(constraint_failed)?;
     check_column_checks(binder, &schema, &definition.constraints).map_err(constraint_failed)?;
     Ok(schema)
@@ -187,7 +192,7 @@ fn no_default(is_identity: bool, ty: SqlType, table: &str, column: &str) -> Opti
     Some(SqlError::new(number, message))
 }
 
-fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
+pub(super) fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
     let mut scope = QueryScope::new();
     scope.sources.push(VisibleSource {
         name: Arc::clone(&schema.name),

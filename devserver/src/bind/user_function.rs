@@ -63,6 +63,7 @@ impl Binder<'_> {
                 ),
             ));
         };
+        self.function_calls += 1;
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("EXECUTE", function.id, &function.schema, &function.name);
         self.uses = Uses::Database;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::determinism::{Kept, check_kept};
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
@@ -27,6 +28,9 @@ impl Session {
             let mut column = table_definition::bind_column(binder, &schema, definition)?;
             if let Some(text) = &column.computed {
                 (column.sql_type, column.collation) = table_definition::computed_type(binder, &schema, text)?;
+            }
+            if column.persisted {
+                check_kept(binder, &schema, &column, Kept::Persisted)?;
             }
             Ok(column)
         })?;

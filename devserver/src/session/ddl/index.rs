@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::determinism::check_indexed;
 use crate::bind::index_definition::{bind_filter, included_columns, index_options, key_columns, set_index_options};
 use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
@@ -116,6 +117,7 @@ impl Session {
             return Ok(());
         }
         let (columns, functions, slot, slots) = self.with_binder(|binder| {
+            check_indexed(binder, schema, indexes)?;
             let slot = binder.new_slot()?;
             Ok((binder.visible_columns(schema, slot)?, binder.called_functions(), slot, binder.slots))
         })?;

@@ -264,3 +264,14 @@ fn the_filter_of_an_index_names_its_columns_alone() {
     }
     ok(&mut s, "CREATE INDEX i ON t (a) WHERE state = 0");
 }
+
+/// 2739: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
+#[test]
+fn text_is_no_type_of_variables() {
+    let (_e, mut s) = session();
+    for ty in ["text", "ntext", "image"] {
+        assert_eq!(errors(&mut s, &format!("DECLARE @v {ty}")), [2739], "{ty}");
+        assert_eq!(errors(&mut s, &format!("DECLARE @v TABLE (a {ty})")), [NOT_SUPPORTED], "{ty}");
+        assert_eq!(errors(&mut s, &format!("CREATE TABLE t (a {ty})")), [NOT_SUPPORTED], "{ty}");
+    }
+}

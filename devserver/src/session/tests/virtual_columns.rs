@@ -156,3 +156,37 @@ fn constraints_ask_for_columns_that_are_kept() {
     let text = "Computed Column 'b' in table 't' is invalid for use in 'CHECK CONSTRAINT' because it is not persisted.";
     assert!(tokens.iter().any(|token| token.contains(text)), "{tokens:?}");
 }
+
+/// Source: "Deterministic and nondeterministic functions"
+/// (docs/relational-databases/user-defined-functions/deterministic-and-nondeterministic-functions.md) and "Indexes on
+/// computed columns" (docs/relational-databases/indexes/indexes-on-computed-columns.md).
+#[test]
+fn only_what_is_deterministic_is_kept() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, at datetime, f float, now AS GETDATE(), twice AS f * 2, named AS USER_NAME())");
+    ok(&mut s, "INSERT t (a, at, f) VALUES (1, '20200131', 1.5)");
+    for (number, expression) in [
+        (4936, "DATEADD(day, a, GETDATE())"),
+        (4936, "NEWID()"),
+        (4936, "DB_NAME()"),
+        (4936, "CONVERT(varchar(30), at)"),
+        (4936, "CONVERT(varchar(30), at, 106)"),
+        (4936, "DATEPART(weekday, at)"),
+    ] {
+        assert_eq!(
+            errors(&mut s, &format!("CREATE TABLE u (a int, at datetime, c AS {expression} PERSISTED)")),
+            [number],
+            "{expression}"
+        );
+        assert_eq!(errors(&mut s, &format!("ALTER TABLE t ADD c AS {expression} PERSISTED")), [number], "{expression}");
+    }
+    for expression in ["DATEADD(day, a, at)", "CONVERT(varchar(30), at, 112)", "YEAR(at)", "f * 2", "ISNULL(a, 0)"] {
+        ok(&mut s, &format!("CREATE TABLE u (a int, at datetime, f float, c AS {expression} PERSISTED); DROP TABLE u"));
+    }
+    for (number, column) in [(2729, "now"), (2729, "named"), (2799, "twice")] {
+        assert_eq!(errors(&mut s, &format!("CREATE INDEX i ON t ({column})")), [number], "{column}");
+    }
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a int, c AS GETDATE(), INDEX i (c))"), [2729]);
+    ok(&mut s, "CREATE TABLE u (f float, c AS f * 2 PERSISTED, INDEX i (c))");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t WHERE now = GETDATE()"), ["ROW(Int(1))"]);
+}
