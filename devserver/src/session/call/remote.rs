@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::session::call::argument::{Passed, PassedArgument, Returned};
+use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter};
 use crate::session::call::procedure_not_found;
 use crate::session::client_session::Session;
 use crate::session::outcome::Failure;
@@ -59,7 +59,7 @@ impl Session {
         let mut arguments = Vec::with_capacity(call.parameters.len());
         let mut described = Vec::with_capacity(call.parameters.len());
         for parameter in call.parameters {
-            described.push((parameter.name.clone().unwrap_or_default(), parameter.by_ref));
+            described.push((parameter.name.clone().unwrap_or_default(), declared_type(&parameter.value)));
             match self.pass_parameter(parameter, activation) {
                 Ok(argument) => arguments.push(argument),
                 Err(error) => return self.report(error, activation, out),
@@ -69,9 +69,18 @@ impl Session {
         let returned = self.call_procedure(&name, arguments, &schema, activation, 1, out)?;
         let Some(Returned { status, outputs }) = returned else { return Ok(()) };
         out.writer().return_status(status);
+        let (mut small, mut large) = (Vec::new(), Vec::new());
         for (position, value, ty) in outputs {
-            let (name, _) = &described[position];
-            out.writer().return_value(name, position as u16, ty, &value);
+            let declared = described[position].1.unwrap_or(ty);
+            match convert_parameter(value, ty, declared) {
+                Ok(value) if declared.is_max() => large.push((position, value, declared)),
+                Ok(value) => small.push((position, value, declared)),
+                Err(error) => return self.report(error, activation, out),
+            }
+        }
+        // "Large Object output parameters are reordered to appear at the end of the stream" (MS-TDS, RETURNVALUE).
+        for (position, value, ty) in small.into_iter().chain(large) {
+            out.writer().return_value(&described[position].0, position as u16, ty, &value);
         }
         Ok(())
     }
@@ -79,7 +88,7 @@ impl Session {
     fn pass_parameter(&mut self, parameter: RpcParameter, activation: &mut Activation) -> SqlResult<PassedArgument> {
         let RpcParameter { name, by_ref, value } = parameter;
         let value = match value {
-            RpcValue::Default => Passed::Default,
+            RpcValue::Default { .. } => Passed::Default,
             RpcValue::UntypedNull => Passed::Value { value: Value::Null, ty: SqlType::Int },
             RpcValue::Scalar { sql_type, value } => Passed::Value { value, ty: sql_type },
             RpcValue::Table { type_name, columns, rows, .. } if type_name.is_empty() => {
@@ -99,6 +108,15 @@ impl Session {
         };
         let name = name.filter(|name| !name.is_empty()).map(Arc::from);
         Ok(PassedArgument { name, value, output: by_ref })
+    }
+}
+
+/// The type that the client has given a parameter, in which it wants the value back.
+fn declared_type(value: &RpcValue) -> Option<SqlType> {
+    match value {
+        RpcValue::Scalar { sql_type, .. } => Some(*sql_type),
+        RpcValue::Default { sql_type } => *sql_type,
+        RpcValue::UntypedNull | RpcValue::Table { .. } => None,
     }
 }
 

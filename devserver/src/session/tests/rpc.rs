@@ -50,6 +50,38 @@ fn outputs_and_status_come_back() {
     assert!(unknown[0].starts_with("ERROR(2812"), "{unknown:?}");
 }
 
+/// Source: MS-TDS 2.2.7.19, RETURNVALUE: the token describes the return parameter, and "Large Object output parameters
+/// are reordered to appear at the end of the stream". That it comes back in the type of the client's parameter is what
+/// python-tds' tests ask of SQL Server (`test_outparam_null_default`: bit and varchar(5) for int and varchar(max)).
+#[test]
+fn outputs_come_back_in_the_types_of_the_call() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE PROCEDURE p @a varchar(max) = 'defstr' OUTPUT, @b int = 8 OUTPUT AS SET @b += 1; SET @a += '1'; RETURN 0",
+    );
+    let returned = |s: &mut Session, a: RpcValue, b: RpcValue| {
+        let parameters = vec![
+            RpcParameter { name: None, by_ref: true, value: a },
+            RpcParameter { name: None, by_ref: true, value: b },
+        ];
+        let tokens = call(s, named("p"), parameters);
+        tokens.into_iter().filter(|token| token.starts_with("RETURNV") || token.starts_with("ERR")).collect::<Vec<_>>()
+    };
+    let default = |ty| RpcValue::Default { sql_type: Some(ty) };
+    let varchar = SqlType::VarChar;
+    assert_eq!(
+        returned(&mut s, default(varchar(Length::Limit(5))), default(SqlType::Bit)),
+        ["RETURNVALUE(0  String(\"defst\"))", "RETURNVALUE(1  Bit(true))"]
+    );
+    assert_eq!(
+        returned(&mut s, default(varchar(Length::Max)), default(SqlType::BigInt)),
+        ["RETURNVALUE(1  BigInt(9))", "RETURNVALUE(0  String(\"defstr1\"))"]
+    );
+    let no_number = returned(&mut s, default(SqlType::Int), default(SqlType::Int));
+    assert!(no_number[0].starts_with("ERROR(8114"), "{no_number:?}");
+}
+
 #[test]
 fn text_runs_with_parameters() {
     let (_e, mut s) = session();

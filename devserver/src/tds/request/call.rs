@@ -52,8 +52,10 @@ pub struct RpcParameter {
 /// What is passed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RpcValue {
-    /// The parameter's declared default.
-    Default,
+    /// The parameter's declared default. The type is the one in which the client wants an output; `None` for a table.
+    Default {
+        sql_type: Option<SqlType>,
+    },
     /// A NULL without a type: fits a parameter of every type.
     UntypedNull,
     Scalar {

@@ -169,7 +169,11 @@ fn read_parameter(reader: &mut PayloadReader<'_>, name: &str) -> Result<RpcParam
             RpcValue::Scalar { sql_type: wire_type.sql_type, value }
         }
     };
-    let value = if is_default { RpcValue::Default } else { value };
+    let value = match value {
+        RpcValue::Scalar { sql_type, .. } if is_default => RpcValue::Default { sql_type: Some(sql_type) },
+        _ if is_default => RpcValue::Default { sql_type: None },
+        value => value,
+    };
     Ok(RpcParameter { name, by_ref, value })
 }
 

@@ -44,7 +44,7 @@ impl Display for RpcParameter {
             write!(f, "@{} = ", name.trim_start_matches('@'))?;
         }
         match &self.value {
-            RpcValue::Default => f.write_str("DEFAULT")?,
+            RpcValue::Default { .. } => f.write_str("DEFAULT")?,
             RpcValue::UntypedNull => f.write_str("NULL")?,
             RpcValue::Scalar { sql_type, value } => write_literal(f, *sql_type, value)?,
             RpcValue::Table { type_name, rows, .. } => write!(f, "/* {} rows of {type_name} */", rows.len())?,
@@ -160,7 +160,7 @@ mod tests {
                 parameter(None, false, text("SELECT 'it''s'")),
                 parameter(Some("@n"), true, int(Value::Int(5))),
                 parameter(Some("@m"), false, int(Value::Null)),
-                parameter(Some("@d"), false, RpcValue::Default),
+                parameter(Some("@d"), false, RpcValue::Default { sql_type: None }),
             ],
             no_metadata: false,
         };

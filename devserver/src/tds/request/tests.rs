@@ -84,7 +84,7 @@ fn a_call_is_read_with_outputs_defaults_and_a_table() {
     assert_eq!(worker.value, RpcValue::Scalar { sql_type: SqlType::BigInt, value: Value::BigInt(5) });
     assert_eq!((&done.name, done.by_ref), (&None, true));
     assert_eq!(done.value, RpcValue::Scalar { sql_type: SqlType::Bit, value: Value::Null });
-    assert_eq!(late.value, RpcValue::Default);
+    assert_eq!(late.value, RpcValue::Default { sql_type: Some(SqlType::Int) });
     let column = |sql_type, default| TableColumn { sql_type, default };
     assert_eq!(
         items.value,

@@ -35,14 +35,19 @@ impl ResponseWriter {
 
     /// USE has changed the database.
     pub fn database_changed(&mut self, new: &str, old: &str) {
+        self.put_database(new, old, 1);
+    }
+
+    /// The message's state is 1 after USE and 2 after a login.
+    fn put_database(&mut self, new: &str, old: &str, state: u8) {
         self.put_environment(ENVIRONMENT_DATABASE, &name_bytes(new), &name_bytes(old));
-        self.info(5701, 10, 2, &format!("Changed database context to '{new}'."), None, 1);
+        self.info(5701, 10, state, &format!("Changed database context to '{new}'."), None, 1);
     }
 
     /// The login was accepted: LOGINACK, the session's environment, and from the next answer on its packet size.
     pub(crate) fn login_accepted(&mut self, login: &Login, database: &str, spid: u16) {
         self.knows_date_types = login.knows_date_types();
-        self.database_changed(database, "");
+        self.put_database(database, "", 2);
         self.put_environment(ENVIRONMENT_COLLATION, &collation_bytes(), &[0]);
         self.put_environment(ENVIRONMENT_LANGUAGE, &name_bytes(LANGUAGE), &name_bytes(""));
         self.info(5703, 10, 1, &format!("Changed language setting to {LANGUAGE}."), None, 1);

@@ -1,4 +1,5 @@
 use crate::error::SqlError;
+use crate::tds::login::{Login, LoginRequest, Proof};
 use crate::tds::packet::{PacketReader, PayloadReader};
 use crate::tds::token::done::DoneKind;
 use crate::tds::token::number::{
@@ -13,6 +14,7 @@ use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::tds::wire_type::read_result::read_result;
 use crate::value::{SqlType, Value};
 use std::sync::Arc;
+use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -261,6 +263,38 @@ async fn large_results_go_out_packet_by_packet_and_come_back_whole() {
     let tokens = describe(&message.payload);
     assert_eq!(tokens.len(), 2 + ROWS as usize);
     assert_eq!(tokens[ROWS as usize], format!("ROW(Int({}))", ROWS - 1));
+}
+
+/// Source: MS-TDS 2.2.3.1.4, SPID, which the server sends. State 2 of the message at a login is that of MS-TDS 4.3, "Login
+/// response"; 1 after USE is what pymssql's tests ask of SQL Server (test_user_msghandler.py).
+#[tokio::test]
+async fn a_login_tells_its_session_and_its_database() {
+    let (mut out, mut client, _stop) = connected();
+    let request = LoginRequest {
+        user: "sa".into(),
+        password: None,
+        database: String::new(),
+        app_name: String::new(),
+        host_name: String::new(),
+    };
+    let login =
+        Login { request, proof: Proof::Password, tds_version: 0x7400_0004, packet_size: 4096, has_features: false };
+    let state_of_5701 = |bytes: &[u8]| {
+        let at = bytes.windows(4).position(|bytes| bytes == 5701_u32.to_le_bytes()).expect("the message is there");
+        bytes[at + 4]
+    };
+    let writing = tokio::task::spawn_blocking(move || {
+        out.login_accepted(&login, "db", 0x1234);
+        assert_eq!(state_of_5701(&out.tokens), 2);
+        out.finish();
+        out.database_changed("master", "db");
+        assert_eq!(state_of_5701(&out.tokens), 1);
+    });
+    let mut header = [0; 8];
+    client.read_exact(&mut header).await.unwrap();
+    assert_eq!(header[4..6], [0x12, 0x34]);
+    drop(client);
+    writing.await.unwrap();
 }
 
 #[tokio::test]
