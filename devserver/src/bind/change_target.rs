@@ -7,7 +7,7 @@ use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
-use crate::plan::query::{Limit, Operator, TableHandle, TableLocation};
+use crate::plan::query::{Limit, Operator, TableHandle};
 use crate::plan::relation::{JoinRelation, Relation};
 use crate::plan::scalar::slot_bit;
 use crate::plan::table_hints::{Access, TableHints};
@@ -38,12 +38,6 @@ fn collect_aliased<'a>(source: &'a TableSource, found: &mut Vec<(&'a TableSource
         }
         _ => {}
     }
-}
-
-fn reads_table(relation: &mut Relation, place: TableLocation) -> bool {
-    let mut slots = Vec::new();
-    relation.table_slots(&mut slots);
-    slots.into_iter().any(|slot| relation.table_in(slot).is_some_and(|table| table.table.place == place))
 }
 
 /// WHERE CURRENT OF, which stands alone.
@@ -117,21 +111,14 @@ impl Binder<'_> {
             None => match self.find_target_source(name, from)? {
                 Some(position) => position,
                 None => {
-                    // The target stands beside the FROM clause: each of its rows meets each of FROM's.
-                    let mut target = self.bind_from(&[match name {
+                    // The target stands beside the FROM clause: each of its rows meets each of FROM's. What derived
+                    // tables, CTEs and views in there read of the same table is not the target.
+                    let target = self.bind_from(&[match name {
                         TargetName::Table(name) => {
                             TableSource::Table { name: name.clone(), alias: None, hints: Vec::new() }
                         }
                         TargetName::Variable(name) => TableSource::Variable { name: Arc::clone(name), alias: None },
                     }])?;
-                    let mut slots = Vec::new();
-                    target.table_slots(&mut slots);
-                    let place = slots.first().and_then(|slot| target.table_in(*slot)).map(|table| table.table.place);
-                    if place.is_some_and(|place| reads_table(&mut relation, place)) {
-                        return Err(SqlError::not_supported(
-                            "a target that is read by a derived table, CTE or view of the FROM clause too",
-                        ));
-                    }
                     relation = Relation::Join(Box::new(JoinRelation {
                         kind: JoinKind::Cross,
                         hint: None,

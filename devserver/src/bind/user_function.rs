@@ -37,6 +37,11 @@ fn is_volatile(scalar: &Scalar) -> bool {
     found
 }
 
+/// Whether a function is SQL Server's own: nobody else can make one in this schema, and few of them are here.
+fn is_in_sys(name: &ObjectName) -> bool {
+    name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys")
+}
+
 impl Binder<'_> {
     fn user_function(&self, name: &ObjectName) -> SqlResult<Option<Arc<Function>>> {
         match self.find_object(name)? {
@@ -53,6 +58,9 @@ impl Binder<'_> {
     pub fn bind_user_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<Scalar> {
         let found = self.user_function(name)?.and_then(|function| function.returns.map(|returns| (function, returns)));
         let Some((function, returns)) = found else {
+            if is_in_sys(name) {
+                return Err(SqlError::not_supported(format!("the function {}", display_name(name))));
+            }
             return Err(SqlError::new(
                 4121,
                 format!(
@@ -159,6 +167,9 @@ impl Binder<'_> {
     /// `function(arguments)` in FROM: the query, and what it is called.
     pub fn bind_inline_function(&mut self, name: &ObjectName, arguments: &[Expr]) -> SqlResult<BoundQuery> {
         let Some(function) = self.user_function(name)?.filter(|function| function.returns.is_none()) else {
+            if is_in_sys(name) {
+                return Err(SqlError::not_supported(format!("the table-valued function {}", display_name(name))));
+            }
             return Err(invalid_object(name));
         };
         let arguments = self.bind_function_arguments(&function, arguments)?;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::ObjectId;
+use crate::storage::{Column, ObjectId};
 use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};
 use crate::value::{Day, SqlType, Ticks};
 
@@ -42,6 +42,8 @@ pub struct View {
     pub name: Arc<str>,
     pub columns: Vec<Arc<str>>,
     pub select: SelectStatement,
+    /// Its columns as they were when it was made.
+    pub described: Arc<[Column]>,
     pub text: Arc<str>,
     pub created_at: (Day, Ticks),
 }
@@ -115,6 +117,8 @@ pub struct Function {
     pub parameters: Vec<Parameter>,
     /// The type of a scalar function; an inline table-valued one has none.
     pub returns: Option<SqlType>,
+    /// The columns of a table-valued one as they were when it was made.
+    pub described: Arc<[Column]>,
     pub body: FunctionBody,
     pub text: Arc<str>,
     pub created_at: (Day, Ticks),
@@ -133,6 +137,15 @@ pub enum Object {
 }
 
 impl Object {
+    /// The columns of a view or table-valued function.
+    pub fn columns(&self) -> &[Column] {
+        match self {
+            Object::View(view) => &view.described,
+            Object::Function(function) => &function.described,
+            _ => &[],
+        }
+    }
+
     pub fn id(&self) -> ObjectId {
         match self {
             Object::Procedure(procedure) => procedure.id,

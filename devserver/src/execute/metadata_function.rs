@@ -12,7 +12,7 @@ use crate::catalog::system_type::{system_type_id, system_type_name};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, int, optional_text, text};
-use crate::storage::{CLUSTERED, ObjectId, TableSchema, Uniqueness, fold};
+use crate::storage::{CLUSTERED, Column, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::TriggerEvent;
 use crate::value::Value;
 
@@ -50,6 +50,47 @@ pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSc
         }
     }
     Ok(None)
+}
+
+/// What has columns: a table, or a view or table-valued function.
+pub enum WithColumns {
+    Table(Arc<TableSchema>),
+    Module(Object),
+}
+
+impl WithColumns {
+    pub fn columns(&self) -> &[Column] {
+        match self {
+            WithColumns::Table(table) => &table.columns,
+            WithColumns::Module(object) => object.columns(),
+        }
+    }
+
+    pub fn column_named(&self, name: &str) -> Option<usize> {
+        let name = fold(name);
+        self.columns().iter().position(|column| fold(&column.name) == name)
+    }
+
+    pub fn by_id(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<WithColumns>> {
+        if let Some(table) = run.storage()?.latch.schema(id).cloned() {
+            return Ok(Some(WithColumns::Table(table)));
+        }
+        Ok(run.database.catalog.read().object_by_id(id).cloned().map(WithColumns::Module))
+    }
+
+    /// By a name in a string.
+    pub fn named(name: &str, run: &mut Run<'_>) -> SqlResult<Option<WithColumns>> {
+        if let Some(table) = find_table(name, run)? {
+            return Ok(Some(WithColumns::Table(table)));
+        }
+        let Some(name) = ParsedName::parse(name) else { return Ok(None) };
+        if name.name.starts_with('#') || !is_here(&name, run)? {
+            return Ok(None);
+        }
+        let catalog = run.database.catalog.read();
+        let mut schemas = name.schemas(&run.state.default_schema).into_iter();
+        Ok(schemas.find_map(|schema| catalog.object(&schema, &name.name).cloned()).map(WithColumns::Module))
+    }
 }
 
 /// Metadata can be seen by whoever has any permission on the thing.
@@ -177,9 +218,9 @@ pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut R
     let (Some(id), Some(column), Some(property)) = (as_i32(id), column.as_str(), property.as_str()) else {
         return Ok(Value::Null);
     };
-    let Some(table) = run.storage()?.latch.schema(id).cloned() else { return Ok(Value::Null) };
-    let Some(ordinal) = table.column_named(column) else { return Ok(Value::Null) };
-    let column = &table.columns[ordinal];
+    let Some(object) = WithColumns::by_id(id, run)? else { return Ok(Value::Null) };
+    let Some(ordinal) = object.column_named(column) else { return Ok(Value::Null) };
+    let column = &object.columns()[ordinal];
     Ok(match fold(property).as_str() {
         "allowsnull" => int(column.nullable),
         "columnid" => Value::Int(ordinal as i32 + 1),

@@ -9,8 +9,8 @@ use crate::execute::cursor::find;
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
-    column_property, find_table, has_permission, index_property, named_object, object_id, object_property, type_id,
-    type_name,
+    WithColumns, column_property, find_table, has_permission, index_property, named_object, object_id, object_property,
+    type_id, type_name,
 };
 use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
@@ -154,21 +154,21 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             let (Some(table), Some(column)) = (argument(0).as_str(), argument(1).as_str()) else {
                 return Ok(Value::Null);
             };
-            let Some(table) = find_table(table, run)? else { return Ok(Value::Null) };
-            match table.column_named(column) {
+            let Some(object) = WithColumns::named(table, run)? else { return Ok(Value::Null) };
+            match object.column_named(column) {
                 Some(column) => {
-                    let bytes = table.columns[column].sql_type.max_bytes();
+                    let bytes = object.columns()[column].sql_type.max_bytes();
                     Value::SmallInt(bytes.map_or(-1, |bytes| bytes as i16))
                 }
                 None => Value::Null,
             }
         }
         SystemFunction::ColName => {
-            let (Some(table), Some(ordinal)) = (as_i32(argument(0)), as_i32(argument(1))) else {
+            let (Some(object), Some(ordinal)) = (as_i32(argument(0)), as_i32(argument(1))) else {
                 return Ok(Value::Null);
             };
-            let Some(table) = run.storage()?.latch.schema(table).cloned() else { return Ok(Value::Null) };
-            let column = usize::try_from(ordinal - 1).ok().and_then(|ordinal| table.columns.get(ordinal));
+            let Some(object) = WithColumns::by_id(object, run)? else { return Ok(Value::Null) };
+            let column = usize::try_from(ordinal - 1).ok().and_then(|ordinal| object.columns().get(ordinal));
             optional_text(column.map(|column| &column.name))
         }
         SystemFunction::ColumnProperty => column_property(argument(0), argument(1), argument(2), run)?,

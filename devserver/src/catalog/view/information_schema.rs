@@ -212,8 +212,10 @@ fn maximum_length(ty: SqlType) -> Value {
 
 fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
-    for table in facts.tables {
-        for (ordinal, column) in table.columns.iter().enumerate() {
+    let tables = facts.tables.iter().map(|table| (&table.schema, &table.name, &table.columns[..]));
+    let views = all_views(facts).map(|(_, view)| (&view.schema, &view.name, &view.described[..]));
+    for (schema, name, columns) in tables.chain(views) {
+        for (ordinal, column) in columns.iter().enumerate() {
             let ty = column.sql_type;
             let (bytes, precision, scale) = type_facts(ty);
             let is_text = ty.is_character();
@@ -226,8 +228,8 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             };
             rows.push(vec![
                 text(&facts.database.name),
-                text(&table.schema),
-                text(&table.name),
+                text(schema),
+                text(name),
                 text(&column.name),
                 Value::Int(ordinal as i32 + 1),
                 column.default.as_ref().map_or(Value::Null, |default| text(format!("({})", default.text))),

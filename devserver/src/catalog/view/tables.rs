@@ -275,21 +275,24 @@ fn views(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 pub(crate) fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
-        push_columns(&mut rows, table, table.id);
+        push_columns(&mut rows, table.id, &table.columns, Some(table));
+    }
+    for object in facts.catalog.objects() {
+        push_columns(&mut rows, object.id(), object.columns(), None);
     }
     for user_type in facts.catalog.user_types() {
         if let UserTypeKind::Table { template, object } = &user_type.kind {
-            push_columns(&mut rows, template, *object);
+            push_columns(&mut rows, *object, &template.columns, Some(template));
         }
     }
     rows
 }
 
-fn push_columns(rows: &mut Vec<Vec<Value>>, table: &TableSchema, id: ObjectId) {
-    for (ordinal, column) in table.columns.iter().enumerate() {
+fn push_columns(rows: &mut Vec<Vec<Value>>, id: ObjectId, columns: &[Column], table: Option<&TableSchema>) {
+    for (ordinal, column) in columns.iter().enumerate() {
         let (length, precision, scale) = type_facts(column.sql_type);
         let default = column.default.as_ref();
-        let default = default.and_then(|default| constraint_id(table, &default.name));
+        let default = default.zip(table).and_then(|(default, table)| constraint_id(table, &default.name));
         let mut row = column_row(id, ordinal, column);
         row.extend([
             Value::SmallInt(length),

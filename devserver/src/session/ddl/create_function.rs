@@ -12,7 +12,7 @@ use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
 use crate::plan::scalar::{Node, Scalar};
 use crate::session::client_session::Session;
-use crate::session::ddl::module_columns::check_module_columns;
+use crate::session::ddl::module_columns::{check_module_columns, described};
 use crate::storage::fold;
 use crate::tsql::ast::{CreateFunction, Creation, FunctionBody};
 use crate::value::{SqlType, Value, now_utc};
@@ -40,6 +40,7 @@ impl Session {
         for parameter in &parameters {
             arguments.push((fold(&parameter.name), null_of(scalar_type(parameter)?)));
         }
+        let mut columns = Arc::default();
         let returns = self.with_binder(|binder| match &create.body {
             FunctionBody::Scalar { returns, .. } => {
                 let returns = binder.resolve_type(returns)?;
@@ -60,6 +61,7 @@ impl Session {
                         format!("CREATE FUNCTION failed because a column name is not specified for column {position}."),
                     )
                 })?;
+                columns = described(&[], &plan.columns);
                 Ok(None)
             }
         })?;
@@ -70,6 +72,7 @@ impl Session {
             name: Arc::clone(&create.name.name),
             parameters,
             returns,
+            described: columns,
             body: create.body.clone(),
             text: Arc::clone(&create.text),
             created_at: existing.as_ref().map_or(now, |function| function.created_at),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::OutputColumn;
-use crate::storage::fold;
+use crate::storage::{Column, fold};
 use crate::tsql::ast::Ident;
+use crate::value::Value;
 
 pub(crate) fn check_module_columns(
     module: &str,
@@ -32,4 +33,20 @@ pub(crate) fn check_different(module: &str, names: &[Ident]) -> SqlResult<()> {
         }
     }
     Ok(())
+}
+
+/// The columns as the catalog shows them, by the names of a list if there is one.
+pub(crate) fn described(list: &[Ident], columns: &[OutputColumn]) -> Arc<[Column]> {
+    let described = columns.iter().enumerate().map(|(ordinal, column)| Column {
+        name: Arc::clone(list.get(ordinal).unwrap_or(&column.name)),
+        sql_type: column.ty,
+        nullable: column.nullable,
+        collation: column.collation,
+        identity: None,
+        default: None,
+        computed: None,
+        persisted: false,
+        value_when_absent: Value::Null,
+    });
+    described.collect()
 }

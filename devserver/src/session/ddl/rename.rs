@@ -254,6 +254,7 @@ impl Session {
                 name,
                 columns: view.columns.clone(),
                 select: view.select.clone(),
+                described: Arc::clone(&view.described),
                 text: Arc::clone(&view.text),
                 created_at: view.created_at,
             })),

@@ -8,7 +8,7 @@ use crate::catalog::object::{Object, View};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::OutputColumn;
 use crate::session::client_session::Session;
-use crate::session::ddl::module_columns::{check_different, check_module_columns};
+use crate::session::ddl::module_columns::{check_different, check_module_columns, described};
 use crate::tsql::ast::{CreateView, Creation, Ident};
 use crate::value::now_utc;
 
@@ -29,7 +29,7 @@ impl Session {
             (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (Some(_), _) => return Err(already_there(&create.name.name)),
         };
-        self.with_binder(|binder| {
+        let columns = self.with_binder(|binder| {
             binder.default_schema = Arc::clone(&schema);
             binder.ctes.clone_from(&create.select.ctes);
             let bound = binder.bind_query(&create.select.query, false)?;
@@ -39,7 +39,8 @@ impl Session {
                                denote temporary tables.";
                 return Err(SqlError::new(4508, message));
             }
-            check_view_columns(&create.name.name, &create.columns, &plan.columns)
+            check_view_columns(&create.name.name, &create.columns, &plan.columns)?;
+            Ok(described(&create.columns, &plan.columns))
         })?;
         let view = View {
             id,
@@ -47,6 +48,7 @@ impl Session {
             name: Arc::clone(&create.name.name),
             columns: create.columns.clone(),
             select: create.select.clone(),
+            described: columns,
             text: Arc::clone(&create.text),
             created_at: now_utc(),
         };

@@ -312,3 +312,68 @@ fn a_filter_is_shown_in_its_normal_form() {
         assert_eq!(rows(&mut s, &query), [format!("ROW(String({shown:?}))")], "{written}");
     }
 }
+
+/// "Returns a row for each column of an object that has columns, such as views or tables … Inline table-valued SQL
+/// functions (IF) … Views (V)" (docs/relational-databases/system-catalog-views/sys-columns-transact-sql.md).
+#[test]
+fn views_and_table_valued_functions_have_columns() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL IDENTITY PRIMARY KEY, n nvarchar(7) COLLATE Latin1_General_BIN2 NULL)
+GO
+CREATE VIEW v (a, b, c) AS SELECT id, n, NULLIF(id, 1) FROM t
+GO
+CREATE FUNCTION f (@i int) RETURNS TABLE AS RETURN SELECT n FROM t WHERE id = @i",
+    );
+    let columns = "SELECT name, column_id, TYPE_NAME(user_type_id), max_length, collation_name, is_nullable
+        FROM sys.columns WHERE object_id = OBJECT_ID(";
+    let n = |name: &str, id| {
+        format!(
+            "ROW(String(\"{name}\"), Int({id}), String(\"nvarchar\"), SmallInt(14), \
+             String(\"Latin1_General_BIN2\"), Bit(true))"
+        )
+    };
+    let int = |name: &str, id, nullable| {
+        format!("ROW(String(\"{name}\"), Int({id}), String(\"int\"), SmallInt(4), Null, Bit({nullable}))")
+    };
+    let of_view = [int("a", 1, false), n("b", 2), int("c", 3, true)];
+    assert_eq!(rows(&mut s, &format!("{columns}'v') ORDER BY column_id")), of_view);
+    let all = columns.replace("sys.columns", "sys.all_columns");
+    assert_eq!(rows(&mut s, &format!("{all}'v') ORDER BY column_id")), of_view);
+    assert_eq!(rows(&mut s, &format!("{columns}'f')")), [n("n", 1)]);
+    let schema = "SELECT COLUMN_NAME, IS_NULLABLE, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH FROM INFORMATION_SCHEMA.COLUMNS
+        WHERE TABLE_NAME IN ('v', 'f') AND ORDINAL_POSITION < 3 ORDER BY ORDINAL_POSITION";
+    assert_eq!(
+        rows(&mut s, schema),
+        [
+            "ROW(String(\"a\"), String(\"NO\"), String(\"int\"), Null)",
+            "ROW(String(\"b\"), String(\"YES\"), String(\"nvarchar\"), Int(7))",
+        ]
+    );
+    let functions = "SELECT COL_LENGTH('dbo.v', 'B'), COL_NAME(OBJECT_ID('v'), 3), COL_NAME(OBJECT_ID('v'), 4),
+        COLUMNPROPERTY(OBJECT_ID('v'), 'a', 'AllowsNull'), COLUMNPROPERTY(OBJECT_ID('v'), 'b', 'ColumnId')";
+    assert_eq!(rows(&mut s, functions), ["ROW(SmallInt(14), String(\"c\"), Null, Int(0), Int(2))"]);
+    ok(&mut s, "EXEC (N'ALTER VIEW v AS SELECT n FROM t')");
+    assert_eq!(
+        rows(&mut s, "SELECT COL_NAME(OBJECT_ID('v'), 1), COL_NAME(OBJECT_ID('v'), 2)"),
+        ["ROW(String(\"n\"), Null)"]
+    );
+}
+
+/// What SQL Server has and is not here is refused as such: docs/relational-databases/system-dynamic-management-views/
+/// and docs/relational-databases/system-functions/.
+#[test]
+fn functions_of_the_system_are_refused_by_name() {
+    let (_e, mut s) = session();
+    for sql in [
+        "SELECT * FROM sys.dm_exec_sql_text(0x01)",
+        "SELECT * FROM sys.dm_exec_requests AS r CROSS APPLY sys.dm_exec_input_buffer(r.session_id, 0) AS b",
+        "SELECT * FROM sys.dm_db_index_physical_stats(NULL, NULL, NULL, NULL, NULL)",
+        "SELECT * FROM sys.fn_my_permissions(NULL, 'DATABASE')",
+        "SELECT sys.fn_varbintohexstr(0x01)",
+    ] {
+        assert_eq!(errors(&mut s, sql), [59000], "{sql}");
+    }
+    assert_eq!(errors(&mut s, "SELECT * FROM dbo.dm_exec_sql_text(0x01)"), [208]);
+}

@@ -82,6 +82,30 @@ fn the_hints_of_a_target_are_added_to_those_of_what_it_reads() {
     }
 }
 
+/// What a derived table reads of the target's table is not the target: docs/t-sql/queries/update-transact-sql.md ("any
+/// reference to the object in the FROM clause" is to what stands there itself).
+#[test]
+fn a_target_may_be_read_by_a_derived_table_too() {
+    let (_e, mut a, mut b) = two();
+    let from = "FROM (SELECT x.id FROM t AS x WITH (ROWLOCK, UPDLOCK) WHERE x.state = 0
+        ORDER BY x.id DESC OFFSET 0 ROWS FETCH NEXT 2 ROWS ONLY) AS d WHERE d.id = t.id";
+    assert_eq!(
+        rows(&mut a, &format!("UPDATE dbo.t SET n = t.n + 1 OUTPUT inserted.id, inserted.n {from}")).len(),
+        2,
+        "each row once"
+    );
+    assert_eq!(rows(&mut a, "SELECT id FROM t WHERE n = 1"), ["ROW(Int(2))", "ROW(Int(3))"]);
+    let cte = "WITH c AS (SELECT id, COUNT(*) OVER () AS many FROM t) UPDATE t SET n = c.many FROM c WHERE c.id = t.id";
+    ok(&mut a, cte);
+    assert_eq!(rows(&mut a, "SELECT DISTINCT n FROM t"), ["ROW(Int(4))"]);
+    // The derived table comes first: rows that others hold do not stand in the way.
+    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
+    let first =
+        "DELETE t OUTPUT deleted.id FROM (SELECT TOP (1) id FROM t AS x WITH (UPDLOCK, READPAST) ORDER BY id) AS d
+        WHERE d.id = t.id";
+    assert_eq!(rows(&mut b, first), ["ROW(Int(2))"]);
+}
+
 #[test]
 fn an_update_keeps_only_the_rows_it_changes_locked() {
     let (_e, mut a, mut b) = two();
