@@ -95,6 +95,7 @@ impl Binder<'_> {
             self.set_clause(clause);
         }
         let (argument, separator, order_by) = bound?;
+        argument.label.check_resolved()?;
         if self.scopes.last().is_some() {
             let own = self.own_slots();
             let slots = argument.slots();

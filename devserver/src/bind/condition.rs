@@ -13,12 +13,24 @@ use crate::value::{Collation, Length, Pattern, SqlType, Value};
 
 pub fn compare_condition(op: CompareOp, left: Scalar, right: Scalar) -> SqlResult<Condition> {
     let collation = if left.ty.is_character() && right.ty.is_character() {
-        comparison_collation(&left, &right)?
+        comparison_collation(&left, &right, operation(op))?
     } else {
         Collation::default()
     };
     let (left, right) = comparable(left, right)?;
     Ok(Condition::Compare { op, left, right, collation })
+}
+
+/// What messages call a comparison.
+fn operation(op: CompareOp) -> &'static str {
+    match op {
+        CompareOp::Equal => "equal to",
+        CompareOp::NotEqual => "not equal to",
+        CompareOp::Less => "less than",
+        CompareOp::LessOrEqual => "less than or equal to",
+        CompareOp::Greater => "greater than",
+        CompareOp::GreaterOrEqual => "greater than or equal to",
+    }
 }
 
 fn negate_if(negated: bool, condition: Condition) -> Condition {
@@ -104,7 +116,7 @@ impl Binder<'_> {
                 };
                 let item = Scalar { label: item_label, ..Scalar::constant(Value::Null, column.ty) };
                 let collation = if value.ty.is_character() && column.ty.is_character() {
-                    comparison_collation(&value, &item)?
+                    comparison_collation(&value, &item, operation(CompareOp::Equal))?
                 } else {
                     Collation::default()
                 };
@@ -123,7 +135,7 @@ impl Binder<'_> {
                     Some(escape) => Some(self.bind_text(escape)?),
                     None => None,
                 };
-                let collation = comparison_collation(&value, &pattern)?;
+                let collation = comparison_collation(&value, &pattern, "like")?;
                 let unicode = value.ty.is_unicode() || pattern.ty.is_unicode();
                 let constant_escape = match &escape {
                     Some(escape) => escape.as_constant().and_then(Value::as_str).map(Some),
@@ -183,7 +195,7 @@ impl Binder<'_> {
         let mut collation = Collation::default();
         for item in &items {
             if value.ty.is_character() && item.ty.is_character() {
-                collation = comparison_collation(&value, item)?;
+                collation = comparison_collation(&value, item, operation(CompareOp::Equal))?;
             }
         }
         if value.as_column().is_some() {

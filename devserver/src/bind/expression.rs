@@ -293,6 +293,7 @@ pub fn bind_binary(op: BinaryOp, left: Scalar, right: Scalar) -> SqlResult<Scala
     let right = untyped_null(sized(right, left_type)?, left.ty);
     let ty = value::binary_type(op, left.ty, right.ty)?;
     let label = if ty.is_character() { left.label.combine(right.label)? } else { CollationLabel::Coercible };
+    label.check_resolved()?;
     let nullable = left.nullable || right.nullable;
     if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())
         && let Ok(result) = value::binary(op, a, left.ty, b, right.ty, ty)

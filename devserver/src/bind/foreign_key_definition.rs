@@ -206,6 +206,16 @@ fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) 
                 ),
             ));
         }
+        if column.sql_type.is_character() && column.collation != other.collation {
+            return Err(SqlError::new(
+                1757,
+                format!(
+                    "Column '{}.{referenced}' is not of same collation as referencing column '{}.{name}' in foreign key \
+                     '{}'.",
+                    partner.name, schema.name, key.name
+                ),
+            ));
+        }
         let sets_null = [key.on_delete, key.on_update].contains(&ReferentialAction::SetNull);
         if sets_null && !column.nullable {
             return Err(SqlError::new(

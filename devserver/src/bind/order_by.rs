@@ -81,6 +81,7 @@ impl Binder<'_> {
                 }
                 expr => self.bind_expr(expr)?,
             };
+            scalar.label.check_resolved()?;
             let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.column_place().is_some());
             if repeated {
                 return Err(SqlError::new(

@@ -93,6 +93,7 @@ impl Binder<'_> {
                 )
                 .severity(15));
             }
+            scalar.label.check_resolved()?;
             group_by.push(scalar);
         }
         let outer_columns = self.outer_columns.len();

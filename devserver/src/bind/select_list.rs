@@ -53,6 +53,7 @@ impl Binder<'_> {
                 }
                 SelectItem::Expr { expr, alias } => {
                     let scalar = self.bind_expr(expr)?;
+                    scalar.label.check_resolved()?;
                     let name = match (alias, expr) {
                         (Some(alias), _) => Arc::clone(alias),
                         (None, Expr::Column(column)) => Arc::clone(&column.name),

@@ -7,6 +7,7 @@ use crate::bind::block::BoundQuery;
 use crate::bind::conversion::implicit;
 use crate::bind::query_scope::QueryScope;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{Body, ColumnOrigin, Limit, Operator, QueryPlan, SelectPlan, SetPlan};
 use crate::plan::scalar::Node;
 use crate::tsql::ast::{QueryBody, SetOperator};
@@ -38,9 +39,20 @@ impl Binder<'_> {
                 a.ty.combine(b.ty)?
             });
         }
+        let mut labels = Vec::with_capacity(types.len());
+        for position in 0..types.len() {
+            let label = label_of(&left, position).combine_in(label_of(&right, position), "UNION")?;
+            label.check_resolved()?;
+            labels.push(label);
+        }
         let left = self.with_column_types(left, &types)?;
         let right = self.with_column_types(right, &types)?;
         let mut columns = left.columns.clone();
+        for (column, label) in columns.iter_mut().zip(labels) {
+            if let CollationLabel::Implicit(collation) | CollationLabel::Explicit(collation) = label {
+                column.collation = collation;
+            }
+        }
         for (column, other) in columns.iter_mut().zip(&right.columns) {
             column.nullable |= other.nullable;
             column.origin = ColumnOrigin::Computed;
@@ -91,6 +103,16 @@ impl Binder<'_> {
             column.ty = *ty;
         }
         Ok(plan)
+    }
+}
+
+/// Where the collation of a column of a query comes from.
+fn label_of(plan: &QueryPlan, position: usize) -> CollationLabel {
+    let column = &plan.columns[position];
+    match &plan.body {
+        _ if !column.ty.is_character() => CollationLabel::Coercible,
+        Body::Select(select) => select.items[position].label,
+        Body::Set(_) | Body::Recursive(_) => CollationLabel::Implicit(column.collation),
     }
 }
 

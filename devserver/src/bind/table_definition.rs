@@ -173,8 +173,8 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
 /// (MicrosoftDocs/sql-docs).
 pub fn constraint_failed(error: SqlError) -> SqlError {
     match error.number {
-        1505 | 1711 | 1752 | 1754 | 1755 | 1761 | 1764 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781
-        | 1784 | 1785 | 1787 | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
+        1505 | 1711 | 1752 | 1754 | 1755 | 1757 | 1761 | 1764 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779
+        | 1781 | 1784 | 1785 | 1787 | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
             SqlError::new(1750, "Could not create constraint or index. See previous errors.").because([error])
         }
         _ => error,

@@ -11,14 +11,14 @@ use crate::value::builtin::digest::CHECKSUM_OF_NEWID;
 use crate::value::{BinaryOp, Builtin, Collation, DatePart, Pattern, SqlType, UnaryOp, Value};
 
 /// The collation two operands are compared with; 468 where there is none.
-pub fn comparison_collation(left: &Scalar, right: &Scalar) -> SqlResult<Collation> {
+pub fn comparison_collation(left: &Scalar, right: &Scalar, operation: &str) -> SqlResult<Collation> {
     use CollationLabel::*;
     if let (Implicit(a), Implicit(b)) = (left.label, right.label)
         && a != b
     {
-        return Err(collation_conflict(a, b));
+        return Err(collation_conflict(a, b, operation));
     }
-    match left.label.combine(right.label)? {
+    match left.label.combine_in(right.label, operation)? {
         Implicit(collation) | Explicit(collation) => Ok(collation),
         Coercible => Ok(Collation::default()),
         Conflict => Err(SqlError::new(

@@ -63,6 +63,55 @@ fn a_case_sensitive_collation_tells_cases_apart() {
     assert_eq!(errors(&mut s, "CREATE DATABASE d COLLATE Latin1_General_CS_AS"), [59000]);
 }
 
+// Sources: "Collation precedence" (docs/t-sql/statements/collation-precedence-transact-sql.md); 468 and 1757:
+// docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md, …-1000-to-1999.md.
+#[test]
+fn two_collations_meet() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (i varchar(9) COLLATE Latin1_General_CI_AS PRIMARY KEY, c varchar(9) COLLATE Latin1_General_CS_AS)",
+    );
+    ok(&mut s, "INSERT t VALUES ('a', 'A'), ('b', 'b')");
+    for (comparison, operation) in [
+        ("i = c", "equal to"),
+        ("i <> c", "not equal to"),
+        ("i < c", "less than"),
+        ("i LIKE c", "like"),
+        ("i IN (c)", "equal to"),
+    ] {
+        let tokens = crate::session::tests::harness::run(&mut s, &format!("SELECT 1 FROM t WHERE {comparison}"));
+        let text = format!(
+            "ERROR(468, Cannot resolve the collation conflict between \"Latin1_General_CI_AS\" and \"Latin1_General_CS_AS\" in the {operation} operation."
+        );
+        assert!(tokens[0].starts_with(&text), "{tokens:?}");
+    }
+    // What has no collation cannot stand where one is needed.
+    for query in [
+        "SELECT i + c FROM t",
+        "SELECT CASE WHEN i = 'a' THEN i ELSE c END FROM t",
+        "SELECT 1 FROM t ORDER BY COALESCE(i, c)",
+        "SELECT COUNT(*) FROM t GROUP BY COALESCE(c, i)",
+        "SELECT MAX(COALESCE(c, i)) FROM t",
+        "SELECT i FROM t UNION ALL SELECT c FROM t",
+    ] {
+        assert_eq!(errors(&mut s, query), [59000], "{query}");
+    }
+    assert_eq!(
+        rows(&mut s, "SELECT LEN(i + c COLLATE Latin1_General_CI_AS) FROM t WHERE i = c COLLATE Latin1_General_CI_AS")
+            .len(),
+        2
+    );
+    assert_eq!(rows(&mut s, "SELECT CASE WHEN i = 'a' THEN i ELSE c END COLLATE Latin1_General_CI_AS FROM t").len(), 2);
+    // A constant takes the collation of the column that it meets.
+    assert_eq!(rows(&mut s, "SELECT 'a' AS x UNION SELECT c FROM t").len(), 3);
+    assert_eq!(rows(&mut s, "SELECT 'A' UNION SELECT i FROM t").len(), 2);
+    assert_eq!(
+        errors(&mut s, "CREATE TABLE u (c varchar(9) COLLATE Latin1_General_CS_AS REFERENCES t (i))"),
+        [1757, 1750]
+    );
+}
+
 // Source: "sys.fn_helpcollations", docs/relational-databases/system-functions/sys-fn-helpcollations-transact-sql.md.
 #[test]
 fn the_collations_are_listed() {
