@@ -119,8 +119,11 @@ const cases = {
       columns: [{ name: "id", type: TYPES.Int }, { name: "t", type: TYPES.NVarChar, length: 20 }],
       rows: [[3, "😀"], [1, "a"], [2, null]],
     };
-    const { sets } = await run(connection, "callProcedure", "dbo.take_pairs", { parameters: [["pairs", TYPES.TVP, pairs]] });
-    expect(sets, [[[1, "a"], [2, null], [3, "😀"]]]);
+    // The type's name may be left out.
+    for (const table of [pairs, { columns: pairs.columns, rows: pairs.rows }]) {
+      const { sets } = await run(connection, "callProcedure", "dbo.take_pairs", { parameters: [["pairs", TYPES.TVP, table]] });
+      expect(sets, [[[1, "a"], [2, null], [3, "😀"]]]);
+    }
   },
 
   async "transactions"(connection) {
@@ -221,8 +224,8 @@ const cases = {
       load.addColumn("s", TYPES.NVarChar, { length: 50, nullable: true });
       connection.execBulkLoad(load, rows);
     });
-    if (error) expect(error.message.includes("not supported by the readpast dev server"), true);
-    else expect((await batch(connection, "SELECT id, s FROM dbo.loaded ORDER BY id")).sets, [rows]);
+    if (error) throw error;
+    expect((await batch(connection, "SELECT id, s FROM dbo.loaded ORDER BY id")).sets, [rows]);
     await batch(connection, "DROP TABLE dbo.loaded");
   },
 

@@ -15,7 +15,7 @@ use crate::plan::bulk_load::BulkLoadPlan;
 use crate::plan::table_rules::ForeignKeys;
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{Ident, InsertBulk, TriggerEvent};
-use crate::value::{Collation, SqlType};
+use crate::value::{self, Collation, SqlType};
 
 impl Binder<'_> {
     pub fn bind_bulk_load(&mut self, insert: &InsertBulk) -> SqlResult<BulkLoadPlan> {
@@ -86,19 +86,15 @@ impl Binder<'_> {
     }
 }
 
-/// Clients announce the type of the column; which others SQL Server would convert is not documented.
+/// python-tds announces `nvarchar` for every column it is told no type of: the values are converted, as in an INSERT.
 fn check_type(announced: SqlType, column: SqlType) -> SqlResult<()> {
     if column == SqlType::RowVersion {
         return Err(explicit_row_version());
     }
-    if std::mem::discriminant(&announced) != std::mem::discriminant(&column) {
-        return Err(SqlError::not_supported(format!(
-            "INSERT BULK of {} into a column of the type {}",
-            announced.name(),
-            column.name()
-        )));
+    if announced == SqlType::Variant || column == SqlType::Variant {
+        return Err(SqlError::not_supported("INSERT BULK with sql_variant"));
     }
-    Ok(())
+    value::check_conversion(announced, column, false)
 }
 
 /// Rows that are said to come in the order of the clustered index are compared with it (4819), which is not known here;

@@ -59,10 +59,10 @@ pub fn run_bulk_load(
     Ok(result)
 }
 
-/// A value that fits what was announced, and not the column.
+/// A value that is as it was announced, and does not convert to the column.
 fn undocumented(error: SqlError) -> SqlError {
     match error.number {
-        2628 | 8152 | 8115 | 8114 => {
+        220 | 232 | 235 | 241 | 242 | 244 | 245 | 248 | 2628 | 8114 | 8115 | 8152 | 8169 | 8170 => {
             SqlError::not_supported(format!("a bulk load whose data gives error {}", error.number))
         }
         _ => error,

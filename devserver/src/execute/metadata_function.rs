@@ -113,6 +113,12 @@ fn is_visible(id: ObjectId, schema: &str, is_table: bool, run: &Run<'_>) -> bool
     permissions.iter().any(|permission| catalog.principals.has(user, permission, on))
 }
 
+/// A table by its name in a string, if the user may know of it.
+pub fn visible_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
+    let table = find_table(name, run)?;
+    Ok(table.filter(|table| name.contains('#') || is_visible(table.id, &table.schema, true, run)))
+}
+
 pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
     let Some(name_text) = name.as_str() else { return Ok(Value::Null) };
     let kind = kind.as_str().map(|kind| fold(kind.trim()));

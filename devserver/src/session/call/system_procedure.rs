@@ -24,6 +24,7 @@ pub enum SystemProcedure {
     Rename,
     AddRoleMember,
     DropRoleMember,
+    TableCollations,
 }
 
 /// The system procedure of a name: those are found in every database, and before the user's.
@@ -44,6 +45,7 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_rename" => SystemProcedure::Rename,
         "sp_addrolemember" => SystemProcedure::AddRoleMember,
         "sp_droprolemember" => SystemProcedure::DropRoleMember,
+        "sp_tablecollations_100" => SystemProcedure::TableCollations,
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
@@ -132,6 +134,9 @@ impl Session {
             }
             SystemProcedure::AddRoleMember => self.change_role_member("sp_addrolemember", &arguments),
             SystemProcedure::DropRoleMember => self.change_role_member("sp_droprolemember", &arguments),
+            SystemProcedure::TableCollations => {
+                self.table_collations(&arguments, activation, out).map(|()| Returned::default())
+            }
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 out.writer().transaction_reset();
@@ -152,6 +157,7 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
             ("sp_getapplock", &["@resource", "@lockmode", "@lockowner", "@locktimeout", "@dbprincipal"])
         }
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
+        SystemProcedure::TableCollations => ("sp_tablecollations_100", &["@object"]),
         SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
         SystemProcedure::DropRoleMember => ("sp_droprolemember", &["@rolename", "@membername"]),
         _ => return None,

@@ -4,7 +4,7 @@
 
 use crate::error::SqlError;
 use crate::execute::activation::Activation;
-use crate::plan::batch::{CompiledBatch, Step, StepKind};
+use crate::plan::batch::{CompiledBatch, ExecuteTarget, Step, StepKind};
 use crate::plan::cell::Cell;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, StepResult};
@@ -24,6 +24,8 @@ impl Session {
         let result = match &step.kind {
             StepKind::Block(_) | StepKind::Nothing => return None,
             StepKind::Other(statement) if matches!(**statement, StatementKind::SetOptions { .. }) => return None,
+            // Its own statements are described.
+            StepKind::Execute(execute) if matches!(execute.target, ExecuteTarget::Text(_)) => return None,
             StepKind::Declare(_) => Ok(()),
             StepKind::Query(cell) => self.describe_query(cell, compiled, activation, out),
             _ => Err((SqlError::not_supported("this statement under SET FMTONLY ON"), Origin::Statement)),

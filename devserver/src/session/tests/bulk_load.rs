@@ -166,10 +166,22 @@ fn wrong_data_has_its_errors() {
     let mut without_done = payload(&[INT, short], &[vec![Value::Int(1), text("abc")]]);
     without_done.truncate(without_done.len() - 13);
     assert_eq!(send(&mut s, &without_done), ["DONE(count=1)"]);
+    // Microsoft's clients send a shorter one.
+    ok(&mut s, insert);
+    let mut short_done = payload(&[INT, short], &[vec![Value::Int(1), text("abc")]]);
+    short_done.truncate(short_done.len() - 4);
+    assert_eq!(send(&mut s, &short_done), ["DONE(count=1)"]);
     ok(&mut s, "DELETE t");
     // The announced column is longer than the table's.
     let long = load(&mut s, "INSERT BULK t (a int, b nvarchar(10))", &[INT, TEXT], &row);
     assert_eq!(first(long), "ERROR(59000");
+    // So does python-tds announce a column of unknown type.
+    let names = SqlType::NVarChar(Length::Limit(4000));
+    let tokens = load(&mut s, "INSERT BULK t (a nvarchar(4000))", &[names], &[vec![text("42")]]);
+    assert_eq!(tokens, ["DONE(count=1)"]);
+    assert_eq!(rows(&mut s, "DELETE t OUTPUT deleted.a"), ["ROW(Int(42))"]);
+    let wrong = load(&mut s, "INSERT BULK t (a nvarchar(4000))", &[names], &[vec![text("x")]]);
+    assert_eq!(first(wrong), "ERROR(59000");
     // The table is another one by now.
     ok(&mut s, insert);
     let (_, mut other) = (0, login(&_e, "sa", "secret"));
@@ -193,7 +205,7 @@ fn what_is_not_known_of_insert_bulk_is_refused() {
         ("INSERT BULK t (z int)", 207),
         ("INSERT BULK t (a int, a int)", 264),
         ("INSERT BULK t (c int)", 271),
-        ("INSERT BULK t (b int)", 59000),
+        ("INSERT BULK t (b date)", 206),
         ("INSERT BULK t (a int); SELECT 1", 59000),
         ("IF 1 = 1 INSERT BULK t (a int)", 59000),
         ("EXEC ('INSERT BULK t (a int)')", 59000),
@@ -237,4 +249,28 @@ fn rows_are_locked_or_the_table() {
     assert!(load(&mut other, heap, &[INT], &one)[0].starts_with("ERROR(59000"));
     ok(&mut s, "COMMIT");
     assert_eq!(load(&mut other, heap, &[INT], &one), ["DONE(count=1)"]);
+}
+
+/// Source: SqlBulkCopy.cs of dotnet/SqlClient, `CreateInitialQuery`: what it asks for before it begins.
+#[test]
+fn a_bulk_copy_client_is_told_of_the_collations() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, b nvarchar(3) COLLATE Latin1_General_BIN2); CREATE TABLE #t (c varchar(5))");
+    let found = [
+        "ROW(Int(1), String(\"a\"), Null, Null)",
+        "ROW(Int(2), String(\"b\"), Bytes([9, 4, 0, 2, 0]), String(\"Latin1_General_BIN2\"))",
+    ];
+    for call in [
+        "exec ..sp_tablecollations_100 N'.[t]'",
+        "exec [readpast]..sp_tablecollations_100 N'[dbo].[t]'",
+        "EXEC sp_tablecollations_100 N'[dbo].[t]'",
+    ] {
+        let asked = format!("select @@trancount; SET FMTONLY ON select * from [t] SET FMTONLY OFF {call}");
+        assert_eq!(rows(&mut s, &asked)[1..], found, "{call}");
+    }
+    assert_eq!(
+        rows(&mut s, "exec tempdb..sp_tablecollations_100 N'..[#t]'"),
+        ["ROW(Int(1), String(\"c\"), Bytes([9, 4, 208, 0, 52]), String(\"SQL_Latin1_General_CP1_CI_AS\"))"]
+    );
+    assert!(rows(&mut s, "EXEC sp_tablecollations_100 N'nobody'").is_empty());
 }

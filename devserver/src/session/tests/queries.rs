@@ -250,8 +250,31 @@ fn under_fmtonly_there_are_columns_and_no_rows() {
         ["COLMETADATA(b VarChar(Limit(5)))", "DONE(count=0, more)", "DONE()"]
     );
     assert_eq!(errors(&mut s, "SELECT * FROM nobody"), [208]);
-    for refused in ["IF 1 = 1 SELECT 1", "CREATE TABLE u (a int)", "EXEC ('SELECT 1')", "PRINT 'a'"] {
+    // As Microsoft's bulk copy clients ask (SqlBulkCopy.cs of dotnet/SqlClient).
+    assert_eq!(
+        run(&mut s, "EXEC (N'SELECT a' + N' FROM t')"),
+        ["COLMETADATA(a Int)", "DONEINPROC(count=0, more)", "DONEPROC()"]
+    );
+    for refused in ["IF 1 = 1 SELECT 1", "CREATE TABLE u (a int)", "EXEC sp_executesql N'SELECT 1'", "PRINT 'a'"] {
         assert_eq!(errors(&mut s, refused), [59000], "{refused}");
     }
     assert_eq!(rows(&mut s, "SET FMTONLY OFF; SELECT a, b FROM t"), ["ROW(Int(1), String(\"x\"))"]);
+}
+
+/// Source: "SELECT @local_variable" (docs/t-sql/language-elements/select-local-variable-transact-sql.md), which calls it
+/// undefined; the query is that of Microsoft's bulk copy clients.
+#[test]
+fn a_variable_gathers_the_rows_in_their_order() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (b int, a int, c int)");
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE @names nvarchar(max) = NULL;
+             SELECT @names = COALESCE(@names + N', ', N'') + QUOTENAME(name) FROM sys.all_columns
+             WHERE object_id = OBJECT_ID(N't') ORDER BY column_id DESC;
+             SELECT @names"
+        ),
+        ["ROW(String(\"[c], [a], [b]\"))"]
+    );
 }

@@ -16,8 +16,9 @@ const DONE: u8 = 0xFD;
 /// The count of columns that says there is no metadata.
 const NO_METADATA: u16 = 0xFFFF;
 
-/// After the byte DONE: status, command, and the row count.
-const DONE_SIZE: usize = 12;
+/// After the byte DONE: status, command, and the row count in four bytes at least. It has eight since TDS 7.2, but
+/// Microsoft's own bulk copy clients still send four.
+const DONE_SIZE: usize = 8;
 
 /// Reads the rows of a bulk load, one after the other.
 pub struct BulkData<'a> {

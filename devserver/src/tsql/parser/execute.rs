@@ -60,6 +60,11 @@ impl Parser<'_> {
         let target = if self.is_variable() {
             ExecuteTarget::Variable(self.variable()?)
         } else {
+            // `..name`, with database and schema left out, as .NET calls system procedures.
+            if self.is_symbol(Symbol::Dot) && self.is_symbol_ahead(1, Symbol::Dot) {
+                self.advance();
+                self.advance();
+            }
             ExecuteTarget::Procedure(self.object_name()?)
         };
         let arguments = self.arguments()?;
