@@ -138,10 +138,7 @@ fn column_names(table: &TableSchema, names: &[Ident], key: &str, number: i32, ro
 
 /// Whether an index makes the referenced columns unique.
 pub fn serves(table: &TableSchema, index: &Index, key: &ForeignKey) -> bool {
-    index.is_unique()
-        && index.filter.is_none()
-        && index.key.len() == key.referenced_columns.len()
-        && index.key.iter().all(|column| key.referenced_columns.contains(&table.columns[column.column].name))
+    index.serves(table, &key.referenced_columns)
 }
 
 /// 1787: a key that cascades, and an INSTEAD OF trigger for what it does.

@@ -1,7 +1,7 @@
 //! Catalog views and dynamic management views, computed when they are read.
 
 use crate::catalog::database::Database;
-use crate::catalog::view::columns::ColumnDescription;
+use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::{databases, indexes, list, principals, session_activity, tempdb};
 use crate::storage::{Latch, fold};
@@ -22,6 +22,49 @@ pub enum SystemView {
     ExecRequests,
     WaitingTasks,
     Partitions,
+    SystemViews,
+}
+
+/// Those that are no [`CatalogView`], all of them in `sys`.
+const OTHERS: &[(&str, SystemView)] = &[
+    ("databases", SystemView::Databases),
+    ("database_principals", SystemView::DatabasePrincipals),
+    ("database_role_members", SystemView::DatabaseRoleMembers),
+    ("database_permissions", SystemView::DatabasePermissions),
+    ("dm_tran_locks", SystemView::TranLocks),
+    ("dm_exec_sessions", SystemView::ExecSessions),
+    ("dm_exec_requests", SystemView::ExecRequests),
+    ("dm_os_waiting_tasks", SystemView::WaitingTasks),
+    ("partitions", SystemView::Partitions),
+    ("system_views", SystemView::SystemViews),
+];
+
+/// Without what only SQL Server knows of them (their numbers and dates).
+const SYSTEM_VIEWS: &[ColumnDescription] = &[
+    ("name", NAME),
+    ("principal_id", INT),
+    ("schema_id", INT),
+    ("parent_object_id", INT),
+    ("type", CODE),
+    ("type_desc", WORD),
+    ("is_ms_shipped", BIT),
+];
+
+/// The views that the dev server has.
+///
+/// Source: "sys.system_views" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-catalog-views/sys-system-views-transact-sql.md).
+fn system_views(database: &Database) -> Vec<Vec<Value>> {
+    let catalog = database.catalog.read();
+    let id = |schema: &str| catalog.schema(schema).map_or(Value::Null, |schema| Value::Int(schema.id));
+    let row = |schema: &str, name: &str| {
+        vec![text(name), Value::Null, id(schema), Value::Int(0), text("V "), text("VIEW"), bit(true)]
+    };
+    let listed = list::all().map(|view| match view.schema {
+        "information_schema" => row(view.schema, &view.name.to_uppercase()),
+        schema => row(schema, view.name),
+    });
+    listed.chain(OTHERS.iter().map(|(name, _)| row("sys", name))).collect()
 }
 
 impl SystemView {
@@ -31,18 +74,10 @@ impl SystemView {
         if let Some(view) = list::find(schema, &name) {
             return Some(SystemView::Catalog(view));
         }
-        Some(match (schema, name.as_str()) {
-            ("sys", "databases") => SystemView::Databases,
-            ("sys", "database_principals") => SystemView::DatabasePrincipals,
-            ("sys", "database_role_members") => SystemView::DatabaseRoleMembers,
-            ("sys", "database_permissions") => SystemView::DatabasePermissions,
-            ("sys", "dm_tran_locks") => SystemView::TranLocks,
-            ("sys", "dm_exec_sessions") => SystemView::ExecSessions,
-            ("sys", "dm_exec_requests") => SystemView::ExecRequests,
-            ("sys", "dm_os_waiting_tasks") => SystemView::WaitingTasks,
-            ("sys", "partitions") => SystemView::Partitions,
-            _ => return None,
-        })
+        if schema != "sys" {
+            return None;
+        }
+        OTHERS.iter().find(|(other, _)| *other == name).map(|(_, view)| *view)
     }
 
     /// By folded schema; the name in any case.
@@ -76,6 +111,7 @@ impl SystemView {
             SystemView::ExecRequests => session_activity::EXEC_REQUESTS,
             SystemView::WaitingTasks => session_activity::WAITING_TASKS,
             SystemView::Partitions => indexes::PARTITIONS,
+            SystemView::SystemViews => SYSTEM_VIEWS,
         }
     }
 
@@ -98,6 +134,7 @@ impl SystemView {
             SystemView::ExecRequests => session_activity::exec_requests(database, latch),
             SystemView::WaitingTasks => session_activity::waiting_tasks(database, latch),
             SystemView::Partitions => indexes::partitions(latch),
+            SystemView::SystemViews => system_views(database),
         }
     }
 }

@@ -50,7 +50,6 @@ const UNKNOWN_SERVER_PROPERTIES: &[&str] = &[
     "isbigdatacluster",
     "isexternalauthenticationonly",
     "isexternalgovernanceenabled",
-    "isfulltextinstalled",
     "ispolybaseinstalled",
     "isserversuspendedforsnapshotbackup",
     "istempdbmetadatamemoryoptimized",
@@ -73,6 +72,7 @@ const UNKNOWN_SERVER_PROPERTIES: &[&str] = &[
 pub fn server_property(property: &Value) -> SqlResult<Value> {
     Ok(match property.as_str().map(fold).as_deref() {
         Some("productmajorversion") => text(MAJOR_VERSION.to_string()),
+        Some("isfulltextinstalled") => Value::Int(0),
         Some("productminorversion") => text("0"),
         Some("productversion") => text(PRODUCT_VERSION),
         Some("productlevel") => text("RTM"),

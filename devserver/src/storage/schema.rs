@@ -168,6 +168,14 @@ impl Default for IndexOptions {
 }
 
 impl Index {
+    /// Whether foreign keys can refer to these columns of its table by it.
+    pub fn serves(&self, table: &TableSchema, referenced: &[Arc<str>]) -> bool {
+        self.is_unique()
+            && self.filter.is_none()
+            && self.key.len() == referenced.len()
+            && self.key.iter().all(|column| referenced.contains(&table.columns[column.column].name))
+    }
+
     pub fn is_unique(&self) -> bool {
         self.uniqueness != Uniqueness::None
     }

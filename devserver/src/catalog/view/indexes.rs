@@ -1,9 +1,9 @@
 //! Indexes, their columns and how many rows they have.
 
-use crate::catalog::view::columns::{BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WORD, bit, text};
+use crate::catalog::view::columns::{BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::storage::{HEAP, Index, IndexId, Latch, ObjectId, Uniqueness};
-use crate::value::Value;
+use crate::value::{SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView { schema: "sys", name: "indexes", columns: INDEX_COLUMNS, rows: indexes },
@@ -36,6 +36,43 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("function_id", INT),
         ],
         // Nobody can make one.
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
+        name: "partition_functions",
+        columns: &[
+            ("name", NAME),
+            ("function_id", INT),
+            ("type", CODE),
+            ("type_desc", WORD),
+            ("fanout", INT),
+            ("boundary_value_on_right", BIT),
+            ("is_system", BIT),
+            ("create_date", WHEN),
+            ("modify_date", WHEN),
+        ],
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
+        name: "partition_parameters",
+        columns: &[
+            ("function_id", INT),
+            ("parameter_id", INT),
+            ("system_type_id", TINY),
+            ("max_length", SqlType::SmallInt),
+            ("precision", TINY),
+            ("scale", TINY),
+            ("collation_name", NAME),
+            ("user_type_id", INT),
+        ],
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
+        name: "partition_range_values",
+        columns: &[("function_id", INT), ("boundary_id", INT), ("parameter_id", INT), ("value", SqlType::Variant)],
         rows: |_| Vec::new(),
     },
     CatalogView {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::VariableType;
 use crate::catalog::system_type::type_facts;
-use crate::catalog::view::columns::{INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
+use crate::catalog::view::columns::{BIG, INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
 use crate::catalog::view::constraints::{action, constraint_rows};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::modules::{definition, routines};
@@ -168,11 +168,33 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("CONSTRAINT_CATALOG", NAME),
             ("CONSTRAINT_SCHEMA", NAME),
             ("CONSTRAINT_NAME", NAME),
+            ("UNIQUE_CONSTRAINT_CATALOG", NAME),
+            ("UNIQUE_CONSTRAINT_SCHEMA", NAME),
+            ("UNIQUE_CONSTRAINT_NAME", NAME),
             ("MATCH_OPTION", varchar(7)),
             ("UPDATE_RULE", varchar(11)),
             ("DELETE_RULE", varchar(11)),
         ],
         rows: information_referential_constraints,
+    },
+    CatalogView {
+        schema: "information_schema",
+        name: "sequences",
+        columns: &[
+            ("SEQUENCE_CATALOG", NAME),
+            ("SEQUENCE_SCHEMA", NAME),
+            ("SEQUENCE_NAME", NAME),
+            ("DATA_TYPE", NAME),
+            ("NUMERIC_PRECISION", TINY),
+            ("NUMERIC_PRECISION_RADIX", SqlType::SmallInt),
+            ("NUMERIC_SCALE", INT),
+            ("START_VALUE", BIG),
+            ("MINIMUM_VALUE", BIG),
+            ("MAXIMUM_VALUE", BIG),
+            ("INCREMENT", BIG),
+            ("CYCLE_OPTION", INT),
+        ],
+        rows: information_sequences,
     },
 ];
 
@@ -438,16 +460,46 @@ fn information_referential_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         for key in &table.foreign_keys {
+            let referenced = facts.table(key.referenced.unwrap_or(table.id));
+            let index = referenced.and_then(|referenced| {
+                referenced.indexes.iter().find(|index| index.serves(referenced, &key.referenced_columns))
+            });
             let rule = |taken: ReferentialAction| text(action(taken).1.replace('_', " "));
             rows.push(vec![
                 text(&facts.database.name),
                 text(&table.schema),
                 text(&key.name),
+                text(&facts.database.name),
+                referenced.map_or(Value::Null, |referenced| text(&referenced.schema)),
+                index.map_or(Value::Null, |index| text(&index.name)),
                 text("SIMPLE"),
                 rule(key.on_update),
                 rule(key.on_delete),
             ]);
         }
+    }
+    rows
+}
+
+fn information_sequences(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for object in facts.catalog.objects() {
+        let Object::Sequence(sequence) = object else { continue };
+        let (_, precision, scale) = type_facts(sequence.ty);
+        rows.push(vec![
+            text(&facts.database.name),
+            text(&sequence.schema),
+            text(&sequence.name),
+            text(sequence.ty.name()),
+            Value::TinyInt(precision),
+            Value::SmallInt(10),
+            Value::Int(i32::from(scale)),
+            Value::BigInt(sequence.start),
+            Value::BigInt(sequence.min),
+            Value::BigInt(sequence.max),
+            Value::BigInt(sequence.increment),
+            Value::Int(i32::from(sequence.cycle)),
+        ]);
     }
     rows
 }

@@ -4,7 +4,7 @@ use crate::catalog::view::facts::CatalogView;
 use crate::catalog::view::{constraints, indexes, information_schema, logins, modules, tables, types};
 use crate::storage::fold;
 
-fn all() -> impl Iterator<Item = &'static CatalogView> {
+pub fn all() -> impl Iterator<Item = &'static CatalogView> {
     [
         tables::VIEWS,
         constraints::VIEWS,

@@ -119,6 +119,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("parent_obj", INT),
             ("crdate", WHEN),
             ("type", CODE),
+            ("category", INT),
         ],
         rows: sysobjects,
     },
@@ -374,13 +375,22 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     rows
 }
 
+/// Source: "sys.sysobjects" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-compatibility-views/sys-sysobjects-transact-sql.md).
 fn sysobjects(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let rows = objects(facts).into_iter().map(|row| {
         let uid = match row[3] {
             Value::Int(schema) => Value::SmallInt(schema as i16),
             _ => Value::Null,
         };
-        vec![row[0].clone(), row[1].clone(), row[5].clone(), uid, row[4].clone(), row[7].clone(), row[5].clone()]
+        let (kind, category) = match row[5].as_str() {
+            Some("PK" | "UQ") => (text("K "), Value::Null),
+            // What has neither constraints nor an identity column, and is not published.
+            Some("P " | "V " | "FN" | "IF") => (row[5].clone(), Value::Int(0)),
+            // What it is for tables is not documented.
+            _ => (row[5].clone(), Value::Null),
+        };
+        vec![row[0].clone(), row[1].clone(), row[5].clone(), uid, row[4].clone(), row[7].clone(), kind, category]
     });
     rows.collect()
 }

@@ -377,3 +377,50 @@ fn functions_of_the_system_are_refused_by_name() {
     }
     assert_eq!(errors(&mut s, "SELECT * FROM dbo.dm_exec_sql_text(0x01)"), [208]);
 }
+
+/// "SEQUENCES", "REFERENTIAL_CONSTRAINTS" (docs/relational-databases/system-information-schema-views/),
+/// "sys.partition_functions", "sys.system_views" (docs/relational-databases/system-catalog-views/), "sys.sysobjects"
+/// (docs/relational-databases/system-compatibility-views/).
+#[test]
+fn what_schema_tools_look_for() {
+    let (_e, mut s) = session();
+    tables(&mut s);
+    ok(&mut s, "CREATE SEQUENCE dbo.numbers AS int START WITH 7 INCREMENT BY 2");
+    let sequences = "SELECT SEQUENCE_SCHEMA, SEQUENCE_NAME, DATA_TYPE, NUMERIC_PRECISION, START_VALUE, INCREMENT
+        FROM INFORMATION_SCHEMA.SEQUENCES";
+    assert_eq!(
+        rows(&mut s, sequences),
+        ["ROW(String(\"dbo\"), String(\"numbers\"), String(\"int\"), TinyInt(10), BigInt(7), BigInt(2))"]
+    );
+    let keys = "SELECT CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, UNIQUE_CONSTRAINT_NAME, DELETE_RULE
+        FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS WHERE UNIQUE_CONSTRAINT_CATALOG = DB_NAME()";
+    assert_eq!(
+        rows(&mut s, keys),
+        ["ROW(String(\"fk_parent\"), String(\"dbo\"), String(\"pk_parent\"), String(\"CASCADE\"))"]
+    );
+    let partitions = "SELECT f.name, f.boundary_value_on_right, v.value FROM sys.partition_functions AS f
+        JOIN sys.partition_parameters AS p ON p.function_id = f.function_id
+        LEFT JOIN sys.partition_range_values AS v ON v.function_id = f.function_id ORDER BY v.boundary_id";
+    assert!(rows(&mut s, partitions).is_empty());
+    let views = "SELECT name, SCHEMA_NAME(schema_id) FROM sys.system_views
+        WHERE name IN ('dm_exec_sessions', 'dm_pdw_nodes_exec_sessions', 'SEQUENCES', 'system_views') ORDER BY name, schema_id DESC";
+    assert_eq!(
+        rows(&mut s, views),
+        [
+            "ROW(String(\"dm_exec_sessions\"), String(\"sys\"))",
+            "ROW(String(\"sequences\"), String(\"sys\"))",
+            "ROW(String(\"SEQUENCES\"), String(\"INFORMATION_SCHEMA\"))",
+            "ROW(String(\"system_views\"), String(\"sys\"))",
+        ]
+    );
+    let old = "SELECT name, type, category FROM sysobjects WHERE name IN ('p', 'v', 'pk_parent') ORDER BY name";
+    assert_eq!(
+        rows(&mut s, old),
+        [
+            "ROW(String(\"p\"), String(\"P \"), Int(0))",
+            "ROW(String(\"pk_parent\"), String(\"K \"), Null)",
+            "ROW(String(\"v\"), String(\"V \"), Int(0))",
+        ]
+    );
+    assert_eq!(rows(&mut s, "SELECT CAST(SERVERPROPERTY('IsFullTextInstalled') AS int)"), ["ROW(Int(0))"]);
+}
