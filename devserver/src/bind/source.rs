@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::bind::aggregate::nested_aggregate;
 use crate::bind::binder::Binder;
-use crate::bind::index_activity;
+use crate::bind::index_function;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
 use crate::bind::table_function::is_of_the_system;
@@ -87,6 +87,16 @@ impl Binder<'_> {
 
     /// `mergeable`: not on the side of an outer join that can become NULL.
     pub(super) fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
+        if let TableSource::Function { name, arguments, alias, columns } = source
+            && let Some(function) = index_function::meant(name)
+        {
+            // It does not see the tables beside it, nor does it with APPLY.
+            let sources = std::mem::take(&mut self.scope().sources);
+            let bound = self.bind_index_function(function, name, arguments, alias.as_ref(), columns);
+            let own = std::mem::replace(&mut self.scope().sources, sources);
+            self.scope().sources.extend(own);
+            return bound;
+        }
         match source {
             TableSource::Table { name, alias, hints } => {
                 if let Some(cte) = self.find_cte(name)? {
@@ -125,14 +135,6 @@ impl Binder<'_> {
                 self.add_derived(bound?, alias, columns, mergeable)
             }
             TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
-            TableSource::Function { name, arguments, alias, columns } if index_activity::is_meant(name) => {
-                // It does not see the tables beside it, nor does it with APPLY.
-                let sources = std::mem::take(&mut self.scope().sources);
-                let bound = self.bind_index_activity(name, arguments, alias.as_ref(), columns);
-                let own = std::mem::replace(&mut self.scope().sources, sources);
-                self.scope().sources.extend(own);
-                bound
-            }
             TableSource::Function { name, arguments, alias, columns }
                 if name.schema.is_some() && !is_of_the_system(name) =>
             {
@@ -173,7 +175,7 @@ impl Binder<'_> {
                         self.add_derived(bound, alias, columns, mergeable && !*outer)?
                     }
                     TableSource::Function { name, arguments, alias, columns }
-                        if name.schema.is_some() && !index_activity::is_meant(name) =>
+                        if name.schema.is_some() && index_function::meant(name).is_none() =>
                     {
                         let bound = self.bind_inline_function(name, arguments)?;
                         let alias = alias.as_ref().unwrap_or(&name.name);

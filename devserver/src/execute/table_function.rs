@@ -3,7 +3,7 @@
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::execute::function_value::text;
-use crate::execute::{index_activity, open_json};
+use crate::execute::{index_function, open_json};
 use crate::plan::table_function::TableFunction;
 use crate::value::{Collation, SqlType, Value};
 
@@ -18,7 +18,7 @@ impl TableFunction {
                 let bounds = [start.eval(run, frame)?, stop.eval(run, frame)?, step.eval(run, frame)?];
                 series(&bounds, *ty)
             }
-            TableFunction::IndexActivity(arguments) => index_activity::rows(arguments, run, frame),
+            TableFunction::OfIndexes { function, arguments } => index_function::rows(*function, arguments, run, frame),
             TableFunction::HelpCollations => Ok(help_collations()),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::index_activity::WIDTH;
+use crate::plan::index_function::IndexFunction;
 use crate::plan::scalar::{Scalar, SlotSet};
 use crate::value::builtin::json::path::Path;
 use crate::value::{Collation, SqlType};
@@ -23,8 +23,10 @@ pub enum TableFunction {
         bounds: [Scalar; 3],
         ty: SqlType,
     },
-    /// sys.dm_db_index_operational_stats.
-    IndexActivity(Box<[Scalar; 4]>),
+    OfIndexes {
+        function: IndexFunction,
+        arguments: Vec<Scalar>,
+    },
     /// sys.fn_helpcollations.
     HelpCollations,
 }
@@ -35,7 +37,7 @@ impl TableFunction {
             TableFunction::OpenJson(call) => [Some(&call.json), call.path.as_ref()].into_iter().flatten().collect(),
             TableFunction::StringSplit { text, separator, .. } => vec![text, separator],
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
-            TableFunction::IndexActivity(arguments) => arguments.iter().collect(),
+            TableFunction::OfIndexes { arguments, .. } => arguments.iter().collect(),
             TableFunction::HelpCollations => Vec::new(),
         }
     }
@@ -51,7 +53,7 @@ impl TableFunction {
             TableFunction::OpenJson(call) => call.width(),
             TableFunction::StringSplit { ordinal, .. } => 1 + usize::from(*ordinal),
             TableFunction::GenerateSeries { .. } => 1,
-            TableFunction::IndexActivity(_) => WIDTH,
+            TableFunction::OfIndexes { function, .. } => function.columns().len(),
             TableFunction::HelpCollations => 2,
         }
     }

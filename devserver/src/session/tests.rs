@@ -18,7 +18,7 @@ mod ghosts;
 mod global_tables;
 mod harness;
 mod identity;
-mod index_activity;
+mod index_functions;
 mod index_options;
 mod install;
 mod instead_of;

@@ -1,7 +1,7 @@
-//! sys.dm_db_index_operational_stats.
+//! sys.dm_db_index_operational_stats and sys.dm_db_index_physical_stats.
 //!
-//! Source: MicrosoftDocs/sql-docs,
-//! docs/relational-databases/system-dynamic-management-views/sys-dm-db-index-operational-stats-transact-sql.md.
+//! Source: MicrosoftDocs/sql-docs, docs/relational-databases/system-dynamic-management-views/
+//! sys-dm-db-index-operational-stats-transact-sql.md and sys-dm-db-index-physical-stats-transact-sql.md.
 
 use crate::session::client_session::Session;
 use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
@@ -120,4 +120,67 @@ fn it_shows_what_one_may_see_and_knows() {
     assert_eq!(errors(&mut s, "SELECT 1 AS x FROM sys.dm_db_index_operational_stats(DB_ID())"), [313]);
     let applied = "SELECT 1 AS x FROM sys.tables AS t CROSS APPLY sys.dm_db_index_operational_stats(DB_ID(), t.object_id, NULL, NULL) AS s";
     assert_eq!(errors(&mut s, applied), [4104]);
+}
+
+#[test]
+fn records_and_ghosts_of_an_index_are_seen() {
+    let engine = engine();
+    let mut s = login(&engine, "sa", "secret");
+    ok(&mut s, TABLE);
+    ok(&mut s, "CREATE TABLE heap (n int)");
+    engine.faults.keep_ghosts(true);
+    ok(&mut s, "DELETE t WHERE id <= 3; UPDATE t SET n = n + 100 WHERE id = 10");
+    let all = |mode: &str| {
+        format!(
+            "SELECT index_id, index_type_desc, alloc_unit_type_desc, index_level, record_count, ghost_record_count
+             FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID(N't'), NULL, NULL, {mode}) ORDER BY index_id"
+        )
+    };
+    assert_eq!(
+        rows(&mut s, &all("'sampled'")),
+        [
+            r#"ROW(Int(1), String("CLUSTERED INDEX"), String("IN_ROW_DATA"), TinyInt(0), BigInt(7), BigInt(3))"#,
+            r#"ROW(Int(2), String("NONCLUSTERED INDEX"), String("IN_ROW_DATA"), TinyInt(0), BigInt(7), BigInt(4))"#,
+        ]
+    );
+    engine.faults.keep_ghosts(false);
+    let ghosts = "SELECT SUM(ghost_record_count) AS n
+        FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID(N't'), NULL, NULL, 'SAMPLED')";
+    assert_eq!(rows(&mut s, ghosts), ["ROW(BigInt(0))"]);
+    // Records are not counted in the mode LIMITED, which is the default.
+    assert_eq!(
+        rows(&mut s, &all("NULL"))[0],
+        r#"ROW(Int(1), String("CLUSTERED INDEX"), String("IN_ROW_DATA"), TinyInt(0), Null, Null)"#
+    );
+    let heap = "SELECT index_id, index_type_desc AS d FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID(N'heap'), 0, NULL, NULL)";
+    assert_eq!(rows(&mut s, heap), [r#"ROW(Int(0), String("HEAP"))"#]);
+    // Levels above the leaves, pages, and what stands off a row: nobody knows here.
+    assert_eq!(errors(&mut s, &all("'DETAILED'")), [59000]);
+    let pages =
+        "SELECT page_count FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID(N't'), NULL, NULL, 'SAMPLED')";
+    assert_eq!(errors(&mut s, pages), [59000]);
+    ok(&mut s, "CREATE TABLE large (id int PRIMARY KEY, n int, text varchar(max), INDEX by_n (n))");
+    let large = |index: u8| {
+        format!(
+            "SELECT record_count FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID(N'large'), {index}, NULL, 'SAMPLED')"
+        )
+    };
+    assert_eq!(errors(&mut s, &large(1)), [59000]);
+    assert_eq!(rows(&mut s, &large(2)), ["ROW(BigInt(0))"]);
+    let one_less = "SELECT 1 AS x FROM sys.dm_db_index_physical_stats(DB_ID(), NULL, NULL, NULL)";
+    assert_eq!(errors(&mut s, one_less), [313]);
+}
+
+#[test]
+fn counting_records_waits_for_a_table_that_is_locked() {
+    let engine = engine();
+    let mut a = login(&engine, "sa", "secret");
+    let mut b = login(&engine, "sa", "secret");
+    ok(&mut a, TABLE);
+    ok(&mut a, "BEGIN TRAN; SELECT id FROM t WITH (TABLOCKX, HOLDLOCK)");
+    let counted = "SET LOCK_TIMEOUT 30; SELECT record_count
+        FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID(N't'), 1, NULL, 'SAMPLED')";
+    assert_eq!(errors(&mut b, counted), [1222]);
+    ok(&mut a, "COMMIT");
+    assert_eq!(rows(&mut b, counted), ["ROW(BigInt(10))"]);
 }
