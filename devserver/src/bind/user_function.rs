@@ -21,7 +21,7 @@ use crate::plan::collation_label::CollationLabel;
 use crate::plan::scalar::{Node, Scalar};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionBody, ObjectName};
-use crate::value::SqlType;
+use crate::value::{SqlType, Value};
 
 pub fn scalar_type(parameter: &Parameter) -> SqlResult<SqlType> {
     match parameter.ty {
@@ -40,6 +40,13 @@ fn is_volatile(scalar: &Scalar) -> bool {
 /// Whether a function is SQL Server's own: nobody else can make one in this schema, and few of them are here.
 fn is_in_sys(name: &ObjectName) -> bool {
     name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys")
+}
+
+/// NULL as a parameter's value: unlike the constant NULL it has a type, and may stand where that may not (ISNULL).
+pub fn null_of(ty: SqlType) -> Scalar {
+    let constant = Scalar { node: Node::Constant(Value::Null), ty, nullable: true, label: CollationLabel::Coercible };
+    let node = Node::Convert { operand: Box::new(constant), style: None, explicit: false, attempt: false };
+    Scalar { node, ty, nullable: true, label: CollationLabel::Coercible }
 }
 
 impl Binder<'_> {
@@ -115,6 +122,9 @@ impl Binder<'_> {
                 )));
             }
             let mut scalar = implicit(scalar, scalar_type(parameter)?)?;
+            if scalar.as_constant().is_some_and(Value::is_null) {
+                scalar = null_of(scalar.ty);
+            }
             scalar.label = CollationLabel::Coercible;
             bound.push((fold(&parameter.name), scalar));
         }

@@ -3,23 +3,17 @@
 use std::sync::Arc;
 
 use crate::bind::function_body::{bind_statements, check_statements};
-use crate::bind::user_function::scalar_type;
+use crate::bind::user_function::{null_of, scalar_type};
 use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
-use crate::plan::scalar::{Node, Scalar};
 use crate::session::client_session::Session;
 use crate::session::ddl::module_columns::{check_module_columns, described};
 use crate::storage::fold;
 use crate::tsql::ast::{CreateFunction, Creation, FunctionBody};
-use crate::value::{SqlType, Value, now_utc};
-
-fn null_of(ty: SqlType) -> Scalar {
-    Scalar { node: Node::Constant(Value::Null), ty, nullable: true, label: CollationLabel::Coercible }
-}
+use crate::value::now_utc;
 
 impl Session {
     pub(crate) fn create_function(&mut self, create: &CreateFunction) -> SqlResult<()> {

@@ -361,3 +361,15 @@ CREATE TABLE t (a int, b AS dbo.half(a) + dbo.twice(a), c int DEFAULT dbo.twice(
         ["ROW(Int(40))"]
     );
 }
+
+/// A parameter has a type, even where NULL is passed: it is no constant NULL.
+#[test]
+fn isnull_takes_a_parameter() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE FUNCTION dbo.f (@v int) RETURNS int AS BEGIN RETURN ISNULL(@v, 7) END");
+    ok(&mut s, "CREATE FUNCTION dbo.g (@v varchar(5)) RETURNS TABLE AS RETURN SELECT ISNULL(@v, 'none') AS v");
+    assert_eq!(
+        rows(&mut s, "SELECT dbo.f(NULL), dbo.f(1); SELECT v FROM dbo.g(NULL); SELECT v FROM dbo.g('a')"),
+        ["ROW(Int(7), Int(1))", "ROW(String(\"none\"))", "ROW(String(\"a\"))"]
+    );
+}
