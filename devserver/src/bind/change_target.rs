@@ -40,6 +40,19 @@ fn collect_aliased<'a>(source: &'a TableSource, found: &mut Vec<(&'a TableSource
     }
 }
 
+/// Whether a source is a table of the FROM clause with hints behind it.
+fn has_own_hints(from: &[TableSource], source: &VisibleSource) -> bool {
+    from.iter().any(|element| match element {
+        TableSource::Table { name, alias, hints } => {
+            !hints.is_empty() && fold(alias.as_ref().unwrap_or(&name.name)) == fold(&source.name)
+        }
+        TableSource::Join { left, right, .. } | TableSource::Apply { left, right, .. } => {
+            has_own_hints(std::slice::from_ref(left), source) || has_own_hints(std::slice::from_ref(right), source)
+        }
+        _ => false,
+    })
+}
+
 /// WHERE CURRENT OF, which stands alone.
 pub(super) fn current_row(slot: usize, from: &[TableSource], limit: &Limit) -> SqlResult<Operator> {
     if !from.is_empty() || !limit.is_none() {
@@ -183,7 +196,7 @@ impl Binder<'_> {
         }
         let Some(table) = relation.table_in(slot) else { return Err(not_updatable()) };
         table.access = Access::Change;
-        table.hints.check_target_in_from()?;
+        table.hints.check_target_in_from(in_from && has_own_hints(from, &source))?;
         // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the
         // target table."
         if table.hints.isolation == Some(IsolationLevel::ReadUncommitted) {

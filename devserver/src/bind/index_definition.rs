@@ -6,9 +6,11 @@ use crate::bind::expression::literal;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::scalar::Scalar;
 use crate::storage::{
-    CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness,
+    CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness, fold,
 };
-use crate::tsql::ast::{self, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Literal, Predicate};
+use crate::tsql::ast::{
+    self, ColumnRef, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Literal, Predicate,
+};
 use crate::value::{self, Value};
 
 pub(super) fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
@@ -119,7 +121,13 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
             ),
         )
     };
-    let filter_column = |name: &str| {
+    let filter_column = |ColumnRef { table, name }: &ColumnRef| {
+        if let Some(table) = table
+            && fold(&table.name) != fold(&schema.name)
+        {
+            let message = format!("the column {}.{name} in the filter of an index on another table", table.name);
+            return Err(SqlError::not_supported(message));
+        }
         let column = index_column(schema, name)?;
         if schema.columns[column].computed.is_some() {
             return Err(SqlError::new(
@@ -142,7 +150,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
     for condition in conditions {
         terms.push(match condition {
             Predicate::Compare { op, left: Expr::Column(column), right } => {
-                let column = filter_column(&column.name)?;
+                let column = filter_column(column)?;
                 let constant = filter_constant(schema, column, right)?.ok_or_else(incorrect)?;
                 let operator = match op {
                     CompareOp::Equal => FilterOperator::Equal,
@@ -155,7 +163,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
                 FilterTerm::Compare { column, operator, constant }
             }
             Predicate::InList { negated: false, value: Expr::Column(column), list } => {
-                let column = filter_column(&column.name)?;
+                let column = filter_column(column)?;
                 let mut constants = Vec::with_capacity(list.len());
                 for item in list {
                     constants.push(filter_constant(schema, column, item)?.ok_or_else(incorrect)?);
@@ -163,7 +171,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
                 FilterTerm::In { column, constants }
             }
             Predicate::IsNull { negated, value: Expr::Column(column) } => {
-                let column = filter_column(&column.name)?;
+                let column = filter_column(column)?;
                 if *negated { FilterTerm::IsNotNull { column } } else { FilterTerm::IsNull { column } }
             }
             _ => return Err(incorrect()),
@@ -174,7 +182,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
 }
 
 /// The conditions as sys.indexes has them: names in brackets, numbers in parentheses, and IN too where it is not alone.
-/// `None` for a float, whose form is not known here.
+/// `None` where the form is not known here: of a float, and of a column with its table.
 fn normalized(conditions: &[Predicate]) -> Option<String> {
     let mut parts = Vec::with_capacity(conditions.len());
     for condition in conditions {
@@ -188,15 +196,15 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
                     CompareOp::Greater => ">",
                     CompareOp::GreaterOrEqual => ">=",
                 };
-                format!("{}{operator}{}", bracketed(&column.name), normalized_constant(right)?)
+                format!("{}{operator}{}", bracketed(column)?, normalized_constant(right)?)
             }
             Predicate::InList { value: Expr::Column(column), list, .. } => {
                 let constants: Option<Vec<String>> = list.iter().map(normalized_constant).collect();
-                let among = format!("{} IN ({})", bracketed(&column.name), constants?.join(", "));
+                let among = format!("{} IN ({})", bracketed(column)?, constants?.join(", "));
                 if conditions.len() > 1 { format!("({among})") } else { among }
             }
             Predicate::IsNull { negated, value: Expr::Column(column) } => {
-                format!("{} IS {}NULL", bracketed(&column.name), if *negated { "NOT " } else { "" })
+                format!("{} IS {}NULL", bracketed(column)?, if *negated { "NOT " } else { "" })
             }
             _ => return None,
         });
@@ -204,8 +212,8 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
     Some(parts.join(" AND "))
 }
 
-fn bracketed(name: &str) -> String {
-    format!("[{}]", name.replace(']', "]]"))
+fn bracketed(column: &ColumnRef) -> Option<String> {
+    column.table.is_none().then(|| format!("[{}]", column.name.replace(']', "]]")))
 }
 
 fn normalized_constant(expr: &Expr) -> Option<String> {

@@ -200,9 +200,11 @@ impl TableHints {
     }
 
     /// The hints that the target of UPDATE or DELETE has in the FROM clause: "the hint can't be specified for a table
-    /// that is the target" is said there of FORCESCAN, and of FORCESEEK with an index and its columns.
-    pub fn check_target_in_from(&self) -> SqlResult<()> {
-        if !self.seek_columns.is_empty() {
+    /// that is the target" is said there of FORCESCAN, and of FORCESEEK with an index and its columns. Of the latter
+    /// that does not mean what stands behind the table in the FROM clause of the statement itself: Microsoft's
+    /// durabletask-mssql deletes so (Scripts/logic.sql).
+    pub fn check_target_in_from(&self, is_in_from: bool) -> SqlResult<()> {
+        if !self.seek_columns.is_empty() && !is_in_from {
             return Err(not_for_targets(10724, "FORCESEEK"));
         }
         if self.force_scan {

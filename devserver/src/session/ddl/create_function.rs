@@ -29,7 +29,7 @@ impl Session {
                 None
             }
         };
-        let (parameters, _): (Vec<Parameter>, Declarations) = self.bind_parameters(&create.parameters)?;
+        let (parameters, _): (Vec<Parameter>, Declarations) = self.bind_parameters(&create.parameters, None)?;
         let mut arguments = Vec::with_capacity(parameters.len());
         for parameter in &parameters {
             arguments.push((fold(&parameter.name), null_of(scalar_type(parameter)?)));

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::bind::type_name::variable_type;
+use crate::bind::type_name::{system_type, variable_type};
 use crate::catalog::catalog::{DBO, already_there, temporary_schema};
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
-use crate::tsql::ast::{CreateProcedure, Creation, ExecuteAsClause, ParameterDef};
+use crate::storage::fold;
+use crate::tsql::ast::{CreateProcedure, Creation, ExecuteAsClause, ObjectName, ParameterDef, TypeName};
 use crate::value::now_utc;
 
 impl Session {
@@ -45,11 +46,11 @@ impl Session {
         if existing.is_none() {
             self.check_free(&schema, &create.name.name)?;
         }
-        let (parameters, declarations) = self.bind_parameters(&create.parameters)?;
+        let names_from = if temporary.is_some() { DBO.into() } else { Arc::clone(&schema) };
+        let (parameters, declarations) = self.bind_parameters(&create.parameters, Some(&names_from))?;
         let name = Arc::clone(&create.name.name);
         let full_name: Arc<str> =
             if temporary.is_some() { Arc::clone(&name) } else { format!("{schema}.{name}").into() };
-        let names_from = if temporary.is_some() { DBO.into() } else { Arc::clone(&schema) };
         self.check_body(&create.body, declarations, &names_from).map_err(|mut error| {
             error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
             error
@@ -74,12 +75,37 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn bind_parameters(&self, definitions: &[ParameterDef]) -> SqlResult<(Vec<Parameter>, Declarations)> {
+    /// The name of a type with the procedure's schema, where that has such a type.
+    fn type_in(&self, schema: &str, ty: &TypeName) -> SqlResult<Option<TypeName>> {
+        let name = &ty.name;
+        if name.schema.is_some() || name.database.is_some() || system_type(ty)?.is_some() {
+            return Ok(None);
+        }
+        let catalog = self.database.catalog.read();
+        if catalog.user_type(schema, &name.name).is_none() {
+            return Ok(None);
+        }
+        let own = &self.state.default_schema;
+        if ![DBO.to_string(), fold(schema)].contains(&fold(own)) && catalog.user_type(own, &name.name).is_some() {
+            let message = format!("the type {}, which is in the procedure's schema and in that of the user", name.name);
+            return Err(SqlError::not_supported(message));
+        }
+        let name = ObjectName { schema: Some(schema.into()), ..name.clone() };
+        Ok(Some(TypeName { name, ..ty.clone() }))
+    }
+
+    /// `schema`: where types are looked for first, before the user's default schema.
+    pub(crate) fn bind_parameters(
+        &self,
+        definitions: &[ParameterDef],
+        schema: Option<&str>,
+    ) -> SqlResult<(Vec<Parameter>, Declarations)> {
         let mut parameters = Vec::with_capacity(definitions.len());
         let mut declarations = Declarations::default();
         for definition in definitions {
             let parameter = self.with_binder(|binder| {
-                let ty = variable_type(binder, &definition.data_type)?;
+                let name = schema.map_or(Ok(None), |schema| self.type_in(schema, &definition.data_type))?;
+                let ty = variable_type(binder, name.as_ref().unwrap_or(&definition.data_type))?;
                 let default = match (&definition.default, &ty) {
                     (Some(default), VariableType::Scalar(ty)) => {
                         let scalar = binder.bind_expr(default)?;

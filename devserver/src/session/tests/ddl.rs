@@ -157,3 +157,28 @@ fn a_table_being_rebuilt_is_nobody_elses() {
     ok(&mut a, "ROLLBACK");
     assert_eq!(rows(&mut b, "SELECT a FROM t"), ["ROW(Int(1))"]);
 }
+
+/// Source: Microsoft's durabletask-mssql (Scripts/logic.sql), whose procedures have parameters of its table types without
+/// the schema of both, and are created by users whose default schema is dbo. (For functions "CREATE FUNCTION",
+/// docs/t-sql/statements/create-function-transact-sql.md, names the user's default schema and dbo only.)
+#[test]
+fn a_parameter_has_a_type_of_the_procedures_schema() {
+    let (e, mut s) = session();
+    ok(&mut s, "CREATE SCHEMA dt");
+    ok(&mut s, "CREATE SCHEMA own");
+    ok(&mut s, "CREATE TYPE dt.ids AS TABLE (id int NOT NULL PRIMARY KEY)");
+    ok(&mut s, "CREATE TYPE dt.number FROM int NOT NULL");
+    ok(&mut s, "CREATE PROCEDURE dt.p @n number, @i ids READONLY AS SELECT @n, COUNT(*) FROM @i");
+    assert_eq!(rows(&mut s, "DECLARE @i dt.ids; INSERT @i VALUES (7); EXEC dt.p 1, @i"), ["ROW(Int(1), Int(1))"]);
+    for elsewhere in ["PROCEDURE own.p @i ids READONLY AS RETURN", "PROCEDURE p @n number AS RETURN"] {
+        assert_eq!(errors(&mut s, &format!("CREATE {elsewhere}")), [2715], "{elsewhere}");
+    }
+    ok(
+        &mut s,
+        "CREATE TYPE own.number FROM bigint; CREATE LOGIN l WITH PASSWORD = 'p';
+        CREATE USER l WITH DEFAULT_SCHEMA = own; ALTER ROLE db_owner ADD MEMBER l",
+    );
+    let mut l = login(&e, "l", "p");
+    ok(&mut l, "CREATE PROCEDURE dbo.q @n number AS SELECT @n");
+    assert_eq!(errors(&mut l, "CREATE PROCEDURE dt.q @n number AS SELECT @n"), [59000]);
+}

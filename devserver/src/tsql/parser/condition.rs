@@ -5,7 +5,7 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::expression::{CompareOp, Expr, Literal, Predicate, UnaryOp};
-use crate::tsql::ast::name::ColumnRef;
+use crate::tsql::ast::name::{ColumnRef, ObjectName};
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
 
@@ -227,7 +227,7 @@ impl Parser<'_> {
             self.expect_symbol(Symbol::RightParen)?;
             return Ok(inner);
         }
-        let value = Expr::Column(ColumnRef { table: None, name: self.identifier()? });
+        let value = Expr::Column(self.filter_column()?);
         if self.accept("IS") {
             let negated = self.accept("NOT");
             self.expect("NULL")?;
@@ -242,6 +242,16 @@ impl Parser<'_> {
         };
         let right = self.filter_constant()?;
         Ok(Predicate::Compare { op, left: value, right })
+    }
+
+    /// A column, with its table's name before it or without. A schema before that is rejected.
+    fn filter_column(&mut self) -> SqlResult<ColumnRef> {
+        let name = self.identifier()?;
+        if !self.accept_symbol(Symbol::Dot) {
+            return Ok(ColumnRef { table: None, name });
+        }
+        let table = ObjectName { server: None, database: None, schema: None, name };
+        Ok(ColumnRef { table: Some(table), name: self.identifier()? })
     }
 
     fn filter_constant(&mut self) -> SqlResult<Expr> {
