@@ -87,6 +87,7 @@ impl Binder<'_> {
             Expr::Convert { attempt, to, expr, style } => self.bind_convert(*attempt, expr, to, style.as_deref()),
             Expr::Function(call) => self.bind_function(call),
             Expr::DatePart(_) => Err(SqlError::not_supported("a date part in this place")),
+            Expr::Default => Err(SqlError::not_supported("DEFAULT as an argument of a system function")),
             Expr::Collate { expr, collation } => {
                 let mut scalar = self.bind_expr(expr)?;
                 if !scalar.ty.is_character() {

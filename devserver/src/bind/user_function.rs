@@ -30,6 +30,17 @@ pub fn scalar_type(parameter: &Parameter) -> SqlResult<SqlType> {
     }
 }
 
+/// What DEFAULT means for a parameter ("CREATE FUNCTION", docs/t-sql/statements/create-function-transact-sql.md).
+fn default_of(parameter: &Parameter, function: &str) -> SqlResult<Scalar> {
+    match &parameter.default {
+        Some(value) => Ok(Scalar::constant(value.clone(), scalar_type(parameter)?)),
+        None => {
+            let message = format!("DEFAULT for {} of {function}, which has no default", parameter.name);
+            Err(SqlError::not_supported(message))
+        }
+    }
+}
+
 /// What would give another value each time it is asked for: an argument can stand in several places.
 fn is_volatile(scalar: &Scalar) -> bool {
     let mut found = false;
@@ -115,7 +126,10 @@ impl Binder<'_> {
         }
         let mut bound = Vec::with_capacity(arguments.len());
         for (parameter, argument) in function.parameters.iter().zip(arguments) {
-            let scalar = self.bind_expr(argument)?;
+            let scalar = match argument {
+                Expr::Default => default_of(parameter, &full_name)?,
+                argument => self.bind_expr(argument)?,
+            };
             if is_volatile(&scalar) {
                 return Err(SqlError::not_supported(format!(
                     "NEWID, RAND or NEXT VALUE FOR as an argument of {full_name}"

@@ -25,7 +25,7 @@ impl Session {
     ) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_getapplock")?;
         let mode = text_argument(arguments, 1, "@LockMode", "sp_getapplock")?;
-        let invalid = Ok(Returned { status: -999, outputs: Vec::new() });
+        let invalid = Ok(Returned { status: -999, ..Returned::default() });
         let Some(mode) = application_mode(&mode) else {
             return invalid;
         };
@@ -51,7 +51,7 @@ impl Session {
             Err(error) if error.number == cancelled().number => return Err(error),
             Err(error) => return Err(error),
         };
-        Ok(Returned { status, outputs: Vec::new() })
+        Ok(Returned { status, ..Returned::default() })
     }
 
     pub(crate) fn release_application_lock(
@@ -61,7 +61,7 @@ impl Session {
     ) -> SqlResult<Returned> {
         let resource = text_argument(arguments, 0, "@Resource", "sp_releaseapplock")?;
         let Some(owner) = lock_owner(argument(arguments, 1, "@LockOwner")) else {
-            return Ok(Returned { status: -999, outputs: Vec::new() });
+            return Ok(Returned { status: -999, ..Returned::default() });
         };
         self.check_transaction_for(owner)?;
         let released = self.with_run(Uses::Database, activation, |run| {

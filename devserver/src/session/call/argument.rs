@@ -45,6 +45,8 @@ pub struct PassedArgument {
 #[derive(Debug, Default)]
 pub struct Returned {
     pub status: i32,
+    /// What a function gave, which has no status.
+    pub value: Option<(Value, SqlType)>,
     /// For each argument passed with OUTPUT: its position and the value with its type.
     pub outputs: Vec<(usize, Value, SqlType)>,
 }
@@ -56,9 +58,18 @@ impl Session {
         procedure: &Procedure,
         arguments: &[PassedArgument],
     ) -> SqlResult<Activation> {
-        let parameters = &procedure.parameters;
+        self.bind_arguments_of(&procedure.name, &procedure.parameters, arguments)
+    }
+
+    /// The same for a procedure or function of this name.
+    pub(crate) fn bind_arguments_of(
+        &mut self,
+        called: &str,
+        parameters: &[Parameter],
+        arguments: &[PassedArgument],
+    ) -> SqlResult<Activation> {
         if parameters.is_empty() && !arguments.is_empty() {
-            let message = format!("Procedure {} has no parameters and arguments were supplied.", procedure.name);
+            let message = format!("Procedure {} has no parameters and arguments were supplied.", called);
             return Err(SqlError::new(8146, message).state(2));
         }
         let mut callee = Activation::default();
@@ -70,8 +81,7 @@ impl Session {
                 Some(name) => {
                     by_name = true;
                     parameter_named(parameters, name).ok_or_else(|| {
-                        SqlError::new(8145, format!("{name} is not a parameter for procedure {}.", procedure.name))
-                            .state(1)
+                        SqlError::new(8145, format!("{name} is not a parameter for procedure {}.", called)).state(1)
                     })?
                 }
                 None => {
@@ -90,7 +100,7 @@ impl Session {
                     if position >= parameters.len() {
                         return Err(SqlError::new(
                             8144,
-                            format!("Procedure or function {} has too many arguments specified.", procedure.name),
+                            format!("Procedure or function {} has too many arguments specified.", called),
                         )
                         .state(2));
                     }
@@ -128,7 +138,7 @@ impl Session {
                         201,
                         format!(
                             "Procedure or function '{}' expects parameter '{}', which was not supplied.",
-                            procedure.name, parameter.name
+                            called, parameter.name
                         ),
                     )
                     .state(4));

@@ -74,7 +74,7 @@ impl Session {
             .collect();
         let (control, callee) = match self.run_text(text, declared, declarations, callee, line, activation, out) {
             Ok(done) => done,
-            Err(Failure::EndScope) => return Ok(Some(Returned { status: self.state.error, outputs: Vec::new() })),
+            Err(Failure::EndScope) => return Ok(Some(Returned { status: self.state.error, ..Returned::default() })),
             Err(failure) => return Err(failure),
         };
         let mut outputs = Vec::new();
@@ -88,7 +88,7 @@ impl Session {
             Control::Return(Some(status)) => status,
             _ => 0,
         };
-        Ok(Some(Returned { status, outputs }))
+        Ok(Some(Returned { status, value: None, outputs }))
     }
 
     /// The variables of a parameter list with their values, and for each argument the place of its parameter.

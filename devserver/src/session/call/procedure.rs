@@ -83,7 +83,7 @@ impl Session {
         let result = self.call_procedure(name, arguments, &compiled.schema.clone(), activation, line, out);
         let returned = match result {
             Ok(returned) => {
-                if let Some(returned) = &returned {
+                if let Some(returned) = returned.as_ref().filter(|returned| returned.value.is_none()) {
                     out.return_status(returned.status);
                 }
                 out.leave_procedure();
@@ -107,7 +107,8 @@ impl Session {
                 VariableType::Scalar(ty) => *ty,
                 _ => SqlType::Int,
             };
-            match value::convert(Value::Int(returned.status), SqlType::Int, ty, None, false) {
+            let (value, from) = returned.value.unwrap_or((Value::Int(returned.status), SqlType::Int));
+            match value::convert(value, from, ty, None, false) {
                 Ok(value) => activation.values[place] = value,
                 Err(error) => return self.fail(error, Origin::Statement, activation, line, out),
             }
@@ -170,6 +171,9 @@ impl Session {
     ) -> Result<Option<Returned>, Failure> {
         if let Some(system) = system_procedure::find(name) {
             return self.call_system_procedure(system, arguments, activation, line, out);
+        }
+        if let Some(function) = self.scalar_function(name, schema) {
+            return self.call_function(&function, &arguments, activation, line, out);
         }
         let found = match name.name.starts_with('#') {
             true => self.find_temporary_procedure(name),
@@ -270,7 +274,7 @@ impl Session {
                 outputs.push((position, callee.values[place].clone(), ty));
             }
         }
-        Ok(Some(Returned { status, outputs }))
+        Ok(Some(Returned { status, value: None, outputs }))
     }
 
     /// The compiled body, made anew if the catalog has changed since.

@@ -109,7 +109,7 @@ impl Session {
                     argument(&arguments, 1, "@params").and_then(Value::as_str).unwrap_or_default().to_string();
                 text_argument(&arguments, 2, "@stmt", "sp_prepare").map(|text| {
                     let handle = self.prepare(&declared, &text);
-                    Returned { status: 0, outputs: vec![(0, Value::Int(handle), SqlType::Int)] }
+                    Returned { outputs: vec![(0, Value::Int(handle), SqlType::Int)], ..Returned::default() }
                 })
             }
             SystemProcedure::Unprepare => {

@@ -1,7 +1,7 @@
 //! User-defined functions and synonyms. Source: "CREATE FUNCTION" and "CREATE SYNONYM" (MicrosoftDocs/sql-docs,
 //! docs/t-sql/statements/create-function-transact-sql.md, create-synonym-transact-sql.md).
 
-use crate::session::tests::harness::{errors, ok, rows, run, script, session};
+use crate::session::tests::harness::{errors, login, ok, rows, run, script, session};
 
 #[test]
 fn scalar_functions_are_computed_where_they_stand() {
@@ -372,4 +372,61 @@ fn isnull_takes_a_parameter() {
         rows(&mut s, "SELECT dbo.f(NULL), dbo.f(1); SELECT v FROM dbo.g(NULL); SELECT v FROM dbo.g('a')"),
         ["ROW(Int(7), Int(1))", "ROW(String(\"none\"))", "ROW(String(\"a\"))"]
     );
+}
+
+/// Source: "CREATE FUNCTION", docs/t-sql/statements/create-function-transact-sql.md (a parameter's default, and that
+/// EXECUTE needs no DEFAULT).
+#[test]
+fn defaults_of_parameters_are_asked_for() {
+    let (_e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE FUNCTION dbo.g (@a int, @b varchar(9) = 'b') RETURNS varchar(20) AS BEGIN RETURN CONCAT(@a, @b) END
+GO
+CREATE FUNCTION dbo.h (@a int = 5) RETURNS bigint AS BEGIN DECLARE @x bigint = @a; SET @x += 1; RETURN @x END
+GO
+CREATE FUNCTION dbo.f (@a int = 5, @b int) RETURNS TABLE AS RETURN (SELECT @a + @b AS c)",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT dbo.g(1, DEFAULT), dbo.h(default), (SELECT c FROM dbo.f(DEFAULT, 2))"),
+        ["ROW(String(\"1b\"), BigInt(6), Int(7))"]
+    );
+    assert_eq!(rows(&mut s, "SELECT x.c FROM (VALUES (1)) v (n) CROSS APPLY dbo.f(DEFAULT, v.n) x"), ["ROW(Int(6))"]);
+    for (sql, number) in [
+        ("SELECT dbo.g(1)", 313),
+        ("SELECT dbo.h()", 313),
+        ("SELECT * FROM dbo.f(1)", 313),
+        ("SELECT dbo.g(DEFAULT, 'x')", 59000),
+        ("SELECT LEN(DEFAULT)", 156),
+        ("SELECT * FROM STRING_SPLIT(DEFAULT, ',')", 59000),
+    ] {
+        assert_eq!(errors(&mut s, sql), [number], "{sql}");
+    }
+}
+
+/// Source: the same page ("… when invoking a scalar function by using the EXECUTE statement").
+#[test]
+fn scalar_functions_are_executed_too() {
+    let (e, mut s) = session();
+    script(
+        &mut s,
+        "CREATE FUNCTION dbo.g (@a int, @b varchar(9) = 'b') RETURNS varchar(20) AS BEGIN RETURN CONCAT(@a, @b) END
+GO
+CREATE FUNCTION dbo.[h]]] (@a int = 5) RETURNS bigint AS BEGIN DECLARE @x bigint = @a; SET @x += 1; RETURN @x END",
+    );
+    let both = "DECLARE @x varchar(5), @y int; EXEC @x = dbo.g 7; EXEC @y = [h]]]; SELECT @x, @y";
+    assert_eq!(rows(&mut s, both), ["ROW(String(\"7b\"), Int(6))"]);
+    assert_eq!(run(&mut s, "EXEC dbo.g @b = 'c', @a = '1'"), ["DONEPROC()"]);
+    assert_eq!(
+        rows(&mut s, "DECLARE @x varchar(2); EXEC @x = g @b = 'cd', @a = 1; SELECT @x; "),
+        ["ROW(String(\"1c\"))"]
+    );
+    for (sql, number) in [("EXEC g", 201), ("EXEC g 1, 2, 3", 8144), ("EXEC g @c = 1", 8145), ("EXEC g 'x'", 8114)] {
+        assert_eq!(errors(&mut s, sql), [number], "{sql}");
+    }
+    ok(&mut s, "CREATE LOGIN l WITH PASSWORD = 'p'; CREATE USER l");
+    let mut l = login(&e, "l", "p");
+    assert_eq!(errors(&mut l, "EXEC g 1"), [229]);
+    ok(&mut s, "GRANT EXECUTE ON dbo.g TO l");
+    ok(&mut l, "EXEC g 1");
 }

@@ -97,6 +97,8 @@ pub enum Expr {
     Function(Box<FunctionCall>),
     /// The first argument of `DATEADD`, `DATEDIFF`, `DATEDIFF_BIG`, `DATEPART` and `DATENAME`; stands nowhere else.
     DatePart(crate::value::datetime::DatePart),
+    /// DEFAULT, which is an argument of a function and nothing else.
+    Default,
     /// `expr COLLATE name`.
     Collate {
         expr: Box<Expr>,

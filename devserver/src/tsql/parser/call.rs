@@ -44,7 +44,8 @@ impl Parser<'_> {
         } else if self.accept("ALL") {
             call.arguments.push(self.expression()?);
         } else if !self.is_symbol(Symbol::RightParen) {
-            call.arguments = self.comma_list(Self::expression)?;
+            let has_schema = call.name.schema.is_some();
+            call.arguments = self.comma_list(if has_schema { Self::function_argument } else { Self::expression })?;
         }
         self.expect_symbol(Symbol::RightParen)?;
         if self.is("WITHIN") && self.is_ahead(1, "GROUP") {
@@ -65,6 +66,11 @@ impl Parser<'_> {
             return Err(self.unsupported("methods of a value"));
         }
         Ok(Expr::Function(Box::new(call)))
+    }
+
+    /// DEFAULT or a value, for a function of a schema.
+    pub(super) fn function_argument(&mut self) -> SqlResult<Expr> {
+        if self.accept("DEFAULT") { Ok(Expr::Default) } else { self.expression() }
     }
 
     /// Only `COUNT(*)` and `COUNT_BIG(*)` count rows; `CHECKSUM(*)` means all columns.

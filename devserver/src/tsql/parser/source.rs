@@ -112,6 +112,9 @@ impl Parser<'_> {
         if self.is("OPENJSON") && self.is_symbol_ahead(1, Symbol::LeftParen) {
             return self.open_json();
         }
+        if self.accept_symbol(Symbol::DoubleColon) {
+            return self.system_function();
+        }
         let name = self.object_name()?;
         if self.is_symbol(Symbol::LeftParen) && self.table_hint_without_with().is_none() {
             return self.table_function(name);
@@ -155,11 +158,18 @@ impl Parser<'_> {
         Ok(vec![hint])
     }
 
+    /// `::function(…)`, the old way to write `sys.function(…)` ("SQL Server, Deprecated Features object",
+    /// docs/relational-databases/performance-monitor/sql-server-deprecated-features-object.md).
+    fn system_function(&mut self) -> SqlResult<TableSource> {
+        let name = self.identifier()?;
+        self.table_function(ObjectName { server: None, database: None, schema: Some("sys".into()), name })
+    }
+
     fn table_function(&mut self, name: ObjectName) -> SqlResult<TableSource> {
         self.expect_symbol(Symbol::LeftParen)?;
         let mut arguments = Vec::new();
         if !self.is_symbol(Symbol::RightParen) {
-            arguments = self.comma_list(Self::expression)?;
+            arguments = self.comma_list(Self::function_argument)?;
         }
         self.expect_symbol(Symbol::RightParen)?;
         let alias = self.source_alias()?;
