@@ -37,7 +37,7 @@ impl Binder<'_> {
             check_type(ty, schema.columns[*ordinal].sql_type)?;
             types.push(ty);
         }
-        check_order(insert, &schema)?;
+        let in_key_order = in_key_order(insert, &schema)?;
 
         let is_permanent = schema.lifetime == Lifetime::Permanent;
         if is_permanent {
@@ -76,6 +76,7 @@ impl Binder<'_> {
             foreign_keys,
             keep_nulls: insert.keep_nulls,
             table_lock: insert.table_lock,
+            in_key_order,
             distrusts,
             needs_alter,
             needs,
@@ -97,22 +98,16 @@ fn check_type(announced: SqlType, column: SqlType) -> SqlResult<()> {
     value::check_conversion(announced, column, false)
 }
 
-/// Rows that are said to come in the order of the clustered index are compared with it (4819), which is not known here;
-/// otherwise "the ORDER clause is ignored".
-fn check_order(insert: &InsertBulk, schema: &TableSchema) -> SqlResult<()> {
-    if insert.order.is_empty() {
-        return Ok(());
-    }
+/// Whether ORDER says that the rows come in the order of the clustered index, which is compared with them; otherwise "the
+/// ORDER clause is ignored".
+fn in_key_order(insert: &InsertBulk, schema: &TableSchema) -> SqlResult<bool> {
     for (place, (name, _)) in insert.order.iter().enumerate() {
         let repeated = insert.order[..place].iter().any(|(other, _)| fold(other) == fold(name));
         if repeated || schema.column_named(name).is_none() {
             return Err(SqlError::not_supported(format!("the hint ORDER of INSERT BULK with the column '{name}'")));
         }
     }
-    let Some(clustered) = schema.clustered() else { return Ok(()) };
+    let Some(clustered) = schema.clustered() else { return Ok(false) };
     let key = clustered.key.iter().map(|key| (fold(&schema.columns[key.column].name), key.descending));
-    if key.eq(insert.order.iter().map(|(name, descending)| (fold(name), *descending))) {
-        return Err(SqlError::not_supported("the hint ORDER of INSERT BULK with the key of the clustered index"));
-    }
-    Ok(())
+    Ok(key.eq(insert.order.iter().map(|(name, descending)| (fold(name), *descending))))
 }

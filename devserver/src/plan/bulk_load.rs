@@ -18,6 +18,8 @@ pub struct BulkLoadPlan {
     /// NULL stays where a column has a default.
     pub keep_nulls: bool,
     pub table_lock: bool,
+    /// The rows are said to come in the order of the clustered index.
+    pub in_key_order: bool,
     /// There are constraints that nobody will have looked at.
     pub distrusts: bool,
     /// Constraints, triggers or identity are passed over, which takes ALTER on the table.

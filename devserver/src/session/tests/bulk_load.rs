@@ -209,7 +209,6 @@ fn what_is_not_known_of_insert_bulk_is_refused() {
         ("INSERT BULK t (a int); SELECT 1", 59000),
         ("IF 1 = 1 INSERT BULK t (a int)", 59000),
         ("EXEC ('INSERT BULK t (a int)')", 59000),
-        ("INSERT BULK t (a int) WITH (ORDER (a ASC))", 59000),
         ("INSERT BULK heap (a int) WITH (ORDER (b))", 59000),
         ("INSERT BULK t (a int) WITH (ENCRYPTION)", 59000),
         ("INSERT BULK t", 102),
@@ -218,6 +217,11 @@ fn what_is_not_known_of_insert_bulk_is_refused() {
     }
     ok(&mut s, "CREATE TRIGGER tr ON heap INSTEAD OF INSERT AS RETURN");
     assert_eq!(errors(&mut s, "INSERT BULK heap (a int) WITH (FIRE_TRIGGERS)"), [59000]);
+    // "… validates that the imported data is sorted."
+    let two = |a, b| [vec![Value::Int(a)], vec![Value::Int(b)]];
+    let sorted = "INSERT BULK t (a int) WITH (ORDER (a ASC))";
+    assert_eq!(load(&mut s, sorted, &[INT], &two(1, 2)), ["DONE(count=2)"]);
+    assert!(load(&mut s, sorted, &[INT], &two(4, 3))[0].starts_with("ERROR(59000"));
     // "If … there is no clustered index on the table, the ORDER clause is ignored."
     assert_eq!(
         load(&mut s, "INSERT BULK heap (a int) WITH (ORDER (a DESC))", &[INT], &[vec![Value::Int(1)]]),
