@@ -39,6 +39,7 @@ impl<'w> Output<'w> {
             .map(|column| ResultColumn {
                 name: column.name.to_string(),
                 sql_type: column.ty,
+                collation: column.collation,
                 nullable: column.nullable,
                 identity: column.origin == ColumnOrigin::Identity,
                 updatable: column.origin == ColumnOrigin::Table,

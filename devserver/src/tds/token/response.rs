@@ -8,8 +8,8 @@ use crate::tds::token::number::{
     TOKEN_ERROR, TOKEN_INFO, TOKEN_ORDER, TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
 };
 use crate::tds::token::output::{Connection, Output};
-use crate::tds::wire_type::write::{put_type_info, put_value, user_type};
-use crate::value::{Length, SqlType, Value, convert};
+use crate::tds::wire_type::write::{put_column_type, put_type_info, put_value, user_type};
+use crate::value::{Collation, Length, SqlType, Value, convert};
 
 const SERVER_NAME: &str = "readpast-devserver";
 
@@ -33,6 +33,8 @@ pub(super) const FLUSH_SIZE: usize = 32 * 1024;
 pub struct ResultColumn {
     pub name: String,
     pub sql_type: SqlType,
+    /// Of text.
+    pub collation: Collation,
     pub nullable: bool,
     pub identity: bool,
     /// A column of a table that takes values.
@@ -105,7 +107,7 @@ impl ResponseWriter {
             let sent_type = self.sent_type(column.sql_type);
             self.tokens.extend_from_slice(&user_type(sent_type).to_le_bytes());
             self.tokens.extend_from_slice(&flags.to_le_bytes());
-            put_type_info(&mut self.tokens, sent_type);
+            put_column_type(&mut self.tokens, sent_type, column.collation);
             put_b_varchar(&mut self.tokens, &column.name);
             self.column_types.push(column.sql_type);
         }

@@ -12,7 +12,7 @@ use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
 use crate::tds::wire_type::form::WireType;
 use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::tds::wire_type::read_result::read_result;
-use crate::value::{SqlType, Value};
+use crate::value::{Collation, Length, SqlType, Value};
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
@@ -116,7 +116,14 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
 }
 
 fn int_column(name: &str) -> ResultColumn {
-    ResultColumn { name: name.to_owned(), sql_type: SqlType::Int, nullable: true, identity: false, updatable: false }
+    ResultColumn {
+        name: name.to_owned(),
+        sql_type: SqlType::Int,
+        collation: Collation::default(),
+        nullable: true,
+        identity: false,
+        updatable: false,
+    }
 }
 
 #[test]
@@ -323,4 +330,18 @@ async fn a_client_that_does_not_read_is_given_up_when_the_server_stops() {
     });
     stop.send(true).unwrap();
     writing.await.unwrap();
+}
+
+/// [MS-TDS] 2.2.5.1.2, "Collation Rule Definition".
+#[test]
+fn columns_of_text_come_with_their_collations() {
+    let mut out = ResponseWriter::for_test();
+    let column =
+        |collation| ResultColumn { sql_type: SqlType::VarChar(Length::Limit(9)), collation, ..int_column("c") };
+    let collations = [Collation::default(), Collation::Latin1GeneralCsAs, Collation::Latin1General100Bin2];
+    out.columns(&collations.map(column));
+    for collation in collations {
+        let bytes = collation.tds_bytes();
+        assert!(out.tokens.windows(5).any(|window| window == bytes), "{}", collation.name());
+    }
 }

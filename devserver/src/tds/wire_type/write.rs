@@ -10,8 +10,13 @@ use crate::tds::wire_type::variant::put_variant;
 use crate::value::datetime::DAY_1900;
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
-/// Appends the TYPE_INFO of a column or an output parameter.
+/// Appends the TYPE_INFO of an output parameter, or of a column of the server's collation.
 pub fn put_type_info(out: &mut Vec<u8>, sql_type: SqlType) {
+    put_column_type(out, sql_type, Collation::default());
+}
+
+/// Appends the TYPE_INFO of a column.
+pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collation) {
     match sql_type {
         SqlType::Bit => out.extend_from_slice(&[BIT_N, 1]),
         SqlType::TinyInt => out.extend_from_slice(&[INT_N, 1]),
@@ -23,10 +28,10 @@ pub fn put_type_info(out: &mut Vec<u8>, sql_type: SqlType) {
         }
         SqlType::Real => out.extend_from_slice(&[FLOAT_N, 4]),
         SqlType::Float => out.extend_from_slice(&[FLOAT_N, 8]),
-        SqlType::Char(length) => put_character_type(out, BIG_CHAR, length),
-        SqlType::VarChar(length) => put_character_type(out, BIG_VARCHAR, byte_length(length, 1)),
-        SqlType::NChar(length) => put_character_type(out, NCHAR, length.saturating_mul(2)),
-        SqlType::NVarChar(length) => put_character_type(out, NVARCHAR, byte_length(length, 2)),
+        SqlType::Char(length) => put_character_type(out, BIG_CHAR, length, collation),
+        SqlType::VarChar(length) => put_character_type(out, BIG_VARCHAR, byte_length(length, 1), collation),
+        SqlType::NChar(length) => put_character_type(out, NCHAR, length.saturating_mul(2), collation),
+        SqlType::NVarChar(length) => put_character_type(out, NVARCHAR, byte_length(length, 2), collation),
         SqlType::Binary(length) => put_sized_type(out, BIG_BINARY, length),
         SqlType::VarBinary(length) => put_sized_type(out, BIG_VARBINARY, byte_length(length, 1)),
         SqlType::RowVersion => put_sized_type(out, BIG_BINARY, 8),
@@ -53,9 +58,9 @@ fn put_sized_type(out: &mut Vec<u8>, type_byte: u8, length: u16) {
     out.extend_from_slice(&length.to_le_bytes());
 }
 
-fn put_character_type(out: &mut Vec<u8>, type_byte: u8, length: u16) {
+fn put_character_type(out: &mut Vec<u8>, type_byte: u8, length: u16, collation: Collation) {
     put_sized_type(out, type_byte, length);
-    out.extend_from_slice(&Collation::default().tds_bytes());
+    out.extend_from_slice(&collation.tds_bytes());
 }
 
 fn byte_length(length: Length, bytes_per_unit: u16) -> u16 {
