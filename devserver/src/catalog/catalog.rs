@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::catalog::extended_property::ExtendedProperty;
 use crate::catalog::object::{Object, Procedure, Schema};
 use crate::catalog::principal::Principals;
 use crate::catalog::user_type::{UserType, UserTypeKind};
@@ -44,6 +45,7 @@ pub struct Catalog {
     /// When tables were made and last changed.
     table_dates: HashMap<ObjectId, (Moment, Moment)>,
     next_type_id: i32,
+    pub(super) extended_properties: Vec<ExtendedProperty>,
     pub principals: Principals,
 }
 
@@ -65,6 +67,7 @@ impl Catalog {
             table_dates: HashMap::new(),
             // The first number of a user-defined type in sys.types is 257.
             next_type_id: 257,
+            extended_properties: Vec::new(),
             principals: Principals::new(),
         }
     }

@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod connections;
 pub mod constraint;
 pub mod database;
+pub mod extended_property;
 pub mod global_names;
 pub mod object;
 pub mod object_name;

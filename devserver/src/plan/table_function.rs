@@ -29,6 +29,8 @@ pub enum TableFunction {
     },
     /// sys.fn_helpcollations.
     HelpCollations,
+    /// sys.fn_listextendedproperty: a name, then the types and names of three levels.
+    ExtendedProperties(Box<[Scalar; 7]>),
 }
 
 impl TableFunction {
@@ -39,6 +41,7 @@ impl TableFunction {
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
             TableFunction::OfIndexes { arguments, .. } => arguments.iter().collect(),
             TableFunction::HelpCollations => Vec::new(),
+            TableFunction::ExtendedProperties(arguments) => arguments.iter().collect(),
         }
     }
 
@@ -55,6 +58,7 @@ impl TableFunction {
             TableFunction::GenerateSeries { .. } => 1,
             TableFunction::OfIndexes { function, .. } => function.columns().len(),
             TableFunction::HelpCollations => 2,
+            TableFunction::ExtendedProperties(_) => 4,
         }
     }
 }

@@ -12,6 +12,7 @@ mod cursors;
 mod ddl;
 mod duplicates;
 mod errors;
+mod extended_properties;
 mod foreign_keys;
 mod functions;
 mod ghosts;

@@ -8,7 +8,7 @@ use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::{type_facts, type_number};
 use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{
-    BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
+    BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
 };
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::storage::{Column, LockEscalation, ObjectId, TableSchema};
@@ -77,20 +77,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("is_persisted", BIT),
         ],
         rows: computed_columns,
-    },
-    CatalogView {
-        schema: "sys",
-        name: "extended_properties",
-        columns: &[
-            ("class", TINY),
-            ("class_desc", WORD),
-            ("major_id", INT),
-            ("minor_id", INT),
-            ("name", NAME),
-            ("value", nvarchar(4000)),
-        ],
-        // Nobody can add one.
-        rows: |_| Vec::new(),
     },
     CatalogView {
         schema: "sys",

@@ -140,8 +140,10 @@ impl Session {
                 ));
             }
             self.table_change(activation, |latch, tx| {
+                let new_name = Arc::clone(&new_name);
                 latch.alter_schema(tx, table, move |schema| schema.columns[ordinal].name = new_name)
             })?;
+            self.move_extended_properties(table, old_name, Some(&new_name));
             return Ok(Some(()));
         }
         let Some(index) = schema.index_named(old_name).or_else(|| schema.disabled_index_named(old_name)) else {
