@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::bind::expression::literal;
+use crate::catalog::normal_form::{bracketed_column, comparison_sign, constant};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::scalar::Scalar;
 use crate::storage::{
     CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness, fold,
 };
-use crate::tsql::ast::{
-    self, ColumnRef, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Literal, Predicate,
-};
+use crate::tsql::ast::{self, ColumnRef, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Predicate};
 use crate::value::{self, Value};
 
 pub(super) fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
@@ -188,51 +187,20 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
     for condition in conditions {
         parts.push(match condition {
             Predicate::Compare { op, left: Expr::Column(column), right } => {
-                let operator = match op {
-                    CompareOp::Equal => "=",
-                    CompareOp::NotEqual => "<>",
-                    CompareOp::Less => "<",
-                    CompareOp::LessOrEqual => "<=",
-                    CompareOp::Greater => ">",
-                    CompareOp::GreaterOrEqual => ">=",
-                };
-                format!("{}{operator}{}", bracketed(column)?, normalized_constant(right)?)
+                format!("{}{}{}", bracketed_column(column)?, comparison_sign(*op), constant(right)?)
             }
             Predicate::InList { value: Expr::Column(column), list, .. } => {
-                let constants: Option<Vec<String>> = list.iter().map(normalized_constant).collect();
-                let among = format!("{} IN ({})", bracketed(column)?, constants?.join(", "));
+                let constants: Option<Vec<String>> = list.iter().map(constant).collect();
+                let among = format!("{} IN ({})", bracketed_column(column)?, constants?.join(", "));
                 if conditions.len() > 1 { format!("({among})") } else { among }
             }
             Predicate::IsNull { negated, value: Expr::Column(column) } => {
-                format!("{} IS {}NULL", bracketed(column)?, if *negated { "NOT " } else { "" })
+                format!("{} IS {}NULL", bracketed_column(column)?, if *negated { "NOT " } else { "" })
             }
             _ => return None,
         });
     }
     Some(parts.join(" AND "))
-}
-
-fn bracketed(column: &ColumnRef) -> Option<String> {
-    column.table.is_none().then(|| format!("[{}]", column.name.replace(']', "]]")))
-}
-
-fn normalized_constant(expr: &Expr) -> Option<String> {
-    let (sign, literal) = match expr {
-        Expr::Unary { op: ast::UnaryOp::Minus, operand } => ("-", &**operand),
-        other => ("", other),
-    };
-    let Expr::Literal(literal) = literal else { return None };
-    Some(match literal {
-        Literal::Int(number) => format!("({sign}{number})"),
-        // An integer too large for int is a numeric, and looks like one.
-        Literal::Decimal(digits) if digits.contains('.') => format!("({sign}{digits})"),
-        Literal::Decimal(digits) => format!("({sign}{digits}.)"),
-        Literal::String { value, national } => {
-            format!("{}'{}'", if *national { "N" } else { "" }, value.replace('\'', "''"))
-        }
-        Literal::Binary(bytes) => bytes.iter().fold("0x".to_string(), |text, byte| format!("{text}{byte:02X}")),
-        Literal::Null | Literal::Float(_) => return None,
-    })
 }
 
 /// A constant of the column's type; `None` for what is no constant.

@@ -8,6 +8,7 @@ pub mod constraint;
 pub mod database;
 pub mod extended_property;
 pub mod global_names;
+pub mod normal_form;
 pub mod object;
 pub mod object_name;
 pub mod parameter;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::catalog::normal_form::{shown_condition, shown_expression};
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::VariableType;
 use crate::catalog::system_type::type_facts;
@@ -254,7 +255,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 text(name),
                 text(&column.name),
                 Value::Int(ordinal as i32 + 1),
-                column.default.as_ref().map_or(Value::Null, |default| text(format!("({})", default.text))),
+                column.default.as_ref().map_or(Value::Null, |default| text(shown_expression(&default.text))),
                 text(if column.nullable { "YES" } else { "NO" }),
                 text(ty.name()),
                 maximum_length(ty),
@@ -449,7 +450,7 @@ fn information_check_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 text(&facts.database.name),
                 text(&table.schema),
                 text(&check.name),
-                text(format!("({})", check.text)),
+                text(shown_condition(&check.text)),
             ]);
         }
     }

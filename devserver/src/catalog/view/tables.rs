@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
+use crate::catalog::normal_form::shown_expression;
 use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::{type_facts, type_number};
 use crate::catalog::user_type::UserTypeKind;
@@ -351,7 +352,7 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             row.extend([
                 bit(column.nullable),
                 bit(true),
-                text(format!("({definition})")),
+                text(shown_expression(definition)),
                 bit(true),
                 bit(column.persisted),
             ]);

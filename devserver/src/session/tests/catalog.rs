@@ -59,7 +59,7 @@ fn objects_and_constraints() {
             &mut s,
             "SELECT definition FROM sys.check_constraints WHERE is_not_trusted = 0 AND OBJECT_NAME(parent_object_id) = 'child'"
         ),
-        ["ROW(String(\"(amount >= 0)\"))"]
+        ["ROW(String(\"([amount]>=(0))\"))"]
     );
     assert_eq!(
         rows(
@@ -125,7 +125,7 @@ fn columns_indexes_and_their_rows() {
         rows(&mut s, "SELECT seed_value, increment_value, last_value FROM sys.identity_columns"),
         ["ROW(BigInt(5), BigInt(2), BigInt(9))"]
     );
-    assert_eq!(rows(&mut s, "SELECT definition FROM sys.computed_columns"), ["ROW(String(\"(amount * 2)\"))"]);
+    assert_eq!(rows(&mut s, "SELECT definition FROM sys.computed_columns"), ["ROW(String(\"([amount]*(2))\"))"]);
     let index = "SELECT i.filter_definition, c.name, ic.is_descending_key, ic.is_included_column FROM sys.indexes i
                  JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id
                  JOIN sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id WHERE i.name = 'ix_at' ORDER BY ic.index_column_id";
@@ -422,4 +422,79 @@ fn what_schema_tools_look_for() {
         ]
     );
     assert_eq!(rows(&mut s, "SELECT CAST(SERVERPROPERTY('IsFullTextInstalled') AS int)"), ["ROW(Int(0))"]);
+}
+
+// Source: the script and the catalog views of AdventureWorks (microsoft/sql-server-samples) show the forms; there are
+// CK_Employee_Gender, CK_Product_Class, CK_BillOfMaterials_BOMLevel, SalesOrderHeader.TotalDue, among others.
+#[test]
+fn definitions_are_shown_in_their_normal_form() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE SEQUENCE dbo.q AS int");
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL, x varchar(20) NULL, d datetime NULL, m decimal(9, 2) NOT NULL DEFAULT 0, n decimal(9, 2) NOT NULL DEFAULT 0)",
+    );
+    for (index, (ty, written, shown)) in [
+        ("int", "0", "((0))"),
+        ("int", "((-1))", "((-1))"),
+        ("decimal(5, 2)", "0.50", "((0.50))"),
+        ("varchar(9)", "('it''s')", "('it''s')"),
+        ("nvarchar(9)", "N'x'", "(N'x')"),
+        ("int", "NULL", "(NULL)"),
+        ("datetime", "GETDATE()", "(getdate())"),
+        ("datetime", "CURRENT_TIMESTAMP", "(getdate())"),
+        ("datetimeoffset", "(SysDateTimeOffset())", "(sysdatetimeoffset())"),
+        ("uniqueidentifier", "NEWID()", "(newid())"),
+        ("int", "((1 + 2))", "((1)+(2))"),
+        ("bit", "CAST(0 AS bit)", "(CONVERT([bit],(0)))"),
+        ("varchar(10)", "convert(varchar(10), getdate(), 120)", "(CONVERT([varchar](10),getdate(),(120)))"),
+        ("int", "NEXT VALUE FOR dbo.q", "(NEXT VALUE FOR [dbo].[q])"),
+        ("float", "1e0", "(1e0)"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        ok(&mut s, &format!("ALTER TABLE t ADD d{index} {ty} NULL CONSTRAINT df_{index} DEFAULT {written}"));
+        let query = format!("SELECT definition FROM sys.default_constraints WHERE name = 'df_{index}'");
+        assert_eq!(rows(&mut s, &query), [format!("ROW(String({shown:?}))")], "{written}");
+    }
+    for (index, (written, shown)) in [
+        ("id > 0", "([id]>(0))"),
+        ("UPPER(x) IN ('M', 'F')", "(upper([x])='F' OR upper([x])='M')"),
+        ("upper(x) in ('L','M') OR x is null", "(upper([x])='M' OR upper([x])='L' OR [x] IS NULL)"),
+        ("id > 0 AND x IN ('a','b')", "([id]>(0) AND ([x]='b' OR [x]='a'))"),
+        (
+            "(x IS NULL) AND (id = 0) OR (x IS NOT NULL) AND (id >= 1)",
+            "([x] IS NULL AND [id]=(0) OR [x] IS NOT NULL AND [id]>=(1))",
+        ),
+        ("id between -40 and 240", "([id]>=(-40) AND [id]<=(240))"),
+        ("d <= DATEADD(yy, -18, GETDATE())", "([d]<=dateadd(year,(-18),getdate()))"),
+        ("x NOT LIKE '%[^0-9]%'", "(NOT [x] like '%[^0-9]%')"),
+        ("id + 1 > 2", "(id + 1 > 2)"),
+        ("id > 0 and (id < 9 and x = ' and (')", "(id > 0 and (id < 9 and x = ' and ('))"),
+        ("id > 0 AND id BETWEEN 1 AND 2", "(id > 0 AND id BETWEEN 1 AND 2)"),
+        ("x NOT IN ('a')", "(x NOT IN ('a'))"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        ok(&mut s, &format!("ALTER TABLE t ADD CONSTRAINT ck_{index} CHECK ({written})"));
+        let query = format!("SELECT definition FROM sys.check_constraints WHERE name = 'ck_{index}'");
+        assert_eq!(rows(&mut s, &query), [format!("ROW(String({shown:?}))")], "{written}");
+    }
+    for (index, (written, shown)) in [
+        ("id+1", "([id]+(1))"),
+        ("ISNULL(m + n + id, 0)", "(isnull(([m]+[n])+[id],(0)))"),
+        ("ISNULL(m * (1.0 - n) * id, 0.0)", "(isnull(([m]*((1.0)-[n]))*[id],(0.0)))"),
+        ("N'SO' + CONVERT(nvarchar(23), id)", "(N'SO'+CONVERT([nvarchar](23),[id]))"),
+        ("m + n * 2", "(m + n * 2)"),
+        ("t.id", "(t.id)"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        ok(&mut s, &format!("ALTER TABLE t ADD c{index} AS {written}"));
+        let query = format!("SELECT definition FROM sys.computed_columns WHERE name = 'c{index}'");
+        assert_eq!(rows(&mut s, &query), [format!("ROW(String({shown:?}))")], "{written}");
+    }
 }
