@@ -45,7 +45,7 @@ impl Binder<'_> {
                     binder.bind_set_operation(*op, left, right)
                 })?;
                 let columns = plan.columns.clone();
-                let sort = output_sort(&query.order_by, &columns)?;
+                let sort = output_sort(&query.order_by, &columns, left)?;
                 let limit = self.bind_offset(query.offset.as_ref())?;
                 if let Body::Set(set) = &mut plan.body {
                     set.sort = sort;

@@ -113,6 +113,10 @@ fn set_operations() {
     people(&mut s);
     assert_eq!(ints(&mut s, "SELECT id FROM people WHERE id < 3 UNION ALL SELECT 2 ORDER BY 1"), ["1", "2", "2"]);
     assert_eq!(ints(&mut s, "SELECT id FROM people WHERE id < 3 UNION SELECT 2 ORDER BY id"), ["1", "2"]);
+    // docs/t-sql/queries/select-order-by-clause-transact-sql.md; with its table as SQLAlchemy asks for foreign keys.
+    let qualified = "SELECT p.id FROM people AS p WHERE p.id < 3 UNION SELECT 2 ORDER BY p.id DESC";
+    assert_eq!(ints(&mut s, qualified), ["2", "1"]);
+    assert_eq!(errors(&mut s, "SELECT p.id AS n FROM people AS p UNION SELECT 2 ORDER BY p.id"), [104]);
     assert_eq!(ints(&mut s, "SELECT id FROM people EXCEPT SELECT 2 ORDER BY id"), ["1", "3", "4"]);
     assert_eq!(ints(&mut s, "SELECT id FROM people INTERSECT SELECT 2"), ["2"]);
     assert_eq!(rows(&mut s, "SELECT 1 UNION ALL SELECT NULL"), ["ROW(Int(1))", "ROW(Null)"]);
