@@ -340,6 +340,14 @@ fn identity_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             rows.push(row);
         }
     }
+    // Those of views show that they are identity columns, and no values.
+    for object in facts.catalog.objects() {
+        for (ordinal, column) in object.columns().iter().enumerate().filter(|(_, column)| column.identity.is_some()) {
+            let mut row = column_row(object.id(), ordinal, column);
+            row.extend([bit(true), Value::Null, Value::Null, Value::Null, bit(false)]);
+            rows.push(row);
+        }
+    }
     rows
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::plan::query::OutputColumn;
-use crate::storage::{Column, fold};
+use crate::plan::query::{ColumnOrigin, OutputColumn};
+use crate::storage::{Column, Identity, fold};
 use crate::tsql::ast::Ident;
 use crate::value::Value;
 
@@ -42,7 +42,8 @@ pub(crate) fn described(list: &[Ident], columns: &[OutputColumn]) -> Arc<[Column
         sql_type: column.ty,
         nullable: column.nullable,
         collation: column.collation,
-        identity: None,
+        // Whether it is one: start and step are the table's (sys.identity_columns).
+        identity: (column.origin == ColumnOrigin::Identity).then_some(Identity { seed: 0, increment: 0 }),
         default: None,
         computed: None,
         persisted: false,

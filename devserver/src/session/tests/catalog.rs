@@ -351,6 +351,12 @@ CREATE FUNCTION f (@i int) RETURNS TABLE AS RETURN SELECT n FROM t WHERE id = @i
             "ROW(String(\"b\"), String(\"YES\"), String(\"nvarchar\"), Int(7))",
         ]
     );
+    // What SQLAlchemy's tests find in a view of a table with an identity column.
+    let identity = "SELECT c.name, c.is_identity, i.seed_value FROM sys.columns AS c
+        LEFT JOIN sys.identity_columns AS i ON i.object_id = c.object_id AND i.name = c.name
+        WHERE c.object_id = OBJECT_ID('v') AND c.column_id < 3 ORDER BY c.column_id";
+    let flags = ["ROW(String(\"a\"), Bit(true), Null)", "ROW(String(\"b\"), Bit(false), Null)"];
+    assert_eq!(rows(&mut s, identity), flags);
     let functions = "SELECT COL_LENGTH('dbo.v', 'B'), COL_NAME(OBJECT_ID('v'), 3), COL_NAME(OBJECT_ID('v'), 4),
         COLUMNPROPERTY(OBJECT_ID('v'), 'a', 'AllowsNull'), COLUMNPROPERTY(OBJECT_ID('v'), 'b', 'ColumnId')";
     assert_eq!(rows(&mut s, functions), ["ROW(SmallInt(14), String(\"c\"), Null, Int(0), Int(2))"]);
