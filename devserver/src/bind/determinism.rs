@@ -119,7 +119,8 @@ fn conversion_varies(from: SqlType, to: SqlType, style: Option<&Scalar>) -> bool
     if from == SqlType::Variant || to == SqlType::Variant {
         return true;
     }
-    let is_between = |a: SqlType, b: SqlType| a == SqlType::DateTime && b.is_character();
+    let is_between =
+        |a: SqlType, b: SqlType| matches!(a, SqlType::DateTime | SqlType::SmallDateTime) && b.is_character();
     if !is_between(from, to) && !is_between(to, from) {
         return false;
     }

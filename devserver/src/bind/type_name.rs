@@ -56,6 +56,7 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "bigint" => return no_arguments(SqlType::BigInt),
         "date" => return no_arguments(SqlType::Date),
         "datetime" => return no_arguments(SqlType::DateTime),
+        "smalldatetime" => return no_arguments(SqlType::SmallDateTime),
         "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
         "sql_variant" => return no_arguments(SqlType::Variant),
         "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
@@ -104,8 +105,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "time" => SqlType::Time(scale()?),
         "datetime2" => SqlType::DateTime2(scale()?),
         "datetimeoffset" => SqlType::DateTimeOffset(scale()?),
-        "money" | "smallmoney" | "smalldatetime" | "text" | "ntext" | "image" | "xml" | "hierarchyid" | "geography"
-        | "geometry" | "cursor" | "table" => {
+        "money" | "smallmoney" | "text" | "ntext" | "image" | "xml" | "hierarchyid" | "geography" | "geometry"
+        | "cursor" | "table" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),

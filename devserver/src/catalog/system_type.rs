@@ -12,6 +12,7 @@ pub const SYSTEM_TYPES: &[(&str, u8)] = &[
     ("tinyint", 48),
     ("smallint", 52),
     ("int", 56),
+    ("smalldatetime", 58),
     ("real", 59),
     ("datetime", 61),
     ("float", 62),

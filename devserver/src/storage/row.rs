@@ -246,7 +246,7 @@ impl<'row> Reader<'row> {
             }
             SqlType::Date => 3,
             SqlType::Time(_) => 5,
-            SqlType::DateTime | SqlType::DateTime2(_) => 8,
+            SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_) => 8,
             SqlType::DateTimeOffset(_) => 10,
             SqlType::UniqueIdentifier => 16,
             SqlType::Char(_)
@@ -293,7 +293,7 @@ impl<'row> Reader<'row> {
             SqlType::Float => Value::Float(f64::from_le_bytes(self.take())),
             SqlType::Date => Value::Date(self.take_day()),
             SqlType::Time(_) => Value::Time(self.take_ticks()),
-            SqlType::DateTime | SqlType::DateTime2(_) => {
+            SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_) => {
                 let day = self.take_day();
                 Value::DateTime(day, self.take_ticks())
             }

@@ -4,7 +4,7 @@
 //! type before there is a row. Sources: docs/t-sql/data-types/precision-scale-and-length-transact-sql.md and the pages
 //! of the operators in docs/t-sql/language-elements/.
 
-use super::datetime::{DAY_1900, TICKS_PER_DAY, from_instant, instant, round_to_datetime};
+use super::datetime::{DAY_1900, TICKS_PER_DAY, from_instant, instant, round_to_datetime, round_to_smalldatetime};
 use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, operand_clash};
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::cast::convert;
@@ -88,11 +88,20 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
         SqlType::Bit => return Err(invalid_operand(op, SqlType::Bit)),
         // A number counts as days, and a difference of two points of time is a point of time too.
         SqlType::DateTime if matches!(op, BinaryOp::Add | BinaryOp::Subtract) => {
-            if low.is_date_or_time() && low != SqlType::DateTime {
+            if low.is_date_or_time() && !matches!(low, SqlType::DateTime | SqlType::SmallDateTime) {
                 return Err(incompatible(op, a, b));
             }
             crate::value::convert::chart::check_conversion(low, high, false)?;
             return Ok(SqlType::DateTime);
+        }
+        SqlType::SmallDateTime if matches!(op, BinaryOp::Add | BinaryOp::Subtract) => {
+            if low.is_date_or_time() && low != SqlType::SmallDateTime {
+                return Err(incompatible(op, a, b));
+            }
+            if !low.is_number() {
+                return Err(SqlError::not_supported(format!("arithmetic of smalldatetime with {}", low.name())));
+            }
+            return Ok(SqlType::SmallDateTime);
         }
         _ if high.is_date_or_time() => {
             if !low.is_date_or_time() && !low.is_character() {
@@ -202,6 +211,16 @@ pub fn binary(
         let a = decimal_operand(a, a_type, b_type)?;
         let b = decimal_operand(b, b_type, a_type)?;
         return decimal_arithmetic(op, a, b, precision, scale);
+    }
+    if result == SqlType::SmallDateTime {
+        // A number of days may be less than one, and below zero.
+        let sum = binary(op, a, a_type, b, b_type, SqlType::DateTime)?;
+        return match sum {
+            Value::DateTime(day, ticks) => round_to_smalldatetime(day, ticks)
+                .map(|(day, ticks)| Value::DateTime(day, ticks))
+                .ok_or_else(|| overflow("expression", result)),
+            other => Ok(other),
+        };
     }
     let a = convert(a.clone(), a_type, result, None, false)?;
     let b = convert(b.clone(), b_type, result, None, false)?;

@@ -165,6 +165,16 @@ pub fn round_to_datetime(day: Day, ticks: Ticks) -> Option<(Day, Ticks)> {
     in_range.then(|| (day, ticks_from_three_hundredths(counted)))
 }
 
+/// A point of time as `smalldatetime` keeps it: that of a `datetime`, rounded to the minute, from 1900 to 2079. "Values
+/// that are 29.998 seconds or less are rounded down … Values of 29.999 seconds or more are rounded up"
+/// (docs/t-sql/data-types/smalldatetime-transact-sql.md).
+pub fn round_to_smalldatetime(day: Day, ticks: Ticks) -> Option<(Day, Ticks)> {
+    let (day, ticks) = round_to_datetime(day, ticks)?;
+    let minutes = (ticks + TICKS_PER_MINUTE / 2) / TICKS_PER_MINUTE * TICKS_PER_MINUTE;
+    let (day, ticks) = if minutes == TICKS_PER_DAY { (day + 1, 0) } else { (day, minutes) };
+    (DAY_1900..=DAY_1900 + Day::from(u16::MAX)).contains(&day).then_some((day, ticks))
+}
+
 /// A number of 1/300 s as ticks, rounded.
 pub fn ticks_from_three_hundredths(counted: u64) -> Ticks {
     (counted * 100_000 + 1) / 3

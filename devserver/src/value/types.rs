@@ -49,6 +49,8 @@ pub enum SqlType {
     /// `time(scale)`, scale 0 to 7.
     Time(u8),
     DateTime,
+    /// In whole minutes; its values are those of `datetime`.
+    SmallDateTime,
     DateTime2(u8),
     DateTimeOffset(u8),
     UniqueIdentifier,
@@ -132,6 +134,7 @@ impl SqlType {
             SqlType::Date => "date",
             SqlType::Time(_) => "time",
             SqlType::DateTime => "datetime",
+            SqlType::SmallDateTime => "smalldatetime",
             SqlType::DateTime2(_) => "datetime2",
             SqlType::DateTimeOffset(_) => "datetimeoffset",
             SqlType::UniqueIdentifier => "uniqueidentifier",
@@ -152,10 +155,11 @@ impl SqlType {
     /// The place in the order of precedence: where two types meet, the one with the higher number wins.
     pub fn precedence(self) -> u8 {
         match self {
-            SqlType::Variant => 22,
-            SqlType::DateTimeOffset(_) => 21,
-            SqlType::DateTime2(_) => 20,
-            SqlType::DateTime => 19,
+            SqlType::Variant => 23,
+            SqlType::DateTimeOffset(_) => 22,
+            SqlType::DateTime2(_) => 21,
+            SqlType::DateTime => 20,
+            SqlType::SmallDateTime => 19,
             SqlType::Date => 18,
             SqlType::Time(_) => 17,
             SqlType::Float => 16,
@@ -202,11 +206,16 @@ impl SqlType {
         self.is_integer() || matches!(self, SqlType::Decimal { .. } | SqlType::Real | SqlType::Float)
     }
 
-    /// `date`, `time`, `datetime`, `datetime2`, `datetimeoffset`.
+    /// `date`, `time`, `smalldatetime`, `datetime`, `datetime2`, `datetimeoffset`.
     pub fn is_date_or_time(self) -> bool {
         matches!(
             self,
-            SqlType::Date | SqlType::Time(_) | SqlType::DateTime | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_)
+            SqlType::Date
+                | SqlType::Time(_)
+                | SqlType::SmallDateTime
+                | SqlType::DateTime
+                | SqlType::DateTime2(_)
+                | SqlType::DateTimeOffset(_)
         )
     }
 
@@ -220,7 +229,7 @@ impl SqlType {
         let bytes = match self {
             SqlType::Bit | SqlType::TinyInt => 1,
             SqlType::SmallInt => 2,
-            SqlType::Int | SqlType::Real => 4,
+            SqlType::Int | SqlType::Real | SqlType::SmallDateTime => 4,
             SqlType::BigInt | SqlType::Float | SqlType::DateTime | SqlType::RowVersion => 8,
             SqlType::Decimal { precision: 0..=9, .. } => 5,
             SqlType::Decimal { precision: 10..=19, .. } => 9,
@@ -254,6 +263,7 @@ impl SqlType {
             SqlType::Float => (53, 0),
             SqlType::Date => (10, 0),
             SqlType::DateTime => (23, 3),
+            SqlType::SmallDateTime => (16, 0),
             SqlType::Time(scale) => (if scale == 0 { 8 } else { 9 + scale }, scale),
             SqlType::DateTime2(scale) => (if scale == 0 { 19 } else { 20 + scale }, scale),
             SqlType::DateTimeOffset(scale) => (if scale == 0 { 26 } else { 27 + scale }, scale),
@@ -296,7 +306,7 @@ impl SqlType {
             SqlType::Real | SqlType::Float => Length::Limit(23),
             SqlType::Date => Length::Limit(10),
             SqlType::Time(_) => Length::Limit(16),
-            SqlType::DateTime | SqlType::DateTime2(_) => Length::Limit(27),
+            SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_) => Length::Limit(27),
             SqlType::DateTimeOffset(_) => Length::Limit(34),
             SqlType::UniqueIdentifier => Length::Limit(36),
             SqlType::RowVersion => Length::Limit(8),
@@ -310,6 +320,7 @@ impl SqlType {
         match self {
             SqlType::Time(scale) | SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => Some(scale),
             SqlType::DateTime => Some(3),
+            SqlType::SmallDateTime => Some(0),
             _ => None,
         }
     }

@@ -135,6 +135,7 @@ fn system_facts(name: &str) -> (i16, u8, u8) {
         "int" => SqlType::Int,
         "real" => SqlType::Real,
         "datetime" => SqlType::DateTime,
+        "smalldatetime" => SqlType::SmallDateTime,
         "float" => SqlType::Float,
         "bit" => SqlType::Bit,
         "bigint" => SqlType::BigInt,

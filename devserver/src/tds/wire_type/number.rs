@@ -9,6 +9,7 @@ pub(super) const BIT: u8 = 0x32;
 pub(super) const INT2: u8 = 0x34;
 pub(super) const INT4: u8 = 0x38;
 pub(super) const DATETIME: u8 = 0x3D;
+pub(super) const SMALL_DATETIME: u8 = 0x3A;
 pub(super) const FLOAT4: u8 = 0x3B;
 pub(super) const FLOAT8: u8 = 0x3E;
 pub(super) const INT8: u8 = 0x7F;

@@ -6,11 +6,11 @@ use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, BIT_N, DATE_N, DATETIME, DATETIME_N, DATETIME2_N,
     DATETIMEOFFSET_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, FLOAT4, FLOAT8, GUID, IMAGE, INT_N, INT1, INT2, INT4,
     INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL,
-    PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
+    PLP_UNKNOWN_LENGTH, SMALL_DATETIME, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
 };
 use crate::tds::wire_type::variant::read_variant;
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
-use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
+use crate::value::datetime::{DAY_1900, TICKS_PER_DAY, TICKS_PER_MINUTE};
 use crate::value::{Decimal, Length, SqlType, Ticks, Value, codepage};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -30,6 +30,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         FLOAT4 => simple(SqlType::Real, Form::Fixed(4)),
         FLOAT8 => simple(SqlType::Float, Form::Fixed(8)),
         DATETIME => simple(SqlType::DateTime, Form::Fixed(8)),
+        SMALL_DATETIME => simple(SqlType::SmallDateTime, Form::Fixed(4)),
         BIT_N | INT_N | FLOAT_N | DATETIME_N | GUID => {
             let length = reader.u8()?;
             let sql_type = match (type_byte, length) {
@@ -41,7 +42,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
                 (FLOAT_N, 4) => SqlType::Real,
                 (FLOAT_N, 8) => SqlType::Float,
                 (DATETIME_N, 8) => SqlType::DateTime,
-                (DATETIME_N, 4) => return Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
+                (DATETIME_N, 4) => SqlType::SmallDateTime,
                 (GUID, 16) => SqlType::UniqueIdentifier,
                 _ => return Err(ReadError::InvalidLength(type_byte)),
             };
@@ -86,7 +87,6 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
             Ok(WireType { sql_type, type_byte, form: Form::VeryLongLength, code_page })
         }
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
-        0x3A => Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
         0x3C | 0x6E | 0x7A => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
         0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
         0xF1 => Err(ReadError::NotSupported("the type xml".to_owned())),
@@ -201,6 +201,15 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
         SqlType::DateTime => {
             let bytes: [u8; 8] = bytes.try_into().map_err(wrong_length)?;
             datetime_of(bytes, type_byte)?
+        }
+        SqlType::SmallDateTime => {
+            let [days_low, days_high, low, high]: [u8; 4] = bytes.try_into().map_err(wrong_length)?;
+            let day = DAY_1900 + u32::from(u16::from_le_bytes([days_low, days_high]));
+            let minutes = u64::from(u16::from_le_bytes([low, high]));
+            if minutes >= TICKS_PER_DAY / TICKS_PER_MINUTE {
+                return Err(ReadError::InvalidValue(type_byte));
+            }
+            Value::DateTime(day, minutes * TICKS_PER_MINUTE)
         }
         SqlType::DateTime2(scale) => {
             let (time, date) =

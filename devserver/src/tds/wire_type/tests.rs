@@ -51,6 +51,8 @@ fn samples() -> Vec<(SqlType, Value)> {
         (SqlType::Time(7), Value::Time(TICKS_PER_DAY - 1)),
         (SqlType::DateTime, Value::DateTime(FIRST_DATETIME_DAY, 0)),
         (SqlType::DateTime, Value::DateTime(DAY_1900, 33_333)),
+        (SqlType::SmallDateTime, Value::DateTime(DAY_1900, 0)),
+        (SqlType::SmallDateTime, Value::DateTime(DAY_1900 + 65_535, TICKS_PER_DAY - 600_000_000)),
         (SqlType::DateTime2(3), Value::DateTime(0, 1_230_000)),
         (SqlType::DateTime2(7), Value::DateTime(LAST_DAY, TICKS_PER_DAY - 1)),
         (SqlType::DateTimeOffset(7), Value::DateTimeOffset(738_000, 1, -330)),

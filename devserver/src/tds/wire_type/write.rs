@@ -7,7 +7,7 @@ use crate::tds::wire_type::number::{
     ROWVERSION_USER_TYPE, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT, VARIANT_LENGTH,
 };
 use crate::tds::wire_type::variant::put_variant;
-use crate::value::datetime::DAY_1900;
+use crate::value::datetime::{DAY_1900, TICKS_PER_MINUTE};
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
 /// Appends the TYPE_INFO of an output parameter, or of a column of the server's collation.
@@ -38,6 +38,7 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::Date => out.push(DATE_N),
         SqlType::Time(scale) => out.extend_from_slice(&[TIME_N, scale]),
         SqlType::DateTime => out.extend_from_slice(&[DATETIME_N, 8]),
+        SqlType::SmallDateTime => out.extend_from_slice(&[DATETIME_N, 4]),
         SqlType::DateTime2(scale) => out.extend_from_slice(&[DATETIME2_N, scale]),
         SqlType::DateTimeOffset(scale) => out.extend_from_slice(&[DATETIMEOFFSET_N, scale]),
         SqlType::UniqueIdentifier => out.extend_from_slice(&[GUID, 16]),
@@ -99,6 +100,11 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
             put_time(out, scale, *ticks);
         }
         (SqlType::DateTime, Value::DateTime(day, ticks)) => put_datetime(out, *day, *ticks),
+        (SqlType::SmallDateTime, Value::DateTime(day, ticks)) => {
+            let days = u16::try_from(day.saturating_sub(DAY_1900)).unwrap_or(u16::MAX);
+            let minutes = u16::try_from(ticks / TICKS_PER_MINUTE).expect("a day has 1,440");
+            put_short(out, &[days.to_le_bytes(), minutes.to_le_bytes()].concat());
+        }
         (SqlType::DateTime2(scale), Value::DateTime(day, ticks)) => {
             out.push(time_length(scale) + 3);
             put_time(out, scale, *ticks);

@@ -48,9 +48,12 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
             let bytes = to_bytes(&value, from, to, style)?;
             Ok(fit_bytes(bytes, from, to))
         }
-        SqlType::Date | SqlType::Time(_) | SqlType::DateTime | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_) => {
-            to_date_or_time(&value, from, to, style)
-        }
+        SqlType::Date
+        | SqlType::Time(_)
+        | SqlType::SmallDateTime
+        | SqlType::DateTime
+        | SqlType::DateTime2(_)
+        | SqlType::DateTimeOffset(_) => to_date_or_time(&value, from, to, style),
         SqlType::UniqueIdentifier => to_uuid(&value),
     }
 }

@@ -19,6 +19,7 @@ pub(super) enum Group {
     Binary,
     Text,
     UnicodeText,
+    /// `smalldatetime` and `datetime`.
     DateTime,
     /// `datetime2` and `datetimeoffset`.
     LongDateTime,
@@ -38,7 +39,7 @@ pub(super) fn group(ty: SqlType) -> Group {
         SqlType::Binary(_) | SqlType::VarBinary(_) => Group::Binary,
         SqlType::Char(_) | SqlType::VarChar(_) => Group::Text,
         SqlType::NChar(_) | SqlType::NVarChar(_) => Group::UnicodeText,
-        SqlType::DateTime => Group::DateTime,
+        SqlType::DateTime | SqlType::SmallDateTime => Group::DateTime,
         SqlType::DateTime2(_) | SqlType::DateTimeOffset(_) => Group::LongDateTime,
         SqlType::Date => Group::Date,
         SqlType::Time(_) => Group::Time,

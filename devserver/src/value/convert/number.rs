@@ -44,7 +44,7 @@ pub(super) fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult
             return integer_value(number, to).ok_or_else(|| text_integer_overflow(from, text, to));
         }
         Value::Bytes(bytes) => bytes_to_integer(bytes, to),
-        Value::DateTime(day, ticks) if from == SqlType::DateTime => {
+        Value::DateTime(day, ticks) if matches!(from, SqlType::DateTime | SqlType::SmallDateTime) => {
             // Days since 1900, rounded ("datetime to int" in the table of truncation and rounding).
             let half_day_passed = *ticks >= TICKS_PER_DAY / 2;
             i128::from(*day) - i128::from(DAY_1900) + i128::from(half_day_passed)
@@ -146,7 +146,7 @@ pub(super) fn to_float(value: &Value, from: SqlType, to: SqlType) -> SqlResult<V
         Value::Float(v) => *v,
         Value::Decimal(v) => v.to_f64(),
         Value::String(text) => parse_float(text).ok_or_else(|| error_converting(from, to))?,
-        Value::DateTime(day, ticks) if from == SqlType::DateTime => {
+        Value::DateTime(day, ticks) if matches!(from, SqlType::DateTime | SqlType::SmallDateTime) => {
             let days = f64::from(*day) - f64::from(DAY_1900);
             days + three_hundredths_from_ticks(*ticks) as f64 / (300.0 * 86_400.0)
         }

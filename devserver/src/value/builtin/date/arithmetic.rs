@@ -34,7 +34,7 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let is_missing = match moment.ty {
         SqlType::Date => part.is_time(),
         SqlType::Time(_) => !part.is_time(),
-        SqlType::DateTime => is_fine,
+        SqlType::DateTime | SqlType::SmallDateTime => is_fine,
         _ => false,
     };
     if matches!(part, DatePart::IsoWeek | DatePart::TzOffset) {

@@ -4,7 +4,9 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::builtin::definition::Arguments;
 use crate::value::builtin::result::invalid_argument;
 use crate::value::convert::cast::convert;
-use crate::value::datetime::{DatePart, Day, TICKS_PER_MILLISECOND, Ticks, round_to_datetime, shift_minutes};
+use crate::value::datetime::{
+    DatePart, Day, TICKS_PER_MILLISECOND, Ticks, round_to_datetime, round_to_smalldatetime, shift_minutes,
+};
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
@@ -67,6 +69,10 @@ impl Moment {
             }
             SqlType::DateTime => {
                 let (day, ticks) = round_to_datetime(self.day, self.ticks)?;
+                Some(Value::DateTime(day, ticks))
+            }
+            SqlType::SmallDateTime => {
+                let (day, ticks) = round_to_smalldatetime(self.day, self.ticks)?;
                 Some(Value::DateTime(day, ticks))
             }
             _ => Some(Value::DateTime(self.day, self.ticks)),

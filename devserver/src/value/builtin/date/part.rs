@@ -53,7 +53,7 @@ fn part_of(moment: Moment, part: DatePart, function: &str) -> SqlResult<i32> {
     let is_missing = match moment.ty {
         SqlType::Date => part.is_time() || part == DatePart::TzOffset,
         SqlType::Time(_) => !part.is_time(),
-        SqlType::DateTime => part == DatePart::TzOffset,
+        SqlType::DateTime | SqlType::SmallDateTime => part == DatePart::TzOffset,
         _ => false,
     };
     if is_missing {
