@@ -259,13 +259,12 @@ impl<'a> Compiler<'a> {
             StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(size) => StepKind::SetTextSize(text_size(size)?),
-            StatementKind::SetDateFirst(value) => {
-                if *value != Expr::Literal(Literal::Int(7)) {
-                    return Err(SqlError::not_supported("SET DATEFIRST with another day than 7"));
-                }
-                StepKind::Nothing
+            StatementKind::SetDateFirst(value) => StepKind::SetDateFirst(self.expr(value, Some(SqlType::Int))?),
+            // It sets the first day of the week too ("@@DATEFIRST").
+            StatementKind::SetLanguage(value) => {
+                only_text(value, "us_english", "SET LANGUAGE")?;
+                StepKind::SetDateFirst(self.expr(&Expr::Literal(Literal::Int(7)), None)?)
             }
-            StatementKind::SetLanguage(value) => only_text(value, "us_english", "SET LANGUAGE")?,
             StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
             StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
                 return Err(SqlError::not_supported("EXECUTE AS and REVERT"));

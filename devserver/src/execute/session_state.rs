@@ -33,6 +33,8 @@ pub struct Options {
     pub row_limit: u64,
     /// SET TEXTSIZE: the most bytes of a value of a (max) type that the client gets.
     pub text_size: i32,
+    /// SET DATEFIRST: the first day of the week, from 1 for Monday to 7 for Sunday.
+    pub date_first: u8,
     pub lock_timeout: Option<Duration>,
     pub deadlock_priority: i8,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             row_limit: 0,
             // "Infinite" for clients of the ODBC family from TDS 7.3 on (MS-TDS 2.2.6.4, fODBC).
             text_size: UNLIMITED_TEXT_SIZE,
+            date_first: 7,
             lock_timeout: None,
             deadlock_priority: 0,
         }

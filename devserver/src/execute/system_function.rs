@@ -46,7 +46,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::FetchStatus => Value::Int(state.fetch_status),
         SystemFunction::CursorRows => Value::Int(state.cursor_rows),
         SystemFunction::CursorStatus => cursor_status(argument(0), argument(1), run),
-        SystemFunction::DateFirst => Value::TinyInt(7),
+        SystemFunction::DateFirst => Value::TinyInt(state.options.date_first),
         SystemFunction::MaxPrecision => Value::TinyInt(38),
         SystemFunction::Language => text("us_english"),
         SystemFunction::ScopeIdentity => identity_value(run.activation.scope_identity),

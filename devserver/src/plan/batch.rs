@@ -80,6 +80,7 @@ pub enum StepKind {
     SetRowCount(Cell),
     /// In bytes, or [`UNLIMITED_TEXT_SIZE`].
     SetTextSize(i32),
+    SetDateFirst(Cell),
     CheckIdentity {
         table: Cell,
         check: IdentityCheck<Cell>,

@@ -127,7 +127,7 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
         (SqlType::Float, Value::Float(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::Date, Value::Date(day)) => encode_day(*day, out),
         (SqlType::Time(_), Value::Time(ticks)) => encode_ticks(*ticks, out),
-        (SqlType::DateTime | SqlType::DateTime2(_), Value::DateTime(day, ticks)) => {
+        (SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_), Value::DateTime(day, ticks)) => {
             encode_day(*day, out);
             encode_ticks(*ticks, out);
         }

@@ -121,6 +121,11 @@ impl Session {
                 self.state.options.text_size = *size;
                 self.statement_done(out, DoneKind::Other, None);
             }
+            StepKind::SetDateFirst(cell) => {
+                let day = self.eval_cell(cell, compiled, activation)?;
+                self.set_date_first(&day).map_err(|error| SimpleFailure::Error(error, Origin::Statement))?;
+                self.statement_done(out, DoneKind::Other, None);
+            }
             StepKind::SetRowCount(cell) => {
                 let limit = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
                 self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);

@@ -430,3 +430,30 @@ CREATE FUNCTION dbo.[h]]] (@a int = 5) RETURNS bigint AS BEGIN DECLARE @x bigint
     ok(&mut s, "GRANT EXECUTE ON dbo.g TO l");
     ok(&mut l, "EXEC g 1");
 }
+
+/// Source: "SET DATEFIRST" and "@@DATEFIRST" (docs/t-sql/statements/set-datefirst-transact-sql.md,
+/// docs/t-sql/functions/datefirst-transact-sql.md); DATEDIFF goes by Sunday always
+/// (docs/t-sql/functions/datediff-transact-sql.md).
+#[test]
+fn the_first_day_of_the_week_can_be_set() {
+    let (_e, mut s) = session();
+    let parts = "SELECT @@DATEFIRST, DATEPART(weekday, d), DATENAME(dw, d), DATEPART(week, d), DATEPART(isowk, d),
+        DATEDIFF(week, '2007-04-20', d) FROM (SELECT CAST('2007-04-22' AS date) AS d) AS x";
+    let row = |first: u8, day: u8, week: u8| {
+        format!("ROW(TinyInt({first}), Int({day}), String(\"Sunday\"), Int({week}), Int(16), Int(1))")
+    };
+    assert_eq!(rows(&mut s, parts), [row(7, 1, 17)]);
+    // "SET DATEFIRST 5", Friday: the page's own example has Sunday as day 3.
+    for (first, day, week) in [(1, 7, 16), (5, 3, 17), (7, 1, 17)] {
+        assert_eq!(rows(&mut s, &format!("SET DATEFIRST {first}; {parts}")), [row(first, day, week)]);
+    }
+    ok(&mut s, "CREATE PROCEDURE p AS SET DATEFIRST 3; SELECT @@DATEFIRST");
+    assert_eq!(
+        rows(&mut s, "DECLARE @d int = 2; SET DATEFIRST @d; EXEC p; SELECT @@DATEFIRST"),
+        ["ROW(TinyInt(3))", "ROW(TinyInt(2))"]
+    );
+    assert_eq!(rows(&mut s, "SET LANGUAGE us_english; SELECT @@DATEFIRST"), ["ROW(TinyInt(7))"]);
+    for day in ["0", "8"] {
+        assert_eq!(errors(&mut s, &format!("SET DATEFIRST {day}")), [2742]);
+    }
+}

@@ -25,6 +25,8 @@ pub struct Call {
     pub collation: Collation,
     /// The keyword that stands first in DATEADD, DATEDIFF, DATEPART and DATENAME; it is not among the arguments.
     pub date_part: Option<DatePart>,
+    /// SET DATEFIRST: the first day of the week, from 1 for Monday to 7 for Sunday.
+    pub date_first: u8,
 }
 
 /// A built-in scalar function.

@@ -50,7 +50,7 @@ pub fn call_typed(name: &str, date_part: Option<&str>, arguments: &[(Value, SqlT
     let (values, types): (Vec<Value>, Vec<SqlType>) = arguments.iter().cloned().unzip();
     let date_part = date_part.map(|word| DatePart::parse(word, name)).transpose()?;
     let now = (day_from_date(2024, 5, 6).unwrap(), 123_456_789);
-    let call = Call { now, collation: Collation::default(), date_part };
+    let call = Call { now, collation: Collation::default(), date_part, date_first: 7 };
     Ok((function.eval(&values, &types, &call)?, result))
 }
 

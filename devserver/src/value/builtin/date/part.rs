@@ -25,13 +25,13 @@ fn date_part(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let part = the_part(arguments)?;
     // A text with an offset has a tzoffset; without one, it is 0.
     let moment = moment(arguments, 0, SqlType::DateTimeOffset(7))?;
-    Ok(Value::Int(part_of(moment, part, "datepart")?))
+    Ok(Value::Int(part_of(moment, part, "datepart", arguments.call.date_first)?))
 }
 
 fn date_name(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let part = the_part(arguments)?;
     let moment = moment(arguments, 0, SqlType::DateTimeOffset(7))?;
-    let number = part_of(moment, part, "datename")?;
+    let number = part_of(moment, part, "datename", arguments.call.date_first)?;
     let name = match part {
         DatePart::Month => MONTH_NAMES[date_from_day(moment.day).1 as usize - 1].to_string(),
         DatePart::Weekday => WEEKDAY_NAMES[weekday(moment.day) as usize].to_string(),
@@ -46,10 +46,15 @@ fn date_name(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 fn calendar_part(arguments: &Arguments<'_>, part: DatePart, function: &str) -> SqlResult<Value> {
     let moment = moment(arguments, 0, SqlType::DateTimeOffset(7))?;
-    Ok(Value::Int(part_of(moment, part, function)?))
+    Ok(Value::Int(part_of(moment, part, function, arguments.call.date_first)?))
 }
 
-fn part_of(moment: Moment, part: DatePart, function: &str) -> SqlResult<i32> {
+/// How many days a day is behind the first day of its week.
+fn days_into_week(day: Day, date_first: u8) -> u32 {
+    (weekday(day) + 7 - u32::from(date_first % 7)) % 7
+}
+
+fn part_of(moment: Moment, part: DatePart, function: &str, date_first: u8) -> SqlResult<i32> {
     let is_missing = match moment.ty {
         SqlType::Date => part.is_time() || part == DatePart::TzOffset,
         SqlType::Time(_) => !part.is_time(),
@@ -70,9 +75,11 @@ fn part_of(moment: Moment, part: DatePart, function: &str) -> SqlResult<i32> {
         DatePart::DayOfYear => u64::from(day_of_year(moment.day, year)),
         DatePart::Day => u64::from(day),
         // 1 January is in week 1; every Sunday begins a new one.
-        DatePart::Week => u64::from((day_of_year(moment.day, year) - 1 + weekday(first_of_year)) / 7 + 1),
+        DatePart::Week => {
+            u64::from((day_of_year(moment.day, year) - 1 + days_into_week(first_of_year, date_first)) / 7 + 1)
+        }
         DatePart::IsoWeek => u64::from(iso_week(moment.day)),
-        DatePart::Weekday => u64::from(weekday(moment.day) + 1),
+        DatePart::Weekday => u64::from(days_into_week(moment.day, date_first) + 1),
         DatePart::Hour => moment.ticks / TICKS_PER_HOUR,
         DatePart::Minute => moment.ticks % TICKS_PER_HOUR / TICKS_PER_MINUTE,
         DatePart::Second => moment.ticks % TICKS_PER_MINUTE / TICKS_PER_SECOND,
