@@ -43,7 +43,9 @@ impl Session {
             );
             self.check_alter_object(table, &schema.schema, missing)?;
         }
-        self.atomically(|session| session.alter_table_parts(table, &schema, &alter.action, activation))?;
+        self.under_table_lock(table, activation, |session, schema, activation| {
+            session.alter_table_parts(table, schema, &alter.action, activation)
+        })?;
         self.note_table_change(table);
         Ok(())
     }
@@ -115,8 +117,11 @@ impl Session {
             for row in rows {
                 converted.push(convert(run, row)?);
             }
+            let database = run.database;
             let storage = run.storage()?;
-            storage.latch.rebuild_table(&mut storage.tx, table, schema, &converted)
+            let result = storage.latch.rebuild_table(&mut storage.tx, table, schema, &converted);
+            database.changed();
+            result
         });
         self.schema_changed();
         result

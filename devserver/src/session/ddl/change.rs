@@ -1,10 +1,12 @@
 //! How a DDL statement changes tables: whether it may, and as one statement that the transaction can take back.
 
+use std::sync::Arc;
+
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::session::client_session::Session;
-use crate::storage::{self, ObjectId};
+use crate::storage::{self, LockMode, ObjectId, TableSchema};
 use crate::value::now_utc;
 
 impl Session {
@@ -33,11 +35,32 @@ impl Session {
         f: impl FnOnce(&mut storage::Latch<'_>, &mut storage::Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
         let result = self.with_run(Uses::Database, activation, |run| {
+            let database = run.database;
             let storage = run.storage()?;
-            f(&mut storage.latch, &mut storage.tx)
+            let result = f(&mut storage.latch, &mut storage.tx);
+            // Whoever gets the table's lock next must find that the plan it came with is an old one.
+            database.changed();
+            result
         });
         self.schema_changed();
         result
+    }
+
+    /// Changes a table under Sch-M, as one statement, from the schema that it has when the lock is granted.
+    pub(crate) fn under_table_lock<T>(
+        &mut self,
+        table: ObjectId,
+        activation: &mut Activation,
+        f: impl FnOnce(&mut Session, &Arc<TableSchema>, &mut Activation) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        self.atomically(|session| {
+            session.with_run(Uses::Database, activation, |run| {
+                let storage = run.storage()?;
+                storage.latch.lock_table(&mut storage.tx, table, LockMode::SchemaModification, true)
+            })?;
+            let schema = session.stored_schema(table)?;
+            f(session, &schema, activation)
+        })
     }
 
     /// For the dates in the catalog views.

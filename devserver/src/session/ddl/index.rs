@@ -37,14 +37,28 @@ impl Session {
         if schema.lifetime == Lifetime::Permanent {
             self.check_alter_object(table, &schema.schema, cannot_find("find the object", &create.table))?;
         }
+        self.under_table_lock(table, activation, |session, schema, activation| {
+            session.create_index_of(table, schema, create, activation)
+        })?;
+        self.note_table_change(table);
+        Ok(())
+    }
+
+    fn create_index_of(
+        &mut self,
+        table: ObjectId,
+        schema: &TableSchema,
+        create: &CreateIndex,
+        activation: &mut Activation,
+    ) -> SqlResult<()> {
         let index = Index {
             id: if create.clustered { CLUSTERED } else { 0 },
             name: Arc::clone(&create.name),
-            key: key_columns(&schema, &create.columns)?,
+            key: key_columns(schema, &create.columns)?,
             uniqueness: if create.unique { Uniqueness::Index } else { Uniqueness::None },
-            included: included_columns(&schema, &create.include)?,
+            included: included_columns(schema, &create.include)?,
             filter: match &create.filter {
-                Some(filter) => Some(bind_filter(&schema, &create.name, filter)?),
+                Some(filter) => Some(bind_filter(schema, &create.name, filter)?),
                 None => None,
             },
             options: index_options(&create.options)?,
@@ -56,7 +70,7 @@ impl Session {
             ));
         }
         if create.options.contains(&IndexOption::DropExisting(true)) {
-            return self.replace_index(table, &schema, index, activation);
+            return self.replace_index(table, schema, index, activation);
         }
         if schema.index_named(&create.name).or_else(|| schema.disabled_index_named(&create.name)).is_some() {
             return Err(SqlError::new(
@@ -67,12 +81,10 @@ impl Session {
                 ),
             ));
         }
-        self.add_index(table, &schema, index, activation)?;
-        self.note_table_change(table);
-        Ok(())
+        self.add_index(table, schema, index, activation)
     }
 
-    /// Adds an index that has been looked at.
+    /// Adds an index that has been looked at. The table is locked for it ([`Session::under_table_lock`]).
     pub(crate) fn add_index(
         &mut self,
         table: ObjectId,
@@ -233,8 +245,13 @@ impl Session {
             )
             .state(4));
         }
-        let index = index.clone();
-        self.remove_index(table, &schema, &index, activation)
+        self.under_table_lock(table, activation, |session, schema, activation| {
+            match schema.index_named(name).or_else(|| schema.disabled_index_named(name)) {
+                Some(index) => session.remove_index(table, schema, index, activation),
+                None if if_exists => Ok(()),
+                None => Err(missing()),
+            }
+        })
     }
 
     /// Takes an index away, whatever it enforces. Without its clustered index the table is a heap.
@@ -292,6 +309,22 @@ impl Session {
         if schema.lifetime == Lifetime::Permanent {
             self.check_alter_object(table, &schema.schema, cannot_find("find the object", &alter.table))?;
         }
+        if matches!(alter.action, AlterIndexAction::Reorganize) {
+            // It changes nothing.
+            return self.alter_index_of(table, &schema, alter, activation);
+        }
+        self.under_table_lock(table, activation, |session, schema, activation| {
+            session.alter_index_of(table, schema, alter, activation)
+        })
+    }
+
+    fn alter_index_of(
+        &mut self,
+        table: ObjectId,
+        schema: &TableSchema,
+        alter: &AlterIndex,
+        activation: &mut Activation,
+    ) -> SqlResult<()> {
         if let Some(name) = &alter.name
             && schema.index_named(name).or_else(|| schema.disabled_index_named(name)).is_none()
         {
@@ -301,11 +334,11 @@ impl Session {
         match &alter.action {
             AlterIndexAction::Rebuild(options) => {
                 check_rebuild_options(options)?;
-                let mut after = TableSchema::clone(&schema);
+                let mut after = schema.clone();
                 let (revived, disabled) = after.disabled_indexes.into_iter().partition(is_meant);
                 after.disabled_indexes = disabled;
                 let mut revived: Vec<Index> = revived;
-                self.keep_virtual_columns(table, &schema, &revived.iter().collect::<Vec<_>>(), activation)?;
+                self.keep_virtual_columns(table, schema, &revived.iter().collect::<Vec<_>>(), activation)?;
                 after.indexes.append(&mut revived);
                 for index in after.indexes.iter_mut().filter(|index| is_meant(index)) {
                     // What sys.indexes does not hold comes from the statement, or else is as by default.
@@ -319,7 +352,7 @@ impl Session {
             }
             AlterIndexAction::Reorganize => {
                 match schema.indexes.iter().find(|index| is_meant(index) && !index.options.allow_page_locks) {
-                    Some(index) => Err(no_page_locks(&schema, index)),
+                    Some(index) => Err(no_page_locks(schema, index)),
                     None => Ok(()),
                 }
             }
@@ -327,7 +360,7 @@ impl Session {
                 if schema.indexes.iter().any(|index| is_meant(index) && index.is_clustered()) {
                     return Err(SqlError::not_supported("ALTER INDEX … DISABLE of a clustered index"));
                 }
-                let mut after = TableSchema::clone(&schema);
+                let mut after = schema.clone();
                 let (mut disabled, kept) = after.indexes.into_iter().partition::<Vec<Index>, _>(is_meant);
                 after.indexes = kept;
                 after.disabled_indexes.append(&mut disabled);
@@ -338,7 +371,7 @@ impl Session {
                 if let Some(index) =
                     schema.disabled_indexes.iter().find(|index| alter.name.is_some() && is_meant(index))
                 {
-                    return Err(disabled(&schema, index));
+                    return Err(disabled(schema, index));
                 }
                 let mut indexes = schema.indexes.clone();
                 for index in indexes.iter_mut().filter(|index| is_meant(index)) {

@@ -92,3 +92,25 @@ fn setting_options_waits_for_readers_within_the_lock_timeout() {
     assert_eq!(rows(&mut installer, escalation), ["ROW(TinyInt(1), String(\"DISABLE\"))"]);
     assert_eq!(rows(&mut reader, "SELECT @@LOCK_TIMEOUT"), ["ROW(Int(-1))"]);
 }
+
+/// What another session changes while an index waits for its lock stays ("CREATE INDEX" takes Sch-M:
+/// docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md, "Schema locks").
+#[test]
+fn an_index_that_waits_meets_the_table_as_it_is_then() {
+    let (engine, mut s) = session();
+    for change in
+        ["CREATE CLUSTERED INDEX i ON t (a)", "ALTER INDEX n ON t REBUILD WITH (PAD_INDEX = ON)", "DROP INDEX c ON t"]
+    {
+        let mut other = login(&engine, "sa", "secret");
+        ok(&mut s, "CREATE TABLE t (a int, b int); CREATE INDEX n ON t (b); INSERT t VALUES (1, 1)");
+        if change.starts_with("DROP") {
+            ok(&mut s, "CREATE CLUSTERED INDEX c ON t (a)");
+        }
+        ok(&mut s, "BEGIN TRANSACTION; INSERT t VALUES (2, 2)");
+        let waiting = std::thread::spawn(move || ok(&mut other, change));
+        ok(&mut s, "WAITFOR DELAY '00:00:00.100'; ALTER TABLE t ADD CONSTRAINT small CHECK (b < 10); COMMIT");
+        waiting.join().expect("it ends");
+        assert_eq!(errors(&mut s, "INSERT t VALUES (3, 30)"), [547], "{change}");
+        ok(&mut s, "DROP TABLE t");
+    }
+}
