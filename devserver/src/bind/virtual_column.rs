@@ -22,6 +22,10 @@ impl Binder<'_> {
         slot: usize,
         columns: &mut [VisibleColumn],
     ) -> SqlResult<()> {
+        let ordinals: Vec<usize> = (0..columns.len()).filter(|ordinal| schema.is_virtual(*ordinal)).collect();
+        if ordinals.is_empty() {
+            return Ok(());
+        }
         // The expression sees the columns of its table and nothing of the statement. What it uses counts as used when
         // the column is named, and the functions that it calls belong to the owner of the table.
         let mut scope = QueryScope::new();
@@ -37,13 +41,11 @@ impl Binder<'_> {
         let arguments = self.function_arguments.take();
         let used = self.used_columns[slot].clone();
         let needs = self.needs.len();
-        let mut result = Ok(());
-        for (ordinal, column) in columns.iter_mut().enumerate().filter(|(ordinal, _)| schema.is_virtual(*ordinal)) {
-            match self.bind_virtual_column(schema, slot, ordinal) {
-                Ok(value) => column.scalar.node = Node::Computed { slot, ordinal, value: Box::new(value) },
-                Err(error) => result = Err(error),
-            }
-        }
+        let result = ordinals.into_iter().try_for_each(|ordinal| {
+            let value = Box::new(self.bind_virtual_column(schema, ordinal)?);
+            columns[ordinal].scalar.node = Node::Computed { slot, ordinal, value };
+            Ok(())
+        });
         self.needs.truncate(needs);
         self.used_columns[slot] = used;
         self.function_arguments = arguments;
@@ -52,8 +54,7 @@ impl Binder<'_> {
         result
     }
 
-    fn bind_virtual_column(&mut self, schema: &TableSchema, slot: usize, ordinal: usize) -> SqlResult<Scalar> {
-        debug_assert!(slot < self.slots, "the slot has been made");
+    fn bind_virtual_column(&mut self, schema: &TableSchema, ordinal: usize) -> SqlResult<Scalar> {
         let column = &schema.columns[ordinal];
         let text = column.computed.as_ref().expect("only computed columns are virtual");
         let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(&parse_expression(text)?))?;

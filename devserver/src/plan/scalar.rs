@@ -92,6 +92,16 @@ impl Node {
         !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_) | Node::UserFunction { .. })
     }
 
+    /// The slots it reads itself, apart from what the nodes below it read. A computed column reads its row even where its
+    /// expression has no columns: in an outer join it is NULL where there is no row.
+    fn own_slots(&self) -> SlotSet {
+        match self {
+            Node::Column { slot, .. } | Node::Computed { slot, .. } => slot_bit(*slot),
+            Node::Subquery(plan) => plan.outer_slots,
+            _ => 0,
+        }
+    }
+
     /// It gives another value each time it is asked.
     pub fn is_volatile(&self) -> bool {
         match self {
@@ -214,11 +224,7 @@ impl Scalar {
     /// The slots the expression reads, those of subqueries included.
     pub fn slots(&self) -> SlotSet {
         let mut slots = 0;
-        self.visit(&mut |node| match node {
-            Node::Column { slot, .. } => slots |= slot_bit(*slot),
-            Node::Subquery(plan) => slots |= plan.outer_slots,
-            _ => {}
-        });
+        self.visit(&mut |node| slots |= node.own_slots());
         slots
     }
 
@@ -233,7 +239,7 @@ impl Scalar {
     pub fn is_constant_in_statement(&self) -> bool {
         let mut is_constant = true;
         self.visit(&mut |node| {
-            is_constant &= node.is_apart() && !node.is_volatile() && !matches!(node, Node::Column { .. });
+            is_constant &= node.is_apart() && !node.is_volatile() && node.own_slots() == 0;
         });
         is_constant
     }
@@ -374,11 +380,7 @@ fn all_same(a: &[Scalar], b: &[Scalar]) -> bool {
 impl Condition {
     pub fn slots(&self) -> SlotSet {
         let mut slots = 0;
-        self.visit(&mut |node| match node {
-            Node::Column { slot, .. } => slots |= slot_bit(*slot),
-            Node::Subquery(plan) => slots |= plan.outer_slots,
-            _ => {}
-        });
+        self.visit(&mut |node| slots |= node.own_slots());
         slots
     }
 
