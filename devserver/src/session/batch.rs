@@ -17,6 +17,7 @@ impl Session {
     ) -> StepResult {
         activation.grow(compiled.declarations.len());
         if let Err(error) = self.make_table_variables(compiled, activation) {
+            self.drop_table_variables(activation);
             return self.fail(error, Origin::Statement, activation, 0, out);
         }
         let result = self.run_steps(&compiled.steps, compiled, activation, out);

@@ -46,6 +46,12 @@ impl OwnTables {
         self.tables.remove(&table);
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.tables.len()
+    }
+
     pub(super) fn get(&self, table: ObjectId) -> Option<&Table> {
         self.tables.get(&table)
     }

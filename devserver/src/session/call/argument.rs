@@ -74,6 +74,22 @@ impl Session {
         }
         let mut callee = Activation::default();
         callee.grow(parameters.len());
+        match self.take_arguments(called, parameters, arguments, &mut callee) {
+            Ok(()) => Ok(callee),
+            Err(error) => {
+                self.drop_table_variables(&mut callee);
+                Err(error)
+            }
+        }
+    }
+
+    fn take_arguments(
+        &mut self,
+        called: &str,
+        parameters: &[Parameter],
+        arguments: &[PassedArgument],
+        callee: &mut Activation,
+    ) -> SqlResult<()> {
         let mut given = vec![false; parameters.len()];
         let mut by_name = false;
         for (position, argument) in arguments.iter().enumerate() {
@@ -125,7 +141,7 @@ impl Session {
                 )
                 .state(2));
             }
-            given[place] = self.take_argument(parameter, &argument.value, place, &mut callee)?;
+            given[place] = self.take_argument(parameter, &argument.value, place, callee)?;
         }
         for (place, parameter) in parameters.iter().enumerate() {
             if given[place] {
@@ -151,7 +167,7 @@ impl Session {
                 }
             }
         }
-        Ok(callee)
+        Ok(())
     }
 
     /// False for DEFAULT: the declared default is taken then.
@@ -178,12 +194,8 @@ impl Session {
                 format!("Operand type clash: {} is incompatible with {}", ty.name(), type_name(&parameter.ty)),
             )
             .state(2)),
-            (VariableType::Scalar(_), Passed::UntypedTable { .. }) => Err(untyped_table_for_scalar()),
             (wanted, Passed::UntypedTable { columns, rows }) => {
-                let table = self.untyped_table_parameter(wanted, columns, rows.take())?;
-                callee.tables[place] = Some(table);
-                callee.owned_tables.push(table);
-                Ok(true)
+                self.take_untyped_table(wanted, columns, rows.take(), place, callee).map(|()| true)
             }
             (wanted, Passed::Table { table, ty }) => {
                 let same = match (wanted.template(), ty.template()) {
@@ -204,10 +216,6 @@ impl Session {
             }
         }
     }
-}
-
-pub fn untyped_table_for_scalar() -> SqlError {
-    SqlError::not_supported("a table-valued parameter without the name of a type for a parameter that is no table")
 }
 
 /// The value of a parameter; text that is too long is cut, as SQL Server does.

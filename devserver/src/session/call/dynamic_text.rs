@@ -8,12 +8,13 @@ use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::declarations::Declarations;
-use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter, untyped_table_for_scalar};
+use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
+use crate::tsql::ast::ParameterDef;
 use crate::tsql::parse_parameter_list;
-use crate::value::SqlType;
+use crate::value::{SqlType, Value};
 
 impl Session {
     /// Runs dynamic text (EXEC and sp_executesql) with its own variables.
@@ -29,6 +30,7 @@ impl Session {
         out: &mut Output<'_>,
     ) -> Result<(Control, Activation), Failure> {
         if let Err(error) = self.check_nesting() {
+            self.drop_table_variables(&mut callee);
             return Err(ended(self.fail(error, Origin::Statement, activation, line, out)));
         }
         // Ownership chaining ends at dynamic text: it runs with the user's own permissions.
@@ -36,7 +38,10 @@ impl Session {
         let schema = Arc::clone(&self.state.default_schema);
         let compiled = match self.compiled_text(text, declared, parameters, &schema) {
             Ok(compiled) => compiled,
-            Err(error) => return Err(ended(self.fail(error, Origin::Statement, activation, line, out))),
+            Err(error) => {
+                self.drop_table_variables(&mut callee);
+                return Err(ended(self.fail(error, Origin::Statement, activation, line, out)));
+            }
         };
         let options = self.state.options;
         self.state.nest_level += 1;
@@ -120,6 +125,25 @@ impl Session {
         }
         let mut callee = Activation::default();
         callee.grow(declarations.len());
+        match self.take_declared(declared, &parameters, &declarations, &defaults, arguments, &mut callee) {
+            Ok(places) => Ok((declarations, callee, places)),
+            Err(error) => {
+                self.drop_table_variables(&mut callee);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the parameters their values; the place of each argument's.
+    fn take_declared(
+        &mut self,
+        declared: &str,
+        parameters: &[ParameterDef],
+        declarations: &Declarations,
+        defaults: &[Option<Value>],
+        arguments: &[PassedArgument],
+        callee: &mut Activation,
+    ) -> SqlResult<Vec<usize>> {
         let mut given = vec![false; declarations.len()];
         let mut places = Vec::with_capacity(arguments.len());
         for (position, argument) in arguments.iter().enumerate() {
@@ -150,11 +174,8 @@ impl Session {
                 (VariableType::Scalar(ty), Passed::Value { value, ty: from }) => {
                     callee.values[place] = convert_parameter(value.clone(), *from, *ty)?;
                 }
-                (VariableType::Scalar(_), Passed::UntypedTable { .. }) => return Err(untyped_table_for_scalar()),
                 (wanted, Passed::UntypedTable { columns, rows }) => {
-                    let table = self.untyped_table_parameter(wanted, columns, rows.take())?;
-                    callee.tables[place] = Some(table);
-                    callee.owned_tables.push(table);
+                    self.take_untyped_table(wanted, columns, rows.take(), place, callee)?;
                 }
                 (wanted, Passed::Table { table, .. }) if wanted.template().is_some() => {
                     callee.tables[place] = Some(*table);
@@ -191,7 +212,7 @@ impl Session {
                 }
             }
         }
-        Ok((declarations, callee, places))
+        Ok(places)
     }
 }
 

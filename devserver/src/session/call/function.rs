@@ -52,7 +52,11 @@ impl Session {
             .and_then(|()| self.check_nesting())
             .and_then(|()| self.bind_arguments_of(&function.name, &function.parameters, arguments))
             .map_err(|error| (error, Origin::Statement))
-            .and_then(|callee| self.value_of(function, callee));
+            .and_then(|mut callee| {
+                let value = self.value_of(function, &mut callee);
+                self.drop_table_variables(&mut callee);
+                value
+            });
         match value {
             Ok(value) => Ok(Some(Returned { value: Some(value), ..Returned::default() })),
             Err((error, origin)) => self.fail(error, origin, activation, line, out).map(|_| None),
@@ -63,7 +67,7 @@ impl Session {
     fn value_of(
         &mut self,
         function: &Function,
-        mut callee: Activation,
+        callee: &mut Activation,
     ) -> Result<(Value, SqlType), (crate::error::SqlError, Origin)> {
         let (text, declarations) = assignment(function).map_err(|error| (error, Origin::Statement))?;
         callee.grow(declarations.len());
@@ -73,7 +77,7 @@ impl Session {
             .map_err(|error| (error, Origin::Statement))?;
         let [step] = &compiled.steps[..] else { unreachable!("it is one assignment") };
         let StepKind::Set(_, cell) = &step.kind else { unreachable!("it is an assignment") };
-        let value = self.eval_cell(cell, &compiled, &mut callee)?;
+        let value = self.eval_cell(cell, &compiled, callee)?;
         Ok((value, function.returns.expect("it is scalar")))
     }
 }

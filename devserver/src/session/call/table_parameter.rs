@@ -46,18 +46,27 @@ impl Session {
         Ok((table, VariableType::TableType { user_type, template }))
     }
 
-    /// The table of a parameter that the client gave no type: the type is that of the parameter it is passed to.
-    pub(crate) fn untyped_table_parameter(
+    /// Makes the table of a parameter that the client gave no type: the type is that of the parameter it is passed to.
+    pub(crate) fn take_untyped_table(
         &mut self,
         wanted: &VariableType,
         columns: &[TableColumn],
         rows: Vec<Vec<Value>>,
-    ) -> SqlResult<ObjectId> {
+        place: usize,
+        callee: &mut Activation,
+    ) -> SqlResult<()> {
+        let Some(template) = wanted.template().cloned() else {
+            return Err(SqlError::not_supported(
+                "a table-valued parameter without the name of a type for a parameter that is no table",
+            ));
+        };
         if let VariableType::TableType { user_type, .. } = wanted {
             self.check_type(user_type, &Activation { check_permissions: true, ..Activation::default() })?;
         }
-        let template = Arc::clone(wanted.template().expect("it is no scalar"));
-        self.filled_table(&template, columns, rows)
+        let table = self.filled_table(&template, columns, rows)?;
+        callee.tables[place] = Some(table);
+        callee.owned_tables.push(table);
+        Ok(())
     }
 
     fn filled_table(

@@ -185,6 +185,17 @@ fn a_table_without_a_type_takes_that_of_the_parameter() {
         let tokens = call(&mut s, named("dbo.p"), vec![parameter]);
         assert!(tokens[0].starts_with(error), "{tokens:?}");
     }
+    // A call that fails after its table was made leaves nothing behind.
+    let failing = |sql: &str| vec![text(sql), text("@list dbo.list READONLY, @n int")];
+    for (procedure, parameters, error) in [
+        (named("dbo.p"), vec![two()], "ERROR(201"),
+        (RpcProcedure::Id(10), [failing("SELECT 1"), vec![two()]].concat(), "ERROR(8178"),
+        (RpcProcedure::Id(10), [failing("SELECT FROM"), vec![two(), n()]].concat(), "ERROR(156"),
+    ] {
+        let tokens = call(&mut s, procedure, parameters);
+        assert!(tokens[0].starts_with(error), "{tokens:?}");
+        assert_eq!(s.own_tables.count(), 0, "{error}");
+    }
     ok(&mut s, "CREATE LOGIN web WITH PASSWORD = 'web'; CREATE USER web; GRANT EXECUTE ON dbo.p TO web");
     let mut web = login(&engine, "web", "web");
     assert!(call(&mut web, named("dbo.p"), vec![n(), two()])[0].starts_with("ERROR(229"));
