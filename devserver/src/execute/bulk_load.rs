@@ -6,7 +6,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::execute::new_row::insert_row;
 use crate::execute::statement_result::StatementResult;
-use crate::execute::writable::check_all_writable;
+use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::bulk_load::BulkLoadPlan;
 use crate::storage::{LockMode, OnDuplicateKey, TableSchema};
 use crate::value::{SqlType, Value, encode_key};
@@ -24,6 +24,8 @@ pub fn run_bulk_load(
     check_all_writable(run, schema, &[])?;
     if plan.distrusts {
         // Only under Sch-M can a constraint lose its trust.
+        let storage = run.storage()?;
+        storage.latch.lock_as_planned(&mut storage.tx, schema, LockMode::SchemaModification)?;
         let table = run.table_id(target.table.place);
         let storage = run.storage()?;
         storage.latch.alter_schema(&mut storage.tx, table, |schema| {
@@ -33,6 +35,9 @@ pub fn run_bulk_load(
     }
     if plan.table_lock {
         lock_table(plan, run)?;
+    }
+    if !plan.distrusts {
+        lock_as_planned(&target.table, run)?;
     }
     let mut result = StatementResult::default();
     let mut new_rows = Vec::new();

@@ -11,7 +11,7 @@ use crate::execute::new_row::insert_row;
 use crate::execute::output_clause::run_output;
 use crate::execute::query::run_query;
 use crate::execute::statement_result::StatementResult;
-use crate::execute::writable::check_all_writable;
+use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::change::{InsertPlan, InsertRows};
 use crate::plan::query::{Body, QueryPlan};
 use crate::storage::{LockMode, OnDuplicateKey};
@@ -37,6 +37,9 @@ pub fn run_insert(
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }
     let rows = rows_to_insert(plan, executed, run, frame)?;
+    if !rows.is_empty() {
+        lock_as_planned(&plan.target.table, run)?;
+    }
     let mut count = 0;
     let mut ignored_duplicates = false;
     let mut new_rows: Vec<Values> = Vec::new();

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
+use crate::execute::frame::{Flow, Frame, Run, SavedRows, SlotRow, Values};
 use crate::execute::limit::limit_values;
 use crate::execute::new_row::{changed_row, finish_row, insert_row};
 use crate::execute::operator::run_operator;
 use crate::execute::output_clause::run_output;
 use crate::execute::statement_result::StatementResult;
-use crate::execute::writable::check_all_writable;
+use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::change::{BoundAction, BoundClause, InsertTarget, MergePlan};
 use crate::plan::scalar::Condition;
 use crate::storage::{Key, LockMode, OnDuplicateKey, RowChange};
@@ -154,6 +154,9 @@ pub fn run_merge(
             _ => Ok(Flow::Continue),
         })?;
     }
+    if !found.changes.is_empty() {
+        lock_as_planned(&plan.table, run)?;
+    }
     apply(found, run, frame, sent)
 }
 
@@ -164,7 +167,6 @@ fn apply(
     sent: &mut Vec<Vec<Value>>,
 ) -> SqlResult<StatementResult> {
     let Found { plan, changes, gone, moved, .. } = found;
-    let schema = &plan.table.schema;
     let table = run.table_id(plan.table.place);
     let mut updates: Vec<RowChange> = Vec::new();
     for (change, _) in &changes {
@@ -180,23 +182,20 @@ fn apply(
     let storage = run.storage()?;
     storage.latch.update_rows(&mut storage.tx, table, &updates)?;
 
-    let no_row: Values = vec![Value::Null; schema.columns.len()].into();
     let count = changes.len() as u64;
-    let mut new_rows: Vec<(Values, Option<SavedRows>)> = Vec::with_capacity(changes.len());
+    let mut new_rows: Vec<(Option<Values>, Option<SavedRows>)> = Vec::with_capacity(changes.len());
     for (change, saved) in changes {
         let row = match change {
-            Change::Update(change) => change.values.into(),
-            Change::Delete(_) => Arc::clone(&no_row),
+            Change::Update(change) => Some(change.values.into()),
+            Change::Delete(_) => None,
             Change::Insert(target, values) => {
-                let inserted = insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?;
-                inserted.map_or_else(|| Arc::clone(&no_row), Into::into)
+                insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?.map(Into::into)
             }
         };
         new_rows.push((row, saved));
     }
     if plan.foreign_keys.has_references() {
-        for (row, _) in &new_rows {
-            // A deleted row is all NULL here, which refers to nothing.
+        for row in new_rows.iter().filter_map(|(row, _)| row.as_ref()) {
             plan.foreign_keys.check_row("MERGE", row, run)?;
         }
     }
@@ -206,7 +205,7 @@ fn apply(
         let Some(saved) = saved else { continue };
         frame.restore(&plan.output_slots, saved);
         for output in &plan.output {
-            frame.rows[plan.rules.slot] = Arc::clone(&row).into();
+            frame.rows[plan.rules.slot] = row.as_ref().map_or(SlotRow::Absent, |row| Arc::clone(row).into());
             run_output(output, run, frame, sent)?;
         }
     }

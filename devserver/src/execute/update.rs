@@ -14,7 +14,7 @@ use crate::execute::new_row::{changed_row, finish_row};
 use crate::execute::operator::run_operator;
 use crate::execute::output_clause::{prepare_output, run_output};
 use crate::execute::statement_result::StatementResult;
-use crate::execute::writable::check_all_writable;
+use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::change::UpdatePlan;
 use crate::storage::{Key, RowChange};
 use crate::value::Value;
@@ -42,6 +42,9 @@ pub fn run_update(
         found.push((key, frame.save(&plan.kept_slots)));
         Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
+    if sets_columns && !found.is_empty() {
+        lock_as_planned(&plan.table, run)?;
+    }
     // The rows that were found are locked, so that others may go on while the new ones are computed.
     if plan.is_apart {
         run.own_storage()?.latch.let_go();

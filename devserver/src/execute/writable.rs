@@ -3,7 +3,8 @@
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::plan::change::OutputPlan;
-use crate::storage::{Lifetime, TableSchema, snapshot_not_allowed};
+use crate::plan::query::{TableHandle, TableLocation};
+use crate::storage::{Lifetime, LockMode, TableSchema, snapshot_not_allowed};
 use crate::tsql::ast::IsolationLevel;
 
 /// 3906 and 3930: nothing may be changed now.
@@ -44,4 +45,15 @@ pub(crate) fn check_all_writable(run: &mut Run<'_>, schema: &TableSchema, output
         check_writable(run, &into.table.schema)?;
     }
     Ok(())
+}
+
+/// Before a statement writes its first row into a table that others can change.
+pub(crate) fn lock_as_planned(table: &TableHandle, run: &mut Run<'_>) -> SqlResult<()> {
+    match table.place {
+        TableLocation::Stored(_) => {
+            let storage = run.storage()?;
+            storage.latch.lock_as_planned(&mut storage.tx, &table.schema, LockMode::IntentExclusive)
+        }
+        TableLocation::Variable(_) => Ok(()),
+    }
 }

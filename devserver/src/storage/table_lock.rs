@@ -1,5 +1,6 @@
 //! Locks on whole tables, asked for or escalated to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::database::Latch;
@@ -7,9 +8,9 @@ use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
 use super::locks::wait::Answer;
 use super::own_tables::is_own;
-use super::schema::LockEscalation;
+use super::schema::{LockEscalation, TableSchema};
 use super::transaction::Transaction;
-use crate::error::SqlResult;
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
 
 /// SQL Server tries to escalate when one statement has taken this many locks on one index, and again after every
 /// [`ESCALATION_RETRY`] more. Source: the locking guide, "Lock escalation".
@@ -55,6 +56,25 @@ impl Latch<'_> {
             tx.short_locks.push(resource);
         }
         Ok(())
+    }
+
+    /// Locks a table for a statement that writes to it, and looks whether it still is what the statement was bound to:
+    /// which columns are kept and which constraints it has is part of the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`STALE_PLAN`], and as [`Latch::lock_table`].
+    pub fn lock_as_planned(
+        &mut self,
+        tx: &mut Transaction,
+        planned: &Arc<TableSchema>,
+        mode: LockMode,
+    ) -> SqlResult<()> {
+        self.lock_table(tx, planned.id, mode, true)?;
+        match self.schema(planned.id) {
+            Some(schema) if Arc::ptr_eq(schema, planned) => Ok(()),
+            _ => Err(SqlError::new(STALE_PLAN, "a table was changed after the statement's plan was made")),
+        }
     }
 
     /// Whether the transaction's lock on the whole table makes key locks of this mode needless.

@@ -4,7 +4,7 @@
 //! docs/relational-databases/tables/specify-computed-columns-in-a-table.md); "Their values are recalculated every time
 //! they are referenced in a query" ("Computed Columns", SQL Server 2008 Books Online, ms191250).
 
-use crate::session::tests::harness::{errors, ok, rows, run, script, session};
+use crate::session::tests::harness::{errors, login, ok, rows, run, script, session};
 
 #[test]
 fn an_expression_fails_when_it_is_read_and_not_before() {
@@ -97,6 +97,36 @@ fn outer_joins_without_a_partner_have_null_in_them() {
     assert_eq!(
         rows(&mut s, "SELECT n.id FROM (VALUES (1), (2)) AS n (id) LEFT JOIN t ON t.id = n.id WHERE t.known IS NULL"),
         ["ROW(Int(2))"]
+    );
+    // So has an expression that reads no column.
+    ok(&mut s, "CREATE TABLE k (id int NOT NULL PRIMARY KEY, one AS 1, now AS GETDATE()); INSERT k VALUES (1)");
+    let from = "FROM (VALUES (1), (2)) AS n (id) LEFT JOIN k ON k.id = n.id";
+    assert_eq!(rows(&mut s, &format!("SELECT n.id {from} WHERE k.one = 1")), ["ROW(Int(1))"]);
+    assert_eq!(rows(&mut s, &format!("SELECT n.id {from} WHERE k.one IS NULL")), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, &format!("SELECT n.id {from} WHERE k.now IS NULL")), ["ROW(Int(2))"]);
+    assert_eq!(rows(&mut s, &format!("SELECT k.one {from} ORDER BY n.id DESC")), ["ROW(Null)", "ROW(Int(1))"]);
+    ok(&mut s, "CREATE TABLE target (id int, v int); INSERT target (id) VALUES (1), (2)");
+    ok(&mut s, "UPDATE x SET v = k.one FROM target AS x LEFT JOIN k ON k.id = x.id");
+    assert_eq!(rows(&mut s, "SELECT v FROM target ORDER BY id"), ["ROW(Int(1))", "ROW(Null)"]);
+}
+
+/// OUTPUT of a row that MERGE deletes: "inserted" has no row then ("OUTPUT clause",
+/// docs/t-sql/queries/output-clause-transact-sql.md: "INSERTED can't be used with the OUTPUT clause in the DELETE
+/// statement"; of MERGE no page says more than that both may be named).
+#[test]
+fn a_row_that_merge_deletes_is_not_in_inserted() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int, e AS ISNULL(a, 7)); INSERT t VALUES (1, NULL), (2, 3)",
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "MERGE t USING (VALUES (1), (2)) AS v (id) ON v.id = t.id WHEN MATCHED THEN DELETE
+             OUTPUT deleted.e, inserted.e, inserted.id;"
+        ),
+        ["ROW(Int(7), Null, Null)", "ROW(Int(3), Null, Null)"]
     );
 }
 
@@ -199,7 +229,7 @@ fn kept_or_not_they_answer_the_same() {
         script(
             &mut s,
             &format!(
-                "CREATE TABLE {table} (id int NOT NULL PRIMARY KEY, a int, b varchar(10), c AS a * 2{kept}, d AS b + '!'{kept}, e AS ISNULL(a, 7){kept})
+                "CREATE TABLE {table} (id int NOT NULL PRIMARY KEY, a int, b varchar(10), c AS a * 2{kept}, d AS b + '!'{kept}, e AS ISNULL(a, 7){kept}, one AS 1{kept})
 GO
 INSERT {table} (id, a, b) VALUES (1, 5, 'x'), (2, NULL, 'Y'), (3, 5, NULL), (4, 1, 'x'), (5, 9, 'z')
 GO
@@ -221,6 +251,9 @@ CREATE FUNCTION dbo.of_{table} (@least int) RETURNS TABLE AS RETURN (SELECT id, 
         "SELECT id, ROW_NUMBER() OVER (PARTITION BY c ORDER BY e, id), SUM(e) OVER (ORDER BY id) FROM T ORDER BY id",
         "SELECT x.id, y.id FROM T AS x JOIN T AS y ON y.c = x.c AND y.id > x.id ORDER BY x.id",
         "SELECT x.id, y.c, y.e FROM T AS x LEFT JOIN T AS y ON y.id = x.id + 2 ORDER BY x.id",
+        "SELECT x.id, y.one FROM T AS x LEFT JOIN T AS y ON y.id = x.id + 2 ORDER BY x.id DESC",
+        "SELECT x.id FROM T AS x LEFT JOIN T AS y ON y.id = x.id + 2 WHERE y.one IS NULL ORDER BY x.id",
+        "SELECT x.one, COUNT(*), MAX(y.one) FROM T AS x LEFT HASH JOIN T AS y ON y.id = x.id + 2 GROUP BY x.one, y.one ORDER BY y.one",
         "SELECT x.e, y.e FROM T AS x FULL JOIN T AS y ON y.c = x.id ORDER BY x.id, y.id",
         "SELECT x.e, y.e FROM T AS x RIGHT HASH JOIN T AS y ON y.id = x.c ORDER BY y.id",
         "SELECT id, (SELECT COUNT(*) FROM T AS y WHERE y.c = x.c) FROM T AS x ORDER BY id",
@@ -265,4 +298,26 @@ CREATE FUNCTION dbo.of_{table} (@least int) RETURNS TABLE AS RETURN (SELECT id, 
         answers[1].sort();
         assert_eq!(answers[0], answers[1], "{query}");
     }
+}
+
+/// A plan that was made before the index is not run after it ("Recompile a stored procedure",
+/// docs/relational-databases/stored-procedures/recompile-a-stored-procedure.md: a statement is compiled again when its
+/// tables have changed).
+#[test]
+fn rows_written_beside_a_new_index_have_their_values_in_it() {
+    let (engine, mut s) = session();
+    let mut other = login(&engine, "sa", "secret");
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int, b AS a * 2); INSERT t VALUES (1, 1);
+         CREATE TABLE u (id int NOT NULL PRIMARY KEY, a int); INSERT u VALUES (2, 5), (3, 6)",
+    );
+    ok(&mut s, "BEGIN TRANSACTION; UPDATE u SET a = 7 WHERE id = 3");
+    let waiting = std::thread::spawn(move || ok(&mut other, "INSERT t (id, a) SELECT id, a FROM u"));
+    ok(&mut s, "WAITFOR DELAY '00:00:00.150'; CREATE INDEX i ON t (b); COMMIT");
+    waiting.join().expect("it ends");
+    assert_eq!(
+        rows(&mut s, "SELECT id, b FROM t WITH (INDEX (i)) WHERE b > 0 ORDER BY id"),
+        ["ROW(Int(1), Int(2))", "ROW(Int(2), Int(10))", "ROW(Int(3), Int(14))"]
+    );
 }
