@@ -46,6 +46,7 @@ impl Block {
         !self.distinct
             && self.aggregation.is_none()
             && !self.limit.with_ties
+            && !self.limit.percent
             && self.items.iter().all(|item| item.variable.is_none())
     }
 }

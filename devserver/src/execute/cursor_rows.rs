@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::execute::cursor::{CurrentRow, keyset_index, select_of, single_table};
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
 use crate::execute::limit::limit_values;
@@ -45,6 +45,9 @@ pub fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>
     let key: Vec<usize> =
         keyset_index(&scan.table.schema).map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
     let mut frame = Frame::of(bound);
+    if select.limit.percent {
+        return Err(SqlError::not_supported("TOP … PERCENT in a cursor that is not STATIC"));
+    }
     let (skip, take) = limit_values(&select.limit, run, &mut frame)?;
     let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     let enough = if select.sort.is_empty() { skip.saturating_add(take) } else { usize::MAX };

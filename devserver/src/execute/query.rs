@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::error::SqlResult;
 use crate::execute::frame::{EmitRow, Flow, Frame, Run};
-use crate::execute::limit::limit_values;
+use crate::execute::limit::{limit_values, percentage, share};
 use crate::execute::operator::run_operator;
 use crate::execute::recursion;
 use crate::execute::sort::{compare_keys, eval_keys};
@@ -38,11 +38,12 @@ fn run_select(
     emit: EmitRow<'_>,
 ) -> SqlResult<Flow> {
     let (skip, take) = limit_values(&select.limit, run, frame)?;
+    let percent = percentage(&select.limit, run, frame)?;
     if take == 0 {
         return Ok(Flow::Continue);
     }
     let mut distinct = select.distinct.then(DistinctRows::default);
-    if select.sort.is_empty() {
+    if select.sort.is_empty() && percent.is_none() {
         let mut seen = 0;
         let mut stopped_by_reader = false;
         run_operator(&select.input, run, frame, &mut |run, frame| {
@@ -76,6 +77,7 @@ fn run_select(
         Ok(Flow::Continue)
     })?;
     rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
+    let take = percent.map_or(take, |percent| share(percent, rows.len()));
     let mut last_keys: Option<Vec<Value>> = None;
     for (position, (keys, row)) in rows.into_iter().enumerate().skip(skip) {
         if position - skip >= take {

@@ -86,6 +86,8 @@ pub struct OutputSort {
 pub struct Limit {
     pub skip: Option<Scalar>,
     pub take: Option<Scalar>,
+    /// `take` is a percentage of all rows, a float.
+    pub percent: bool,
     pub with_ties: bool,
 }
 

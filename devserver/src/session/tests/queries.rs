@@ -282,3 +282,42 @@ fn a_variable_gathers_the_rows_in_their_order() {
         ["ROW(String(\"[c], [a], [b]\"))"]
     );
 }
+
+/// Source: "TOP" (docs/t-sql/queries/top-transact-sql.md).
+#[test]
+fn top_takes_a_percentage() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int); INSERT t VALUES (1, 5), (2, 5), (3, 4), (4, 4), (5, 1)",
+    );
+    for (query, found) in [
+        ("SELECT TOP 20 PERCENT id FROM t ORDER BY id DESC", "5"),
+        ("SELECT TOP (21) PERCENT id FROM t ORDER BY id", "1 2"),
+        ("SELECT TOP 0.1 PERCENT id FROM t ORDER BY id", "1"),
+        ("SELECT TOP (0) PERCENT id FROM t", ""),
+        ("SELECT TOP (20) PERCENT WITH TIES id FROM t ORDER BY a DESC", "1 2"),
+        ("SELECT TOP (60) PERCENT a FROM t GROUP BY a ORDER BY a", "1 4"),
+        ("SELECT DISTINCT TOP (50) PERCENT a FROM t ORDER BY a", "1 4"),
+        ("DECLARE @p decimal(5, 2) = 59.5; SELECT TOP (@p) PERCENT id FROM t ORDER BY id", "1 2 3"),
+        ("SELECT id FROM (SELECT TOP 100 PERCENT id FROM t WHERE a = 4 ORDER BY id) AS d WHERE id > 3", "4"),
+        ("SELECT id FROM t WHERE id IN (SELECT TOP 40 PERCENT id FROM t ORDER BY id DESC)", "4 5"),
+        ("SELECT a FROM t WHERE EXISTS (SELECT TOP 1 PERCENT 1 FROM t AS u WHERE u.id = t.id + 4)", "5"),
+    ] {
+        let rows: Vec<String> = rows(&mut s, query)
+            .iter()
+            .map(|row| row.trim_start_matches("ROW(Int(").trim_end_matches("))").to_string())
+            .collect();
+        assert_eq!(rows.join(" "), found, "{query}");
+    }
+    for (query, number) in [
+        ("SELECT TOP (101) PERCENT id FROM t", 1031),
+        ("SELECT TOP (-1) PERCENT id FROM t", 1031),
+        ("DELETE TOP (10) PERCENT FROM t", 59000),
+        ("SELECT TOP (NULL) PERCENT id FROM t", 59000),
+    ] {
+        assert_eq!(errors(&mut s, query), [number], "{query}");
+    }
+    ok(&mut s, "CREATE VIEW v AS SELECT TOP 100 PERCENT id, a FROM t ORDER BY a");
+    assert_eq!(rows(&mut s, "SELECT COUNT(*), SUM(a) FROM v"), ["ROW(Int(5), Int(19))"]);
+}

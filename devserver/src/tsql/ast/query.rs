@@ -59,10 +59,11 @@ pub struct Select {
     pub having: Option<Predicate>,
 }
 
-/// `TOP (count) [WITH TIES]`. `PERCENT` is refused.
+/// `TOP (count) [PERCENT] [WITH TIES]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Top {
     pub count: Expr,
+    pub percent: bool,
     pub with_ties: bool,
 }
 

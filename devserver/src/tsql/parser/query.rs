@@ -239,21 +239,27 @@ impl Parser<'_> {
             return Ok(None);
         }
         if self.is_symbol_ahead(1, Symbol::LeftParen) {
-            let mut top = self.parenthesised_top()?;
-            if let Some(top) = &mut top {
-                top.with_ties = self.accept_with_ties();
-            }
-            return Ok(top);
+            self.advance();
+            let count = self.count_in_parentheses()?;
+            let percent = self.accept("PERCENT");
+            return Ok(Some(Top { count, percent, with_ties: self.accept_with_ties() }));
         }
         self.advance();
-        let is_number = self.token().kind == TokenKind::Integer;
+        let is_fraction = matches!(self.token().kind, TokenKind::Decimal | TokenKind::Float);
+        let is_number = self.token().kind == TokenKind::Integer || is_fraction && self.is_ahead(1, "PERCENT");
         let count = match self.accept_literal()? {
             Some(literal) if is_number => Expr::Literal(literal),
             _ => return Err(self.unexpected()),
         };
-        self.refuse_percent()?;
-        let with_ties = self.accept_with_ties();
-        Ok(Some(Top { count, with_ties }))
+        let percent = self.accept("PERCENT");
+        Ok(Some(Top { count, percent, with_ties: self.accept_with_ties() }))
+    }
+
+    fn count_in_parentheses(&mut self) -> SqlResult<Expr> {
+        self.expect_symbol(Symbol::LeftParen)?;
+        let count = self.expression()?;
+        self.expect_symbol(Symbol::RightParen)?;
+        Ok(count)
     }
 
     /// `TOP (expression)` as INSERT, UPDATE, DELETE and MERGE have it.
@@ -261,15 +267,11 @@ impl Parser<'_> {
         if !self.accept("TOP") {
             return Ok(None);
         }
-        self.expect_symbol(Symbol::LeftParen)?;
-        let count = self.expression()?;
-        self.expect_symbol(Symbol::RightParen)?;
-        self.refuse_percent()?;
-        Ok(Some(Top { count, with_ties: false }))
-    }
-
-    fn refuse_percent(&self) -> SqlResult<()> {
-        if self.is("PERCENT") { Err(self.unsupported("TOP … PERCENT")) } else { Ok(()) }
+        let count = self.count_in_parentheses()?;
+        if self.is("PERCENT") {
+            return Err(self.unsupported("TOP … PERCENT of a change"));
+        }
+        Ok(Some(Top { count, percent: false, with_ties: false }))
     }
 
     fn accept_with_ties(&mut self) -> bool {
