@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::plan::cell::{BoundPlan, Plan};
 use crate::plan::cursor::CursorSource;
-use crate::plan::query::{Body, Operator, SelectPlan, TableScan};
+use crate::plan::query::{Body, LoopKind, Operator, SelectPlan, TableScan};
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::storage::{Index, Key, ObjectId, ScanPlace, TableSchema, fold};
 use crate::tsql::ast::CursorName;
@@ -57,7 +57,7 @@ pub struct OpenCursor {
 #[derive(Debug)]
 pub enum Rows {
     Static(Vec<Vec<Value>>),
-    /// The values of the key of `keyset_index`.
+    /// The values of the keys of `keyset_index`, table by table.
     Keyset(Vec<Vec<Value>>),
     Dynamic(Option<ScanPlace>),
 }
@@ -131,5 +131,60 @@ pub fn single_table(bound: &BoundPlan) -> Option<(&SelectPlan, &TableScan)> {
             _ => None,
         },
         Body::Set(_) | Body::Recursive(_) => None,
+    }
+}
+
+/// The tables of a SELECT over joins, for a cursor.
+pub struct JoinedTables<'a> {
+    pub select: &'a SelectPlan,
+    /// By slot.
+    pub scans: Vec<&'a TableScan>,
+    /// No outer join: each row of the result has a row of every table.
+    pub inner: bool,
+}
+
+/// `None` where something else than joins of tables is read.
+pub fn joined_tables(bound: &BoundPlan) -> Option<JoinedTables<'_>> {
+    let Body::Select(select) = &select_of(bound).query.body else { return None };
+    let mut joined = JoinedTables { select, scans: Vec::new(), inner: true };
+    if !joined.collect(&select.input) {
+        return None;
+    }
+    joined.scans.sort_by_key(|scan| scan.slot);
+    Some(joined)
+}
+
+impl<'a> JoinedTables<'a> {
+    fn collect(&mut self, operator: &'a Operator) -> bool {
+        match operator {
+            Operator::Table(scan) => {
+                self.scans.push(scan);
+                true
+            }
+            Operator::Filter { input, .. } => self.collect(input),
+            Operator::Loop { kind, left, right, .. } => {
+                self.inner &= *kind == LoopKind::Inner;
+                self.collect(left) && self.collect(right)
+            }
+            Operator::Hash(join) => {
+                self.inner &= join.kind == LoopKind::Inner;
+                self.collect(&join.left) && self.collect(&join.right)
+            }
+            Operator::Full { left, right, .. } => {
+                self.inner = false;
+                self.collect(left) && self.collect(right)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an index may give the rows in the order asked for, or nearly so: it begins with the first column of it.
+    pub fn may_come_sorted(&self) -> bool {
+        let Some(first) = self.select.sort.first() else { return true };
+        let Some((slot, ordinal)) = first.scalar.column_place() else { return false };
+        let table = self.scans.iter().find(|scan| scan.slot == slot).map(|scan| &scan.table.schema);
+        table.is_some_and(|table| {
+            table.indexes.iter().any(|index| index.key.first().is_some_and(|key| key.column == ordinal))
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::cursor::{CurrentRow, keyset_index, select_of, single_table};
+use crate::execute::cursor::{CurrentRow, JoinedTables, joined_tables, keyset_index, select_of, single_table};
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
 use crate::execute::limit::limit_values;
 use crate::execute::operator::run_operator;
@@ -11,7 +11,7 @@ use crate::execute::query::run_query;
 use crate::execute::sort::{compare_keys, eval_keys};
 use crate::execute::table_scan::{open_scan, seek_range};
 use crate::plan::cell::BoundPlan;
-use crate::plan::query::SelectPlan;
+use crate::plan::query::{SelectPlan, TableScan};
 use crate::plan::scalar::Condition;
 use crate::storage::{ScanPlace, SeekRange};
 use crate::value::Value;
@@ -39,11 +39,14 @@ fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResu
     select.items.iter().map(|item| item.eval(run, frame)).collect()
 }
 
+fn key_columns(scan: &TableScan) -> Vec<usize> {
+    keyset_index(&scan.table.schema).map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect()
+}
+
 /// The keys of the rows that belong to the cursor, in its order.
 pub fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>> {
-    let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
-    let key: Vec<usize> =
-        keyset_index(&scan.table.schema).map_or(&[][..], |index| &index.key).iter().map(|key| key.column).collect();
+    let JoinedTables { select, scans, .. } = joined_tables(bound).expect("a keyset cursor reads tables");
+    let keys: Vec<(usize, Vec<usize>)> = scans.iter().map(|scan| (scan.slot, key_columns(scan))).collect();
     let mut frame = Frame::of(bound);
     if select.limit.percent {
         return Err(SqlError::not_supported("TOP … PERCENT in a cursor that is not STATIC"));
@@ -53,8 +56,12 @@ pub fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>
     let enough = if select.sort.is_empty() { skip.saturating_add(take) } else { usize::MAX };
     run_operator(&select.input, run, &mut frame, &mut |run, frame| {
         let order = eval_keys(&select.sort, run, frame)?;
-        let row = frame.rows[scan.slot].to_vec();
-        rows.push((order, key.iter().map(|column| row[*column].clone()).collect()));
+        let mut key = Vec::new();
+        for (slot, columns) in &keys {
+            let row = frame.rows[*slot].to_vec();
+            key.extend(columns.iter().map(|column| row[*column].clone()));
+        }
+        rows.push((order, key));
         Ok(if rows.len() < enough { Flow::Continue } else { Flow::Stop })
     })?;
     if !select.sort.is_empty() {
@@ -97,16 +104,27 @@ pub fn next_dynamic(
 }
 
 /// The row of a keyset as it is now, whether it still fulfils the conditions or not.
-pub fn read_by_key(bound: &BoundPlan, key: Vec<Value>, run: &mut Run<'_>) -> SqlResult<(Fetched, Option<CurrentRow>)> {
-    let (select, scan) = single_table(bound).expect("a keyset cursor reads one table");
-    let range = SeekRange { equal: key, ..SeekRange::default() };
-    let index = keyset_index(&scan.table.schema).expect("a keyset has the keys of an index").id;
-    let mut reader = open_scan(scan, index, &range, false, run)?;
-    let storage = run.storage()?;
-    let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok((Fetched::Gone, None)) };
+pub fn read_by_key(
+    bound: &BoundPlan,
+    mut key: Vec<Value>,
+    run: &mut Run<'_>,
+) -> SqlResult<(Fetched, Option<CurrentRow>)> {
+    let JoinedTables { select, scans, .. } = joined_tables(bound).expect("a keyset cursor reads tables");
     let mut frame = Frame::of(bound);
-    let values = found.row.values(&scan.table.schema);
-    frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
+    let mut current = None;
+    for scan in &scans {
+        let rest = key.split_off(key_columns(scan).len());
+        let range = SeekRange { equal: std::mem::replace(&mut key, rest), ..SeekRange::default() };
+        let index = keyset_index(&scan.table.schema).expect("a keyset has the keys of an index").id;
+        let mut reader = open_scan(scan, index, &range, false, run)?;
+        let storage = run.storage_of(scan.table.place)?;
+        let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok((Fetched::Gone, None)) };
+        if scans.len() == 1 {
+            let values = found.row.values(&scan.table.schema);
+            current = Some(CurrentRow { table: scan.table.schema.id, key: found.key, values });
+        }
+        frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
+    }
     let row = project(select, run, &mut frame)?;
-    Ok((Fetched::Row(row), Some(CurrentRow { table: scan.table.schema.id, key: found.key, values })))
+    Ok((Fetched::Row(row), current))
 }

@@ -6,8 +6,8 @@
 //!
 //! Source: "DECLARE CURSOR" and "FETCH" (MicrosoftDocs/sql-docs, docs/t-sql/language-elements/), "Using implicit cursor
 //! conversions" (SQL Server 2005 Books Online), and for the errors docs/relational-databases/errors-events/
-//! database-engine-events-and-errors-16000-to-17999.md. SCROLL_LOCKS is refused, and so are cursors over several tables
-//! that are neither STATIC nor FAST_FORWARD.
+//! database-engine-events-and-errors-16000-to-17999.md. SCROLL_LOCKS is refused, and so are dynamic cursors over several
+//! tables.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::cursor::{
-    Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, keyset_index, select_of, single_table,
+    Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, joined_tables, keyset_index,
+    select_of, single_table,
 };
 use crate::execute::cursor_rows::{Fetched, keyset, next_dynamic, read_by_key, static_rows};
 use crate::plan::batch::CompiledBatch;
@@ -85,12 +86,7 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
         return Ok(Model::Static);
     }
     let Some((select, scan)) = single_table(bound) else {
-        if wanted == Model::FastForward {
-            return Ok(Model::Static);
-        }
-        return Err(SqlError::not_supported(
-            "a cursor over several tables, views or derived tables that is neither STATIC nor FAST_FORWARD",
-        ));
+        return of_several(wanted, bound);
     };
     let in_index_order = select.sort.is_empty() && select.limit.is_none() && scan.any_of.is_none();
     match wanted {
@@ -101,6 +97,33 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
             Err(SqlError::not_supported("a KEYSET cursor over a table whose only unique indexes are filtered"))
         }
         _ => Ok(Model::Static),
+    }
+}
+
+/// What a cursor over several tables becomes: a static one if a table has no unique index, or else a keyset cursor.
+fn of_several(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
+    if wanted == Model::FastForward {
+        return Ok(Model::Static);
+    }
+    let Some(joined) = joined_tables(bound) else {
+        return Err(SqlError::not_supported(
+            "a cursor over views or derived tables that is neither STATIC nor FAST_FORWARD",
+        ));
+    };
+    // "Query generates an internal work table, for example the columns of an ORDER BY are not covered by an index."
+    if wanted == Model::Dynamic && joined.may_come_sorted() {
+        return Err(SqlError::not_supported("a DYNAMIC cursor over several tables, which is the default"));
+    }
+    let schemas = || joined.scans.iter().map(|scan| &scan.table.schema);
+    if schemas().any(|schema| !schema.indexes.iter().any(Index::is_unique)) {
+        return Ok(Model::Static);
+    }
+    if !joined.inner {
+        return Err(SqlError::not_supported("a KEYSET cursor over an outer join"));
+    }
+    match schemas().all(|schema| keyset_index(schema).is_some()) {
+        true => Ok(Model::Keyset),
+        false => Err(SqlError::not_supported("a KEYSET cursor over a table whose only unique indexes are filtered")),
     }
 }
 
@@ -192,12 +215,14 @@ impl Session {
     /// Something was created, changed or dropped since the cursor was opened: 16943 if it was the cursor's table.
     fn bind_again(&mut self, before: &BoundPlan, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
         let after = self.bind_cursor(source).map_err(|_| schema_changed())?;
-        match (single_table(before), single_table(&after)) {
-            (Some((_, a)), Some((_, b))) if Arc::ptr_eq(&a.table.schema, &b.table.schema) && a.index == b.index => {
-                Ok(after)
-            }
-            _ => Err(schema_changed()),
-        }
+        let is_same =
+            match (joined_tables(before), joined_tables(&after)) {
+                (Some(a), Some(b)) if a.scans.len() == b.scans.len() => a.scans.iter().zip(&b.scans).all(|(a, b)| {
+                    a.slot == b.slot && Arc::ptr_eq(&a.table.schema, &b.table.schema) && a.index == b.index
+                }),
+                _ => false,
+            };
+        if is_same { Ok(after) } else { Err(schema_changed()) }
     }
 
     fn open_cursor(&mut self, cursor: &mut Cursor, activation: &Activation) -> SqlResult<()> {
@@ -359,6 +384,9 @@ impl Session {
                 16932,
                 "The cursor has a FOR UPDATE list and the requested column to be updated is not in this list.",
             ));
+        }
+        if joined_tables(&open.bound).is_some_and(|joined| joined.scans.len() > 1) {
+            return Err(SqlError::not_supported("WHERE CURRENT OF a cursor over several tables"));
         }
         let scanned = single_table(&open.bound).map(|(_, scan)| scan.table.schema.id);
         if scanned != Some(table) {

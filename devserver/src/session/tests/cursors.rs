@@ -258,3 +258,42 @@ fn a_heap_with_a_unique_index_has_keysets() {
         "DECLARE c CURSOR LOCAL FOR SELECT n FROM plain ORDER BY n; OPEN c; FETCH c; DELETE plain WHERE CURRENT OF c";
     assert_eq!(errors(&mut s, plain), [16929]);
 }
+
+/// Several tables make a keyset, or a static cursor if one of them has no unique index; a default cursor does so where its
+/// order needs a sort. Source: the same.
+#[test]
+fn cursors_over_several_tables() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE a (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT a VALUES (1, 10), (2, 20), (3, 30);
+         CREATE TABLE b (id int NOT NULL, line int NOT NULL, n int NOT NULL, PRIMARY KEY (id, line));
+         INSERT b VALUES (1, 1, 7), (1, 2, 6), (2, 1, 5), (3, 1, 4); CREATE TABLE heap (id int NOT NULL); INSERT heap VALUES (1), (2)",
+    );
+    let script = "OPEN c; FETCH c; UPDATE a SET n = 99 WHERE id = 1; DELETE b WHERE id = 2; INSERT b VALUES (3, 2, 9);
+        FETCH c; FETCH c; SELECT @@FETCH_STATUS, @@CURSOR_ROWS; FETCH c; FETCH c; DEALLOCATE c; ROLLBACK";
+    let row = |a: i32, b: i32| format!("ROW(Int({a}), Int({b}))");
+    let by_key = [row(10, 7), row(99, 6), row(-2, 4), row(30, 4)];
+    for options in [
+        "KEYSET FOR SELECT a.n, b.n FROM a JOIN b ON b.id = a.id ORDER BY a.id, b.line",
+        "FOR SELECT a.n, b.n FROM a JOIN b ON b.id = a.id ORDER BY b.n DESC",
+        "SCROLL FOR SELECT a.n, b.n FROM b INNER HASH JOIN a ON b.id = a.id ORDER BY b.n DESC",
+    ] {
+        let found = rows(&mut s, &format!("BEGIN TRAN; DECLARE c CURSOR LOCAL {options}; {script}"));
+        assert_eq!(found, by_key, "{options}");
+    }
+    let changes = "BEGIN TRAN; OPEN c; UPDATE a SET n = 99; FETCH c; DEALLOCATE c; ROLLBACK";
+    let with_heap =
+        "DECLARE c CURSOR LOCAL KEYSET FOR SELECT a.n, heap.id FROM a LEFT JOIN heap ON heap.id = a.id ORDER BY a.id;";
+    assert_eq!(rows(&mut s, &format!("{with_heap} {changes}")), [row(10, 1)], "static");
+    for refused in [
+        "FOR SELECT a.n FROM a JOIN b ON b.id = a.id",
+        "FOR SELECT a.n FROM a JOIN b ON b.id = a.id ORDER BY a.id",
+        "KEYSET FOR SELECT a.n FROM a LEFT JOIN b ON b.id = a.id",
+    ] {
+        assert_eq!(errors(&mut s, &format!("DECLARE c CURSOR LOCAL {refused}; OPEN c")), [59000], "{refused}");
+    }
+    let through = "DECLARE c CURSOR LOCAL KEYSET FOR SELECT a.n FROM a JOIN b ON b.id = a.id; OPEN c; FETCH c;
+        UPDATE a SET n = 1 WHERE CURRENT OF c";
+    assert_eq!(errors(&mut s, through), [59000]);
+}
