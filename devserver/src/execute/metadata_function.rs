@@ -232,9 +232,40 @@ pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut R
         "columnid" => Value::Int(ordinal as i32 + 1),
         "isidentity" => int(column.identity.is_some()),
         "iscomputed" => int(column.computed.is_some()),
+        known if UNKNOWN_COLUMN_PROPERTIES.contains(&known) => {
+            return Err(SqlError::not_supported(format!("COLUMNPROPERTY of '{known}'")));
+        }
         _ => Value::Null,
     })
 }
+
+/// Properties that SQL Server has, but not the dev server.
+///
+/// Source: "COLUMNPROPERTY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/columnproperty-transact-sql.md).
+const UNKNOWN_COLUMN_PROPERTIES: &[&str] = &[
+    "charmaxlen",
+    "fulltexttypecolumn",
+    "generatedalwaystype",
+    "iscolumnset",
+    "iscursortype",
+    "isdeterministic",
+    "isfulltextindexed",
+    "ishidden",
+    "isidnotforrepl",
+    "isindexable",
+    "isoutparam",
+    "isprecise",
+    "isrowguidcol",
+    "issparse",
+    "issystemverified",
+    "isxmlindexable",
+    "precision",
+    "scale",
+    "statisticalsemantics",
+    "systemdataaccess",
+    "userdataaccess",
+    "usesansitrim",
+];
 
 pub fn index_property(id: &Value, index: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
     let (Some(id), Some(index), Some(property)) = (as_i32(id), index.as_str(), property.as_str()) else {

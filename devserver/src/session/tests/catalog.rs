@@ -381,6 +381,10 @@ fn functions_of_the_system_are_refused_by_name() {
         assert_eq!(errors(&mut s, sql), [59000], "{sql}");
     }
     assert_eq!(errors(&mut s, "SELECT * FROM dbo.dm_exec_sql_text(0x01)"), [208]);
+    // docs/t-sql/functions/columnproperty-transact-sql.md
+    ok(&mut s, "CREATE TABLE t (a int)");
+    assert_eq!(errors(&mut s, "SELECT COLUMNPROPERTY(OBJECT_ID('t'), 'a', 'Precision')"), [59000]);
+    assert_eq!(rows(&mut s, "SELECT COLUMNPROPERTY(OBJECT_ID('t'), 'a', 'nothing')"), ["ROW(Null)"]);
 }
 
 /// "SEQUENCES", "REFERENTIAL_CONSTRAINTS" (docs/relational-databases/system-information-schema-views/),
