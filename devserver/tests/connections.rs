@@ -157,3 +157,27 @@ async fn garbage_closes_its_own_connection_only() {
     }
     assert_eq!(number(&mut connection, "SELECT 1").await, 1);
 }
+
+/// Source: "sys.dm_exec_connections" (docs/relational-databases/system-dynamic-management-views/): a connection is
+/// encrypted where more than its login is.
+#[tokio::test]
+async fn a_connection_tells_what_was_agreed_on() {
+    let server = DevServer::start().await.unwrap();
+    for (encryption, shown) in [
+        (EncryptionLevel::NotSupported, "FALSE"),
+        (EncryptionLevel::Off, "FALSE"),
+        (EncryptionLevel::Required, "TRUE"),
+        (EncryptionLevel::Strict, "TRUE"),
+    ] {
+        let mut connection = connect_with(&server, |config| {
+            config.encryption(encryption);
+            config.packet_size(8000);
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{encryption:?}: {error}"));
+        let query = "SELECT encrypt_option, net_packet_size FROM sys.dm_exec_connections WHERE session_id = @@SPID";
+        let row = connection.simple_query(query).await.unwrap().into_row().await.unwrap().expect("a row");
+        assert_eq!((row.get::<&str, _>(0), row.get::<i32, _>(1)), (Some(shown), Some(8000)), "{encryption:?}");
+    }
+    server.shutdown().await;
+}

@@ -73,6 +73,15 @@ fn isolation_number(isolation: IsolationLevel) -> u8 {
     }
 }
 
+/// What was agreed on between client and server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wire {
+    pub tds_version: u32,
+    pub packet_size: usize,
+    /// All of it, not the login alone.
+    pub is_encrypted: bool,
+}
+
 /// A connection.
 #[derive(Clone)]
 pub struct Connection {
@@ -82,6 +91,8 @@ pub struct Connection {
     pub app_name: Arc<str>,
     pub login_time: (u32, u64),
     pub activity: Arc<Activity>,
+    /// `None` for a session without a connection.
+    pub wire: Option<Wire>,
     pub(crate) cancel: CancelHandle,
 }
 
@@ -106,6 +117,12 @@ pub struct Connections(Mutex<BTreeMap<i32, Connection>>);
 impl Connections {
     pub fn add(&self, connection: Connection) {
         self.0.lock().insert(connection.spid, connection);
+    }
+
+    pub fn note_wire(&self, spid: i32, wire: Wire) {
+        if let Some(connection) = self.0.lock().get_mut(&spid) {
+            connection.wire = Some(wire);
+        }
     }
 
     pub fn remove(&self, spid: i32) {

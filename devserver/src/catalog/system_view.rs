@@ -5,7 +5,7 @@ use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WOR
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::{databases, indexes, list, principals, session_activity, tempdb};
 use crate::storage::{Latch, fold};
-use crate::value::Value;
+use crate::value::{Length, SqlType, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemView {
@@ -19,6 +19,8 @@ pub enum SystemView {
     DatabasePermissions,
     TranLocks,
     ExecSessions,
+    ExecConnections,
+    HostInfo,
     ExecRequests,
     WaitingTasks,
     Partitions,
@@ -33,6 +35,8 @@ const OTHERS: &[(&str, SystemView)] = &[
     ("database_permissions", SystemView::DatabasePermissions),
     ("dm_tran_locks", SystemView::TranLocks),
     ("dm_exec_sessions", SystemView::ExecSessions),
+    ("dm_exec_connections", SystemView::ExecConnections),
+    ("dm_os_host_info", SystemView::HostInfo),
     ("dm_exec_requests", SystemView::ExecRequests),
     ("dm_os_waiting_tasks", SystemView::WaitingTasks),
     ("partitions", SystemView::Partitions),
@@ -49,6 +53,23 @@ const SYSTEM_VIEWS: &[ColumnDescription] = &[
     ("type_desc", WORD),
     ("is_ms_shipped", BIT),
 ];
+
+/// Without what only the operating system could tell.
+const HOST_INFO: &[ColumnDescription] = &[
+    ("host_platform", SqlType::NVarChar(Length::Limit(256))),
+    ("host_service_pack_level", SqlType::NVarChar(Length::Limit(256))),
+    ("os_language_version", INT),
+];
+
+/// SQL Server has two platforms: what is not Windows is the other one.
+///
+/// Source: "sys.dm_os_host_info" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-dynamic-management-views/sys-dm-os-host-info-transact-sql.md).
+fn host_info() -> Vec<Vec<Value>> {
+    const ENGLISH: i32 = 1033;
+    let platform = if cfg!(windows) { "Windows" } else { "Linux" };
+    vec![vec![text(platform), text(""), Value::Int(ENGLISH)]]
+}
 
 /// The views that the dev server has.
 ///
@@ -92,6 +113,8 @@ impl SystemView {
             SystemView::Databases
             | SystemView::TranLocks
             | SystemView::ExecSessions
+            | SystemView::ExecConnections
+            | SystemView::HostInfo
             | SystemView::ExecRequests
             | SystemView::WaitingTasks => true,
             SystemView::Catalog(view) => view.schema == "sys" && view.name == "sql_logins",
@@ -108,6 +131,8 @@ impl SystemView {
             SystemView::DatabasePermissions => principals::PERMISSIONS,
             SystemView::TranLocks => session_activity::TRAN_LOCKS,
             SystemView::ExecSessions => session_activity::EXEC_SESSIONS,
+            SystemView::ExecConnections => session_activity::EXEC_CONNECTIONS,
+            SystemView::HostInfo => HOST_INFO,
             SystemView::ExecRequests => session_activity::EXEC_REQUESTS,
             SystemView::WaitingTasks => session_activity::WAITING_TASKS,
             SystemView::Partitions => indexes::PARTITIONS,
@@ -117,7 +142,7 @@ impl SystemView {
 
     /// Its rows are read under the latch; else the latch need not be taken.
     pub fn needs_latch(self) -> bool {
-        self != SystemView::ExecSessions
+        !matches!(self, SystemView::ExecSessions | SystemView::ExecConnections | SystemView::HostInfo)
     }
 
     /// The rows as they are now.
@@ -131,6 +156,8 @@ impl SystemView {
             SystemView::DatabasePermissions => principals::permissions(&database.catalog.read().principals),
             SystemView::TranLocks => session_activity::tran_locks(database.id, latch),
             SystemView::ExecSessions => session_activity::exec_sessions(database),
+            SystemView::ExecConnections => session_activity::exec_connections(database),
+            SystemView::HostInfo => host_info(),
             SystemView::ExecRequests => session_activity::exec_requests(database, latch),
             SystemView::WaitingTasks => session_activity::waiting_tasks(database, latch),
             SystemView::Partitions => indexes::partitions(latch),

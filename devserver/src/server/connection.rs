@@ -29,12 +29,13 @@ const CANCEL_AGAIN: Duration = Duration::from_millis(10);
 /// costs memory.
 const SESSION_STACK: usize = 16 * 1024 * 1024;
 
-/// The connection after its negotiation: starts the session's thread, then reads and writes until either side ends.
+/// The connection after its negotiation (`is_encrypted`: all that follows is): starts the session's thread, then reads and writes until either side ends.
 pub(super) async fn converse<R, W>(
     reader: R,
     writer: W,
     mut packets: PacketReader,
     login: Message,
+    is_encrypted: bool,
     shared: &Arc<Shared>,
     stopping: watch::Receiver<bool>,
 ) -> io::Result<()>
@@ -52,7 +53,7 @@ where
     let session_shared = Arc::clone(shared);
     let session_signals = Arc::clone(&signals);
     std::thread::Builder::new().name("devserver-session".to_owned()).stack_size(SESSION_STACK).spawn(move || {
-        run_session(&session_shared, &login, work, output, &session_signals);
+        run_session(&session_shared, &login, is_encrypted, work, output, &session_signals);
         drop(ended_sender);
     })?;
 

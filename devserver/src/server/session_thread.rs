@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
+use crate::catalog::connections::Wire;
 use crate::error::{SqlError, SqlResult};
 use crate::server::shared::{Shared, Signals, Work};
 use crate::session::Session;
@@ -18,13 +19,14 @@ use crate::{access_token, kerberos};
 pub(super) fn run_session(
     shared: &Shared,
     login: &Message,
+    is_encrypted: bool,
     mut work: mpsc::Receiver<Work>,
     output: Output,
     signals: &Arc<Signals>,
 ) {
     let mut out = ResponseWriter::new(output);
     shared.engine.faults.gate().pass();
-    match log_in(shared, login, &mut out) {
+    match log_in(shared, login, is_encrypted, &mut out) {
         Ok(session) => run_requests(shared, session, &mut work, &mut out, signals),
         Err(error) => {
             out.error(&error);
@@ -71,7 +73,7 @@ fn run_requests(
 }
 
 /// Decodes and checks the login, and answers it where it succeeds.
-fn log_in(shared: &Shared, message: &Message, out: &mut ResponseWriter) -> SqlResult<Session> {
+fn log_in(shared: &Shared, message: &Message, is_encrypted: bool, out: &mut ResponseWriter) -> SqlResult<Session> {
     if message.packet_type != PacketType::Login7 {
         return Err(SqlError::not_supported(format_args!("{:?} instead of LOGIN7", message.packet_type)).severity(20));
     }
@@ -101,6 +103,7 @@ fn log_in(shared: &Shared, message: &Message, out: &mut ResponseWriter) -> SqlRe
         out.error(&error);
         SqlError::new(18456, format!("Login failed for user '{}'.", login.request.user)).severity(14)
     })?;
+    session.note_wire(Wire { tds_version: login.tds_version, packet_size: login.packet_size, is_encrypted });
     out.login_accepted(&login, &session.database(), session.spid());
     out.finish();
     out.use_packet_size(login.packet_size);

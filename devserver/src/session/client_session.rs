@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::catalog::cancel::CancelHandle;
 use crate::catalog::catalog::Undo;
-use crate::catalog::connections::{Activity, Connection};
+use crate::catalog::connections::{Activity, Connection, Wire};
 use crate::catalog::database::Database;
 use crate::catalog::principal::default_schema_of;
 use crate::execute::session_state::{Options, SessionState, TemporaryTable};
@@ -131,6 +131,7 @@ impl Session {
             app_name: request.app_name.as_str().into(),
             login_time: now_utc(),
             activity: Arc::clone(&activity),
+            wire: None,
             cancel: cancel.clone(),
         });
         Some(Session {
@@ -168,6 +169,11 @@ impl Session {
     /// `@@SPID`.
     pub fn spid(&self) -> u16 {
         self.state.spid as u16
+    }
+
+    /// What sys.dm_exec_connections is to tell of its connection.
+    pub fn note_wire(&self, wire: Wire) {
+        self.engine.connections.note_wire(self.state.spid, wire);
     }
 
     /// What is to close the connection when the session is killed.

@@ -4,7 +4,7 @@
 //! type before there is a row. Sources: docs/t-sql/data-types/precision-scale-and-length-transact-sql.md and the pages
 //! of the operators in docs/t-sql/language-elements/.
 
-use super::datetime::{DAY_1900, TICKS_PER_DAY, from_instant, instant, round_to_datetime, round_to_smalldatetime};
+use super::datetime_sum::{datetime_sum, to_whole_minutes};
 use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, operand_clash};
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::cast::convert;
@@ -214,13 +214,7 @@ pub fn binary(
     }
     if result == SqlType::SmallDateTime {
         // A number of days may be less than one, and below zero.
-        let sum = binary(op, a, a_type, b, b_type, SqlType::DateTime)?;
-        return match sum {
-            Value::DateTime(day, ticks) => round_to_smalldatetime(day, ticks)
-                .map(|(day, ticks)| Value::DateTime(day, ticks))
-                .ok_or_else(|| overflow("expression", result)),
-            other => Ok(other),
-        };
+        return binary(op, a, a_type, b, b_type, SqlType::DateTime).and_then(to_whole_minutes);
     }
     let a = convert(a.clone(), a_type, result, None, false)?;
     let b = convert(b.clone(), b_type, result, None, false)?;
@@ -233,11 +227,7 @@ pub fn binary(
         (Value::Real(a), Value::Real(b)) => float_arithmetic(op, f64::from(*a), f64::from(*b), result),
         (Value::Float(a), Value::Float(b)) => float_arithmetic(op, *a, *b, result),
         (Value::DateTime(a_day, a_ticks), Value::DateTime(b_day, b_ticks)) => {
-            let since_1900 = instant(*b_day, *b_ticks) - i64::from(DAY_1900) * TICKS_PER_DAY as i64;
-            let sum = instant(*a_day, *a_ticks) + if op == BinaryOp::Add { since_1900 } else { -since_1900 };
-            let rounded = from_instant(sum).and_then(|(day, ticks)| round_to_datetime(day, ticks));
-            let (day, ticks) = rounded.ok_or_else(|| overflow("expression", result))?;
-            Ok(Value::DateTime(day, ticks))
+            datetime_sum((*a_day, *a_ticks), op == BinaryOp::Subtract, (*b_day, *b_ticks))
         }
         _ => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => integer_arithmetic(op, i128::from(a), i128::from(b), result),
@@ -393,6 +383,7 @@ fn incompatible(op: BinaryOp, a: SqlType, b: SqlType) -> SqlError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::datetime::DAY_1900;
     use crate::value::literal;
 
     fn decimal(precision: u8, scale: u8) -> SqlType {

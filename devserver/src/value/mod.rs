@@ -9,6 +9,7 @@ pub mod common_type;
 pub mod compare;
 pub mod convert;
 pub mod datetime;
+mod datetime_sum;
 pub mod datetime_text;
 pub mod decimal;
 pub mod like;

@@ -1,6 +1,7 @@
 //! What the server says of itself, and its databases.
 
-use crate::session::tests::harness::{errors, login_to, ok, rows, session};
+use crate::catalog::connections::Wire;
+use crate::session::tests::harness::{errors, login, login_to, ok, rows, session};
 
 // Source: "@@VERSION", docs/t-sql/functions/version-transact-sql-configuration-functions.md.
 #[test]
@@ -156,4 +157,33 @@ fn a_database_made_anew_knows_no_batches_of_the_old_one() {
         ok(&mut s, "USE readpast");
         ok(&mut s, "DROP DATABASE again");
     }
+}
+
+/// Source: "sys.dm_os_host_info" and "sys.dm_exec_connections"
+/// (docs/relational-databases/system-dynamic-management-views/).
+#[test]
+fn the_host_and_the_connections_are_seen() {
+    let (engine, mut s) = session();
+    let platform = if cfg!(windows) { "Windows" } else { "Linux" };
+    assert_eq!(
+        rows(&mut s, "SELECT * FROM sys.dm_os_host_info"),
+        [format!("ROW(String({platform:?}), String(\"\"), Int(1033))")]
+    );
+    // This session has no connection until it is told of one.
+    assert!(rows(&mut s, "SELECT * FROM sys.dm_exec_connections").is_empty());
+    let other = login(&engine, "sa", "secret");
+    s.note_wire(Wire { tds_version: 0x7400_0004, packet_size: 4096, is_encrypted: true });
+    other.note_wire(Wire { tds_version: 0x0800_0000, packet_size: 8000, is_encrypted: false });
+    let query = "SELECT c.net_transport, c.protocol_type, c.protocol_version, c.encrypt_option, c.net_packet_size, c.parent_connection_id
+        FROM sys.dm_exec_connections AS c JOIN sys.dm_exec_sessions AS s ON s.session_id = c.session_id AND s.login_time = c.connect_time
+        ORDER BY CASE c.most_recent_session_id WHEN @@SPID THEN 0 ELSE 1 END";
+    assert_eq!(
+        rows(&mut s, query),
+        [
+            "ROW(String(\"TCP\"), String(\"TSQL\"), Int(1946157060), String(\"TRUE\"), Int(4096), Null)",
+            "ROW(String(\"TCP\"), String(\"TSQL\"), Int(134217728), String(\"FALSE\"), Int(8000), Null)",
+        ]
+    );
+    drop(other);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM master.sys.dm_exec_connections"), ["ROW(Int(1))"]);
 }
