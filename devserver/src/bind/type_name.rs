@@ -61,6 +61,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "sql_variant" => return no_arguments(SqlType::Variant),
         "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
         "real" => return no_arguments(SqlType::Real),
+        "money" => return no_arguments(SqlType::Money),
+        "smallmoney" => return no_arguments(SqlType::SmallMoney),
         "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
         "float" => match name.arguments {
             TypeArguments::None => SqlType::Float,
@@ -105,8 +107,7 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "time" => SqlType::Time(scale()?),
         "datetime2" => SqlType::DateTime2(scale()?),
         "datetimeoffset" => SqlType::DateTimeOffset(scale()?),
-        "money" | "smallmoney" | "text" | "ntext" | "image" | "xml" | "hierarchyid" | "geography" | "geometry"
-        | "cursor" | "table" => {
+        "text" | "ntext" | "image" | "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),

@@ -26,6 +26,7 @@ mod instead_of;
 mod libraries;
 mod locking;
 mod merge;
+mod money;
 mod ownership;
 mod permissions;
 mod plans;

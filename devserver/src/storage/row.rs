@@ -123,6 +123,8 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
             let length = if is_short_decimal(precision) { 8 } else { 16 };
             out.extend_from_slice(&mantissa[..length]);
         }
+        (SqlType::Money, Value::Decimal(number)) => out.extend_from_slice(&number.mantissa.to_le_bytes()[..8]),
+        (SqlType::SmallMoney, Value::Decimal(number)) => out.extend_from_slice(&number.mantissa.to_le_bytes()[..4]),
         (SqlType::Real, Value::Real(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::Float, Value::Float(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::Date, Value::Date(day)) => encode_day(*day, out),
@@ -235,8 +237,8 @@ impl<'row> Reader<'row> {
         let length = match sql_type {
             SqlType::Bit | SqlType::TinyInt => 1,
             SqlType::SmallInt => 2,
-            SqlType::Int | SqlType::Real => 4,
-            SqlType::BigInt | SqlType::Float => 8,
+            SqlType::Int | SqlType::Real | SqlType::SmallMoney => 4,
+            SqlType::BigInt | SqlType::Float | SqlType::Money => 8,
             SqlType::Decimal { precision, .. } => {
                 if is_short_decimal(precision) {
                     8
@@ -289,6 +291,8 @@ impl<'row> Reader<'row> {
                 };
                 Value::Decimal(Box::new(Decimal { mantissa, precision, scale }))
             }
+            SqlType::Money => Value::money(i64::from_le_bytes(self.take())),
+            SqlType::SmallMoney => Value::small_money(i32::from_le_bytes(self.take())),
             SqlType::Real => Value::Real(f32::from_le_bytes(self.take())),
             SqlType::Float => Value::Float(f64::from_le_bytes(self.take())),
             SqlType::Date => Value::Date(self.take_day()),

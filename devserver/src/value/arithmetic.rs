@@ -5,16 +5,16 @@
 //! of the operators in docs/t-sql/language-elements/.
 
 use super::datetime_sum::{datetime_sum, to_whole_minutes};
-use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, operand_clash};
+use super::types::{MAX_PRECISION, MONEY_SCALE, operand_clash};
 use crate::error::{SqlError, SqlResult};
+use crate::value::concatenation::{concatenate_bytes, concatenate_text, concatenated_bytes, concatenated_text};
 use crate::value::convert::cast::convert;
 use crate::value::convert::error::overflow;
+use crate::value::convert::money::money_value;
 use crate::value::convert::number::{float_value, integer_value};
-use crate::value::convert::text::split_units;
-use crate::value::decimal::Decimal;
-use crate::value::types::{Length, SqlType};
+use crate::value::decimal::{Decimal, power_of_ten};
+use crate::value::types::SqlType;
 use crate::value::values::Value;
-use std::sync::Arc;
 
 /// An operator with two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,25 +135,6 @@ fn bitwise_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
     }
 }
 
-fn concatenated_text(a: SqlType, b: SqlType) -> SqlType {
-    let (a_length, b_length) = (a.text_length(), b.text_length());
-    match (a, b) {
-        (SqlType::Char(n), SqlType::Char(m)) => SqlType::Char(n.saturating_add(m).min(MAX_BYTE_LENGTH)),
-        (SqlType::NChar(n), SqlType::NChar(m) | SqlType::Char(m)) | (SqlType::Char(n), SqlType::NChar(m)) => {
-            SqlType::NChar(n.saturating_add(m).min(MAX_UNIT_LENGTH))
-        }
-        _ if a.is_unicode() || b.is_unicode() => SqlType::NVarChar(a_length.plus(b_length, MAX_UNIT_LENGTH)),
-        _ => SqlType::VarChar(a_length.plus(b_length, MAX_BYTE_LENGTH)),
-    }
-}
-
-fn concatenated_bytes(a: SqlType, b: SqlType) -> SqlType {
-    match (a, b) {
-        (SqlType::Binary(n), SqlType::Binary(m)) => SqlType::Binary(n.saturating_add(m).min(MAX_BYTE_LENGTH)),
-        _ => SqlType::VarBinary(a.text_length().plus(b.text_length(), MAX_BYTE_LENGTH)),
-    }
-}
-
 /// The table "Operation, result precision, result scale", with its rules for more than 38 digits.
 fn decimal_result_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlType {
     // The other operand is a number of lower precedence or text, which is converted to the decimal's own type.
@@ -229,6 +210,7 @@ pub fn binary(
         (Value::DateTime(a_day, a_ticks), Value::DateTime(b_day, b_ticks)) => {
             datetime_sum((*a_day, *a_ticks), op == BinaryOp::Subtract, (*b_day, *b_ticks))
         }
+        (Value::Decimal(a), Value::Decimal(b)) => money_arithmetic(op, a.mantissa, b.mantissa, result),
         _ => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => integer_arithmetic(op, i128::from(a), i128::from(b), result),
             _ => Err(invalid_operand(op, result)),
@@ -251,6 +233,27 @@ fn integer_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlRes
         BinaryOp::BitXor => a ^ b,
     };
     integer_value(number, result).ok_or_else(|| overflow("expression", result))
+}
+
+/// With ten-thousandths of the unit. A quotient is cut, as that of integers is.
+fn money_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlResult<Value> {
+    let one = power_of_ten(MONEY_SCALE);
+    if b == 0 && matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
+        return Err(divide_by_zero());
+    }
+    let units = match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        // Both have at most 64 bits.
+        BinaryOp::Multiply if a * b % one != 0 => {
+            return Err(SqlError::not_supported("a product of money with more than four decimal places"));
+        }
+        BinaryOp::Multiply => a * b / one,
+        BinaryOp::Divide => a * one / b,
+        BinaryOp::Modulo => a % b,
+        _ => return Err(incompatible(op, result, result)),
+    };
+    money_value(units, result).ok_or_else(|| overflow("expression", result))
 }
 
 fn float_arithmetic(op: BinaryOp, a: f64, b: f64, result: SqlType) -> SqlResult<Value> {
@@ -299,28 +302,6 @@ fn decimal_arithmetic(op: BinaryOp, a: Decimal, b: Decimal, precision: u8, scale
     }
 }
 
-fn concatenate_text(a: &Value, a_type: SqlType, b: &Value, b_type: SqlType, result: SqlType) -> SqlResult<Value> {
-    let text = |value: &Value, ty: SqlType| {
-        let to = if result.is_unicode() { SqlType::NVarChar(Length::Max) } else { SqlType::VarChar(Length::Max) };
-        convert(value.clone(), ty, to, None, false)
-    };
-    let (a, b) = (text(a, a_type)?, text(b, b_type)?);
-    let joined = [a.as_str().unwrap_or_default(), b.as_str().unwrap_or_default()].concat();
-    // Only at 8,000 bytes is anything cut: otherwise the result type holds both.
-    match result.length().and_then(Length::limit) {
-        Some(limit) => Ok(Value::String(Arc::from(split_units(&joined, limit)?.0))),
-        None => Ok(Value::String(Arc::from(joined))),
-    }
-}
-
-fn concatenate_bytes(a: &Value, b: &Value, result: SqlType) -> Value {
-    let mut joined = [a.as_bytes().unwrap_or_default(), b.as_bytes().unwrap_or_default()].concat();
-    if let Some(limit) = result.length().and_then(Length::limit) {
-        joined.truncate(limit);
-    }
-    Value::Bytes(Arc::from(joined))
-}
-
 /// The type of `op a`.
 ///
 /// # Errors
@@ -351,6 +332,9 @@ pub fn unary(op: UnaryOp, a: &Value, a_type: SqlType) -> SqlResult<Value> {
         return Ok(a.clone());
     }
     match (op, a) {
+        (UnaryOp::Minus, Value::Decimal(v)) if result.is_money() => {
+            money_value(-v.mantissa, result).ok_or_else(|| overflow("expression", result))
+        }
         (UnaryOp::Minus, Value::Decimal(v)) => Ok(Value::Decimal(Box::new(Decimal { mantissa: -v.mantissa, ..**v }))),
         (UnaryOp::Minus, Value::Real(v)) => Ok(Value::Real(-v)),
         (UnaryOp::Minus, Value::Float(v)) => Ok(Value::Float(-v)),
@@ -385,6 +369,7 @@ mod tests {
     use super::*;
     use crate::value::datetime::DAY_1900;
     use crate::value::literal;
+    use crate::value::types::Length;
 
     fn decimal(precision: u8, scale: u8) -> SqlType {
         SqlType::Decimal { precision, scale }

@@ -6,6 +6,7 @@ use super::codepage;
 use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH};
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::bytes::bytes_from_hex;
+use crate::value::convert::money::{money_units, money_value};
 use crate::value::convert::text::utf16_length;
 use crate::value::decimal::Decimal;
 use crate::value::types::{Length, SqlType};
@@ -51,6 +52,17 @@ pub fn number(digits: &str) -> SqlResult<(Value, SqlType)> {
     }
     let decimal = Decimal::parse(digits, precision, scale).map_err(|_| out_of_range())?;
     Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale }))
+}
+
+/// The digits after `$`: a constant of `money`.
+///
+/// # Errors
+/// A refusal of what is not sure: more than four decimal places, and a number out of range.
+pub fn money(digits: &str) -> SqlResult<Value> {
+    money_units(digits)
+        .ok()
+        .and_then(|units| money_value(units, SqlType::Money))
+        .ok_or_else(|| SqlError::not_supported(format!("the money constant ${digits}")))
 }
 
 /// `'text'` (`varchar`, where what Windows-1252 lacks is `?`) or `N'text'` (`nvarchar`). An empty constant has length

@@ -7,6 +7,7 @@ pub mod codepage;
 pub mod collation;
 pub mod common_type;
 pub mod compare;
+mod concatenation;
 pub mod convert;
 pub mod datetime;
 mod datetime_sum;

@@ -13,6 +13,8 @@ pub const MAX_BYTE_LENGTH: u16 = 8_000;
 pub const MAX_UNIT_LENGTH: u16 = 4_000;
 /// The largest precision of `decimal`.
 pub const MAX_PRECISION: u8 = 38;
+/// The decimal places of `money` and `smallmoney`.
+pub const MONEY_SCALE: u8 = 4;
 
 /// A declared length of a character or binary type, in bytes (`char`, `varchar`, `binary`, `varbinary`) or in
 /// UTF-16 units (`nchar`, `nvarchar`).
@@ -37,6 +39,10 @@ pub enum SqlType {
         precision: u8,
         scale: u8,
     },
+    /// Held as a [`crate::value::Decimal`] of the precision 19 and the scale 4.
+    Money,
+    /// Held as a [`crate::value::Decimal`] of the precision 10 and the scale 4.
+    SmallMoney,
     Real,
     Float,
     Char(u16),
@@ -123,6 +129,8 @@ impl SqlType {
             SqlType::Int => "int",
             SqlType::BigInt => "bigint",
             SqlType::Decimal { .. } => "decimal",
+            SqlType::Money => "money",
+            SqlType::SmallMoney => "smallmoney",
             SqlType::Real => "real",
             SqlType::Float => "float",
             SqlType::Char(_) => "char",
@@ -155,16 +163,18 @@ impl SqlType {
     /// The place in the order of precedence: where two types meet, the one with the higher number wins.
     pub fn precedence(self) -> u8 {
         match self {
-            SqlType::Variant => 23,
-            SqlType::DateTimeOffset(_) => 22,
-            SqlType::DateTime2(_) => 21,
-            SqlType::DateTime => 20,
-            SqlType::SmallDateTime => 19,
-            SqlType::Date => 18,
-            SqlType::Time(_) => 17,
-            SqlType::Float => 16,
-            SqlType::Real => 15,
-            SqlType::Decimal { .. } => 14,
+            SqlType::Variant => 25,
+            SqlType::DateTimeOffset(_) => 24,
+            SqlType::DateTime2(_) => 23,
+            SqlType::DateTime => 22,
+            SqlType::SmallDateTime => 21,
+            SqlType::Date => 20,
+            SqlType::Time(_) => 19,
+            SqlType::Float => 18,
+            SqlType::Real => 17,
+            SqlType::Decimal { .. } => 16,
+            SqlType::Money => 15,
+            SqlType::SmallMoney => 14,
             SqlType::BigInt => 13,
             SqlType::Int => 12,
             SqlType::SmallInt => 11,
@@ -201,9 +211,14 @@ impl SqlType {
         matches!(self, SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt)
     }
 
-    /// Integers, `decimal`, `real`, `float`; not `bit`.
+    /// Integers, `decimal`, `money`, `smallmoney`, `real`, `float`; not `bit`.
     pub fn is_number(self) -> bool {
-        self.is_integer() || matches!(self, SqlType::Decimal { .. } | SqlType::Real | SqlType::Float)
+        self.is_integer() || self.is_money() || matches!(self, SqlType::Decimal { .. } | SqlType::Real | SqlType::Float)
+    }
+
+    /// `money`, `smallmoney`.
+    pub fn is_money(self) -> bool {
+        matches!(self, SqlType::Money | SqlType::SmallMoney)
     }
 
     /// `date`, `time`, `smalldatetime`, `datetime`, `datetime2`, `datetimeoffset`.
@@ -229,8 +244,8 @@ impl SqlType {
         let bytes = match self {
             SqlType::Bit | SqlType::TinyInt => 1,
             SqlType::SmallInt => 2,
-            SqlType::Int | SqlType::Real | SqlType::SmallDateTime => 4,
-            SqlType::BigInt | SqlType::Float | SqlType::DateTime | SqlType::RowVersion => 8,
+            SqlType::Int | SqlType::Real | SqlType::SmallMoney | SqlType::SmallDateTime => 4,
+            SqlType::BigInt | SqlType::Float | SqlType::Money | SqlType::DateTime | SqlType::RowVersion => 8,
             SqlType::Decimal { precision: 0..=9, .. } => 5,
             SqlType::Decimal { precision: 10..=19, .. } => 9,
             SqlType::Decimal { precision: 20..=28, .. } => 13,
@@ -259,6 +274,8 @@ impl SqlType {
             SqlType::SmallInt => (5, 0),
             SqlType::Int => (10, 0),
             SqlType::BigInt => (19, 0),
+            SqlType::Money => (19, MONEY_SCALE),
+            SqlType::SmallMoney => (10, MONEY_SCALE),
             SqlType::Real => (24, 0),
             SqlType::Float => (53, 0),
             SqlType::Date => (10, 0),
@@ -281,6 +298,8 @@ impl SqlType {
             SqlType::Int => Some((10, 0)),
             SqlType::BigInt => Some((19, 0)),
             SqlType::Decimal { precision, scale } => Some((precision, scale)),
+            SqlType::Money => Some((19, MONEY_SCALE)),
+            SqlType::SmallMoney => Some((10, MONEY_SCALE)),
             _ => None,
         }
     }
@@ -303,6 +322,9 @@ impl SqlType {
             SqlType::Int => Length::Limit(12),
             SqlType::BigInt => Length::Limit(20),
             SqlType::Decimal { .. } => Length::Limit(41),
+            // "-922337203685477.5808" and its four commas; "-214748.3648" and its one.
+            SqlType::Money => Length::Limit(26),
+            SqlType::SmallMoney => Length::Limit(13),
             SqlType::Real | SqlType::Float => Length::Limit(23),
             SqlType::Date => Length::Limit(10),
             SqlType::Time(_) => Length::Limit(16),

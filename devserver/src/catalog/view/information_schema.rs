@@ -242,7 +242,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             let ty = column.sql_type;
             let (bytes, precision, scale) = type_facts(ty);
             let is_text = ty.is_character();
-            let is_exact = ty.is_integer() || matches!(ty, SqlType::Decimal { .. });
+            let is_exact = ty.is_integer() || ty.is_money() || matches!(ty, SqlType::Decimal { .. });
             let is_float = matches!(ty, SqlType::Real | SqlType::Float);
             let character_set = match (is_text, ty.is_unicode()) {
                 (true, true) => text("UNICODE"),

@@ -134,6 +134,8 @@ fn system_facts(name: &str) -> (i16, u8, u8) {
         "smallint" => SqlType::SmallInt,
         "int" => SqlType::Int,
         "real" => SqlType::Real,
+        "money" => SqlType::Money,
+        "smallmoney" => SqlType::SmallMoney,
         "datetime" => SqlType::DateTime,
         "smalldatetime" => SqlType::SmallDateTime,
         "float" => SqlType::Float,

@@ -5,8 +5,9 @@ use crate::tds::wire_type::form::{CodePage, Form, WireType};
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, BIT_N, DATE_N, DATETIME, DATETIME_N, DATETIME2_N,
     DATETIMEOFFSET_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, FLOAT4, FLOAT8, GUID, IMAGE, INT_N, INT1, INT2, INT4,
-    INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL,
-    PLP_UNKNOWN_LENGTH, SMALL_DATETIME, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
+    INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, MONEY, MONEY_N, MONEY4, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE,
+    NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, SMALL_DATETIME, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY,
+    TIME_N, VARIANT,
 };
 use crate::tds::wire_type::variant::read_variant;
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
@@ -29,9 +30,11 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         INT8 => simple(SqlType::BigInt, Form::Fixed(8)),
         FLOAT4 => simple(SqlType::Real, Form::Fixed(4)),
         FLOAT8 => simple(SqlType::Float, Form::Fixed(8)),
+        MONEY => simple(SqlType::Money, Form::Fixed(8)),
+        MONEY4 => simple(SqlType::SmallMoney, Form::Fixed(4)),
         DATETIME => simple(SqlType::DateTime, Form::Fixed(8)),
         SMALL_DATETIME => simple(SqlType::SmallDateTime, Form::Fixed(4)),
-        BIT_N | INT_N | FLOAT_N | DATETIME_N | GUID => {
+        BIT_N | INT_N | FLOAT_N | MONEY_N | DATETIME_N | GUID => {
             let length = reader.u8()?;
             let sql_type = match (type_byte, length) {
                 (BIT_N, 1) => SqlType::Bit,
@@ -41,6 +44,8 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
                 (INT_N, 8) => SqlType::BigInt,
                 (FLOAT_N, 4) => SqlType::Real,
                 (FLOAT_N, 8) => SqlType::Float,
+                (MONEY_N, 4) => SqlType::SmallMoney,
+                (MONEY_N, 8) => SqlType::Money,
                 (DATETIME_N, 8) => SqlType::DateTime,
                 (DATETIME_N, 4) => SqlType::SmallDateTime,
                 (GUID, 16) => SqlType::UniqueIdentifier,
@@ -87,7 +92,6 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
             Ok(WireType { sql_type, type_byte, form: Form::VeryLongLength, code_page })
         }
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
-        0x3C | 0x6E | 0x7A => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
         0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
         0xF1 => Err(ReadError::NotSupported("the type xml".to_owned())),
         TABLE_TYPE => Err(ReadError::NotSupported("a table inside a table-valued parameter".to_owned())),
@@ -194,6 +198,12 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             }
             Value::Float(value)
         }
+        // The half with the sign comes first ("Money" in MS-TDS 2.2.5.5.1.2).
+        SqlType::Money => {
+            let [a, b, c, d, e, f, g, h] = bytes.try_into().map_err(wrong_length)?;
+            Value::money(i64::from_le_bytes([e, f, g, h, a, b, c, d]))
+        }
+        SqlType::SmallMoney => Value::small_money(i32::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
         SqlType::Decimal { precision, scale } => decimal_of(bytes, precision, scale, type_byte)?,
         SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes_le(bytes.try_into().map_err(wrong_length)?)),
         SqlType::Date => Value::Date(day_of(bytes, type_byte)?),

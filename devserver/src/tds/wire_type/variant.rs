@@ -5,8 +5,8 @@
 use crate::tds::packet::{PayloadReader, ReadError};
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, DATE_N, DATETIME, DATETIME2_N, DATETIMEOFFSET_N, DECIMAL_N,
-    FLOAT4, FLOAT8, GUID, INT1, INT2, INT4, INT8, NCHAR, NUMERIC_N, NVARCHAR, SMALL_DATETIME, TIME_N, VARIANT,
-    VARIANT_LENGTH,
+    FLOAT4, FLOAT8, GUID, INT1, INT2, INT4, INT8, MONEY, MONEY4, NCHAR, NUMERIC_N, NVARCHAR, SMALL_DATETIME, TIME_N,
+    VARIANT, VARIANT_LENGTH,
 };
 use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::tds::wire_type::write::put_value;
@@ -26,6 +26,8 @@ pub(super) fn put_variant(out: &mut Vec<u8>, variant: &Variant) {
         SqlType::BigInt => vec![INT8, 0],
         SqlType::Real => vec![FLOAT4, 0],
         SqlType::Float => vec![FLOAT8, 0],
+        SqlType::Money => vec![MONEY, 0],
+        SqlType::SmallMoney => vec![MONEY4, 0],
         SqlType::DateTime => vec![DATETIME, 0],
         SqlType::SmallDateTime => vec![SMALL_DATETIME, 0],
         SqlType::UniqueIdentifier => vec![GUID, 0],
@@ -69,7 +71,7 @@ pub(super) fn read_variant(reader: &mut PayloadReader<'_>) -> Result<Value, Read
     let long = u16::try_from(value.len()).map_err(|_| ReadError::InvalidLength(VARIANT))?.to_le_bytes();
     // The same as a column would have it.
     let as_column = match (base, properties) {
-        (BIT | INT1 | INT2 | INT4 | INT8 | FLOAT4 | FLOAT8 | DATETIME | SMALL_DATETIME, []) => {
+        (BIT | INT1 | INT2 | INT4 | INT8 | FLOAT4 | FLOAT8 | MONEY | MONEY4 | DATETIME | SMALL_DATETIME, []) => {
             [&[base][..], value].concat()
         }
         (GUID, []) => [&[base, 16][..], &short, value].concat(),
@@ -81,7 +83,6 @@ pub(super) fn read_variant(reader: &mut PayloadReader<'_>) -> Result<Value, Read
         (BIG_CHAR | BIG_VARCHAR | NCHAR | NVARCHAR, [collation @ .., low, high]) if collation.len() == 5 => {
             [&[base, *low, *high][..], collation, &long, value].concat()
         }
-        (0x3C | 0x7A, []) => return Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
         _ => return Err(ReadError::InvalidValue(VARIANT)),
     };
     let mut reader = PayloadReader::new(&as_column);

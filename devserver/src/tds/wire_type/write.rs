@@ -3,7 +3,7 @@
 use crate::tds::packet::put_utf16;
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
-    DECIMAL_N, FLOAT_N, GUID, INT_N, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NULL_LENGTH, NVARCHAR, PLP_NULL,
+    DECIMAL_N, FLOAT_N, GUID, INT_N, LONGEST_LIMITED, MAX_LENGTH, MONEY_N, NCHAR, NULL_LENGTH, NVARCHAR, PLP_NULL,
     ROWVERSION_USER_TYPE, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT, VARIANT_LENGTH,
 };
 use crate::tds::wire_type::variant::put_variant;
@@ -26,6 +26,8 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::Decimal { precision, scale } => {
             out.extend_from_slice(&[DECIMAL_N, decimal_length(precision), precision, scale]);
         }
+        SqlType::Money => out.extend_from_slice(&[MONEY_N, 8]),
+        SqlType::SmallMoney => out.extend_from_slice(&[MONEY_N, 4]),
         SqlType::Real => out.extend_from_slice(&[FLOAT_N, 4]),
         SqlType::Float => out.extend_from_slice(&[FLOAT_N, 8]),
         SqlType::Char(length) => put_character_type(out, BIG_CHAR, length, collation),
@@ -92,6 +94,14 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
         (SqlType::BigInt, Value::BigInt(value)) => put_short(out, &value.to_le_bytes()),
         (SqlType::Real, Value::Real(value)) => put_short(out, &value.to_le_bytes()),
         (SqlType::Float, Value::Float(value)) => put_short(out, &value.to_le_bytes()),
+        // The half with the sign comes first ("Money" in MS-TDS 2.2.5.5.1.2).
+        (SqlType::Money, Value::Decimal(value)) => {
+            let bytes = value.mantissa.to_le_bytes();
+            out.push(8);
+            out.extend_from_slice(&bytes[4..8]);
+            out.extend_from_slice(&bytes[..4]);
+        }
+        (SqlType::SmallMoney, Value::Decimal(value)) => put_short(out, &value.mantissa.to_le_bytes()[..4]),
         (SqlType::Decimal { precision, .. }, Value::Decimal(value)) => put_decimal(out, precision, value),
         (SqlType::UniqueIdentifier, Value::Uuid(value)) => put_short(out, &value.to_bytes_le()),
         (SqlType::Date, Value::Date(day)) => put_short(out, &day.to_le_bytes()[..3]),

@@ -1,6 +1,6 @@
 //! Text into tokens.
 
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::tsql::lexer::reserved_word::is_reserved;
 use crate::tsql::lexer::syntax_error::{shortened, syntax_error};
 use crate::tsql::lexer::token::{Symbol, Token, TokenKind};
@@ -44,6 +44,11 @@ pub fn mentions(text: &str, name: &str) -> bool {
 /// May begin a bare identifier ("Database identifiers", docs/relational-databases/databases/database-identifiers.md).
 fn begins_identifier(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == '#'
+}
+
+/// The other currency symbols of "money and smallmoney" (docs/t-sql/data-types/money-and-smallmoney-transact-sql.md).
+fn is_currency_symbol(c: char) -> bool {
+    matches!(c, '¢'..='¥' | '\u{20A0}'..='\u{20CF}' | '﷼' | '﹩' | '＄' | '￠' | '￡' | '￥' | '￦')
 }
 
 fn continues_identifier(c: char) -> bool {
@@ -152,7 +157,11 @@ impl Lexer<'_> {
                 self.advance_while(continues_identifier);
                 Ok(TokenKind::PseudoColumn)
             }
+            '$' if second.is_some_and(|c| c.is_ascii_digit() || c == '.') => self.money(),
             c if begins_identifier(c) => self.word(),
+            c if is_currency_symbol(c) => {
+                Err(SqlError::not_supported(format!("a constant with the currency symbol {c}")))
+            }
             _ => self.symbol(),
         }
     }
@@ -265,6 +274,24 @@ impl Lexer<'_> {
             return Err(syntax_error(1007, message, self.line));
         }
         Ok(kind)
+    }
+
+    /// `$` and digits. Whether a letter may follow them is not documented, so it is refused.
+    fn money(&mut self) -> SqlResult<TokenKind> {
+        let start = self.position;
+        self.advance();
+        let is_digit = |c: char| c.is_ascii_digit();
+        self.advance_while(is_digit);
+        if self.peek() == Some('.') {
+            self.advance();
+            self.advance_while(is_digit);
+        }
+        let number = &self.text[start..self.position];
+        let is_number = number.ends_with(is_digit) || (number.ends_with('.') && number.len() > 2);
+        if !is_number || self.peek().is_some_and(continues_identifier) {
+            return Err(SqlError::not_supported(format!("a money constant like {}", shortened(&self.text[start..]))));
+        }
+        Ok(TokenKind::Money)
     }
 
     fn symbol(&mut self) -> SqlResult<TokenKind> {

@@ -28,6 +28,8 @@ pub enum TokenKind {
     PseudoColumn,
     Integer,
     Decimal,
+    /// `$1.50`.
+    Money,
     Float,
     /// `'…'` or `N'…'`, unescaped.
     String {

@@ -40,6 +40,7 @@ impl<'t> Parser<'t> {
                 Ok(value) => Literal::Int(value),
                 Err(_) => Literal::Decimal(Arc::from(written)),
             },
+            TokenKind::Money => Literal::Money(Arc::from(&written[1..])),
             TokenKind::Decimal => Literal::Decimal(Arc::from(written)),
             TokenKind::Float => Literal::Float(float_value(written, token.line)?),
             TokenKind::String { value, national } => Literal::String { value: value.clone(), national: *national },
@@ -56,7 +57,8 @@ impl<'t> Parser<'t> {
         let negative = self.is_symbol(Symbol::Minus);
         if negative {
             self.advance();
-            if !matches!(self.token().kind, TokenKind::Integer | TokenKind::Decimal | TokenKind::Float) {
+            let kind = &self.token().kind;
+            if !matches!(kind, TokenKind::Integer | TokenKind::Decimal | TokenKind::Money | TokenKind::Float) {
                 return Err(self.unexpected());
             }
         }

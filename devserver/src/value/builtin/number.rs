@@ -6,6 +6,7 @@ use crate::value::builtin::definition::{Argument, Arguments, Builtin};
 use crate::value::builtin::result::{always_float, always_int, invalid_argument};
 use crate::value::convert::cast::convert;
 use crate::value::convert::error::overflow;
+use crate::value::convert::money::{is_money_text, money_value};
 use crate::value::convert::number::{float_value, integer_value};
 use crate::value::decimal::{Decimal, power_of_ten};
 use crate::value::types::SqlType;
@@ -71,6 +72,7 @@ fn widened(ty: SqlType) -> SqlType {
     match ty {
         SqlType::TinyInt | SqlType::SmallInt => SqlType::Int,
         SqlType::Real => SqlType::Float,
+        SqlType::SmallMoney => SqlType::Money,
         other => other,
     }
 }
@@ -95,6 +97,7 @@ fn bound<'a>(arguments: &Arguments<'a>) -> [Argument<'a>; 1] {
 
 fn decimal_value(decimal: Option<Decimal>, ty: SqlType) -> SqlResult<Value> {
     match decimal {
+        Some(decimal) if ty.is_money() => money_value(decimal.mantissa, ty).ok_or_else(|| overflow("expression", ty)),
         Some(decimal) => Ok(Value::Decimal(Box::new(decimal))),
         None => Err(overflow("expression", ty)),
     }
@@ -170,6 +173,10 @@ fn to_whole(
     decimal: fn(i128, i128) -> i128,
 ) -> SqlResult<Value> {
     match &arguments.values[0] {
+        Value::Decimal(v) if ty.is_money() => {
+            let unit = power_of_ten(v.scale);
+            decimal_value(Some(Decimal { mantissa: decimal(v.mantissa, unit) * unit, ..**v }), ty)
+        }
         Value::Decimal(v) => {
             let SqlType::Decimal { precision, scale } = ty else {
                 return Err(overflow("expression", ty));
@@ -311,6 +318,7 @@ fn is_numeric(arguments: &Arguments<'_>) -> SqlResult<Value> {
         Value::String(text) => {
             let text = text.trim_matches(' ');
             let is_number = Decimal::parse(text, 38, 0).is_ok()
+                || is_money_text(text)
                 || (!text.is_empty() && text.parse::<f64>().is_ok_and(f64::is_finite));
             let cannot_be =
                 text.is_empty() || text.chars().any(|c| c.is_ascii_alphabetic() && !matches!(c, 'd' | 'D' | 'e' | 'E'));

@@ -26,6 +26,7 @@ pub(super) enum Group {
     Date,
     Time,
     Decimal,
+    Money,
     Float,
     /// Integers and `bit`.
     Integer,
@@ -44,6 +45,7 @@ pub(super) fn group(ty: SqlType) -> Group {
         SqlType::Date => Group::Date,
         SqlType::Time(_) => Group::Time,
         SqlType::Decimal { .. } => Group::Decimal,
+        SqlType::Money | SqlType::SmallMoney => Group::Money,
         SqlType::Real | SqlType::Float => Group::Float,
         SqlType::Bit | SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => Group::Integer,
         SqlType::RowVersion => Group::RowVersion,
@@ -77,12 +79,12 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
         (DateTime | LongDateTime | Date | Time, Text | UnicodeText) => Rule::Implicit,
         (Date, Time) | (Time, Date) => Rule::Never,
         (DateTime | LongDateTime | Date | Time, DateTime | LongDateTime | Date | Time) => Rule::Implicit,
-        (DateTime, Decimal | Float | Integer | RowVersion) => Rule::Explicit,
+        (DateTime, Decimal | Money | Float | Integer | RowVersion) => Rule::Explicit,
         (DateTime | LongDateTime | Date | Time, _) => Rule::Never,
 
-        (Decimal | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
+        (Decimal | Money | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
         (Float, RowVersion) => Rule::Never,
-        (Decimal | Float | Integer, _) => Rule::Implicit,
+        (Decimal | Money | Float | Integer, _) => Rule::Implicit,
 
         (RowVersion, Date | Time | LongDateTime | Float | Uuid | UnicodeText) => Rule::Never,
         (RowVersion, _) => Rule::Implicit,
@@ -101,6 +103,10 @@ pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult
         && let Some(error) = cannot_hold(from, explicit)
     {
         return Err(error);
+    }
+    // The chart is a picture, and its versions differ here.
+    if !explicit && from.is_money() && to.is_character() {
+        return Err(SqlError::not_supported(format!("an implicit conversion from {from} to {}", to.name())));
     }
     match (rule(from, to), explicit) {
         (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),

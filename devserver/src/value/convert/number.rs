@@ -2,6 +2,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::error::{error_converting, not_convertible, not_supported, overflow, text_integer_overflow};
+use crate::value::convert::money::money_to_integer;
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY, three_hundredths_from_ticks};
 use crate::value::decimal::{Decimal, ParseDecimalError};
 use crate::value::types::SqlType;
@@ -31,6 +32,7 @@ pub(super) fn to_bit(value: &Value, from: SqlType) -> SqlResult<Value> {
 
 pub(super) fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
     let wide = match value {
+        Value::Decimal(v) if from.is_money() => return money_to_integer(v, from, to),
         Value::Decimal(v) => v.trunc(),
         Value::Real(v) => float_to_integer(f64::from(*v), from, to)?,
         Value::Float(v) => float_to_integer(*v, from, to)?,

@@ -28,7 +28,8 @@ pub const WITH_FRAGMENT: &str = "JSON_MODIFY WITH A FRAGMENT";
 fn result_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     let ty = arguments[2].ty;
     let is_null = arguments[2].constant.is_some_and(Value::is_null);
-    if is_null || ty.is_character() || ty.is_number() || ty == SqlType::Bit {
+    let is_known_number = ty.is_number() && !ty.is_money();
+    if is_null || ty.is_character() || is_known_number || ty == SqlType::Bit {
         return Ok(SqlType::NVarChar(Length::Max));
     }
     Err(SqlError::not_supported(format!("JSON_MODIFY with a new value of type {}", ty.name())))
