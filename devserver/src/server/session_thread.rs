@@ -9,6 +9,8 @@ use crate::catalog::connections::Wire;
 use crate::error::{SqlError, SqlResult};
 use crate::server::shared::{Shared, Signals, Work};
 use crate::session::Session;
+use crate::session::client_session::AwaitedRows;
+use crate::session::statement::bulk_load::{rows_expected, rows_not_expected};
 use crate::tds::login::{self, Proof};
 use crate::tds::packet::{Message, PacketType, Reset};
 use crate::tds::request::{self, Request};
@@ -62,7 +64,8 @@ fn run_requests(
                 if shared.log_sql {
                     log(session.spid(), "-- cancelled by the client");
                 }
-                session.forget_awaited_rows();
+                // The client has given up what it was about to send.
+                session.take_awaited_rows();
                 out.acknowledge_attention();
             }
         }
@@ -112,17 +115,19 @@ fn log_in(shared: &Shared, message: &Message, is_encrypted: bool, out: &mut Resp
 
 /// Runs one request and answers it.
 fn answer(shared: &Shared, session: &mut Session, message: &Message, out: &mut ResponseWriter, signals: &Signals) {
+    // Whatever becomes of this message, it was the one that should have brought them.
+    let mut awaited = session.take_awaited_rows();
     if message.ignored {
-        session.forget_awaited_rows();
         out.finish_cancelled();
         return;
     }
     if message.reset != Reset::No {
         let keep_transaction = message.reset == Reset::SessionButTransaction;
         session.reset(keep_transaction);
+        awaited = None;
         out.session_reset(keep_transaction);
     }
-    if let Err(error) = execute(shared, session, message, out, signals) {
+    if let Err(error) = execute(shared, session, message, awaited, out, signals) {
         out.error(&error);
     }
     if signals.attention_pending() {
@@ -137,22 +142,27 @@ fn execute(
     shared: &Shared,
     session: &mut Session,
     message: &Message,
+    awaited: Option<AwaitedRows>,
     out: &mut ResponseWriter,
     signals: &Signals,
 ) -> SqlResult<()> {
     let client_request = request::decode(message)?;
     if shared.log_sql {
-        log_request(session.spid(), &client_request.request);
+        log_request(session.spid(), &client_request.request, message);
     }
     let was_reset = message.reset != Reset::No;
-    let has_headers = !matches!(client_request.request, Request::BulkLoad(_));
+    let has_headers = !matches!(client_request.request, Request::BulkLoad);
     if has_headers && !was_reset && client_request.transaction_descriptor != out.transaction_descriptor() {
         let message = "New request is not allowed to start because it should come with valid transaction descriptor.";
         return Err(SqlError::new(3989, message));
     }
     match client_request.request {
+        Request::BulkLoad => match &awaited {
+            Some(awaited) => session.run_bulk_load(awaited, &message.payload, out),
+            None => session.refuse(rows_not_expected(), out),
+        },
+        _ if awaited.is_some() => session.refuse(rows_expected(), out),
         Request::Batch(sql) => session.run_batch(&sql, out),
-        Request::BulkLoad(payload) => session.run_bulk_load(&payload, out),
         Request::Transaction(request) => session.run_transaction_request(request, out),
         Request::Calls(calls) => {
             let last = calls.len() - 1;
@@ -170,10 +180,10 @@ fn execute(
     Ok(())
 }
 
-fn log_request(spid: u16, request: &Request) {
+fn log_request(spid: u16, request: &Request, message: &Message) {
     match request {
         Request::Batch(sql) => log(spid, sql.trim_end()),
-        Request::BulkLoad(payload) => log(spid, &format!("-- a bulk load of {} bytes", payload.len())),
+        Request::BulkLoad => log(spid, &format!("-- a bulk load of {} bytes", message.payload.len())),
         Request::Transaction(request) => log(spid, &request.to_string()),
         Request::Calls(calls) => {
             for call in calls {

@@ -6,10 +6,9 @@ use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::execute::session_state::Options;
 use crate::plan::declarations::Declarations;
-use crate::session::client_session::Session;
+use crate::session::client_session::{AwaitedRows, Session};
 use crate::session::outcome::Failure;
 use crate::session::output::Output;
-use crate::session::statement::bulk_load::rows_expected;
 use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{DoneKind, ResponseWriter};
 
@@ -19,10 +18,6 @@ impl Session {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
-        if self.awaited_rows.take().is_some() {
-            self.refuse_batch(rows_expected(), &mut out);
-            return;
-        }
         // All batches of a session are one scope.
         let scope_identity = self.state.scope_identity;
         let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
@@ -50,14 +45,16 @@ impl Session {
         self.end_of_request(Ok(()), out);
     }
 
+    /// Answers a message that is not what must come now.
+    pub fn refuse(&mut self, error: SqlError, writer: &mut ResponseWriter) {
+        self.storage().handle().clear_cancel();
+        self.refuse_batch(error, &mut Output::new(writer));
+    }
+
     pub fn run_rpc(&mut self, call: RpcCall, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
-        if self.awaited_rows.take().is_some() {
-            self.refuse_batch(rows_expected(), &mut out);
-            return;
-        }
         let result = self.call(call, &mut out);
         self.end_of_request(result, &mut out);
     }
@@ -65,10 +62,6 @@ impl Session {
     pub fn run_transaction_request(&mut self, request: TransactionRequest, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         let mut out = Output::new(writer);
-        if self.awaited_rows.take().is_some() {
-            self.refuse_batch(rows_expected(), &mut out);
-            return;
-        }
         if let Err(error) = self.transaction_request(request, &mut out) {
             self.state.error = error.number;
             out.error(&error.at_line(1));
@@ -78,17 +71,13 @@ impl Session {
     }
 
     /// The rows that an INSERT BULK has announced.
-    pub fn run_bulk_load(&mut self, payload: &[u8], writer: &mut ResponseWriter) {
+    pub fn run_bulk_load(&mut self, awaited: &AwaitedRows, payload: &[u8], writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
         let mut out = Output::new(writer);
-        let Some(awaited) = self.awaited_rows.take() else {
-            self.refuse_batch(SqlError::not_supported("the rows of a bulk load without INSERT BULK"), &mut out);
-            return;
-        };
         let scope_identity = self.state.scope_identity;
         let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
-        let loaded = self.load_rows(&awaited, payload, &mut activation, &mut out);
+        let loaded = self.load_rows(awaited, payload, &mut activation, &mut out);
         self.state.scope_identity = activation.scope_identity;
         if let Err(failure) = loaded
             && self.load_failed(failure, &activation, &mut out)
@@ -99,9 +88,9 @@ impl Session {
         self.end_of_request(Ok(()), &mut out);
     }
 
-    /// The client has given up what it was about to send.
-    pub fn forget_awaited_rows(&mut self) {
-        self.awaited_rows = None;
+    /// What INSERT BULK has announced. It holds for the next message, whatever that is.
+    pub fn take_awaited_rows(&mut self) -> Option<AwaitedRows> {
+        self.awaited_rows.take()
     }
 
     /// What must be true between two requests.

@@ -60,9 +60,9 @@ fn decode(message: &Message) {
         Ok(Request::Batch(sql)) => parse(&sql),
         Ok(Request::Transaction(request)) => drop(request.to_string()),
         Ok(Request::Calls(calls)) => calls.iter().for_each(|call| drop(call.to_string())),
-        Ok(Request::BulkLoad(payload)) => {
+        Ok(Request::BulkLoad) => {
             let announced = [SqlType::Int, SqlType::NVarChar(Length::Limit(10))];
-            let Ok(mut rows) = request::BulkData::open(&payload, &announced) else { return };
+            let Ok(mut rows) = request::BulkData::open(&message.payload, &announced) else { return };
             while let Ok(Some(_)) = rows.next_row() {}
         }
         Err(_) => {}

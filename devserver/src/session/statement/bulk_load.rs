@@ -111,6 +111,10 @@ fn schema_has_changed() -> SqlError {
 }
 
 /// The next message was not the rows.
-pub(crate) fn rows_expected() -> SqlError {
+pub fn rows_expected() -> SqlError {
     SqlError::new(4022, "Bulk load data was expected but not sent. The batch will be terminated.")
+}
+
+pub fn rows_not_expected() -> SqlError {
+    SqlError::not_supported("the rows of a bulk load without INSERT BULK")
 }

@@ -9,8 +9,8 @@ pub enum Request {
     Batch(String),
     Calls(Vec<RpcCall>),
     Transaction(TransactionRequest),
-    /// The rows after INSERT BULK, still as they came: see [`crate::tds::request::BulkData`].
-    BulkLoad(Vec<u8>),
+    /// The rows after INSERT BULK: the message's payload as it is, see [`crate::tds::request::BulkData`].
+    BulkLoad,
 }
 
 /// A request, and the transaction the client believes to be in (0: none).

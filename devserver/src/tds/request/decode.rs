@@ -59,10 +59,7 @@ pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
             Ok(ClientRequest { request: Request::Transaction(request), transaction_descriptor })
         }
         // It has no headers, and cannot be read without the INSERT BULK before it.
-        PacketType::BulkLoad => {
-            let request = Request::BulkLoad(message.payload.clone());
-            Ok(ClientRequest { request, transaction_descriptor: 0 })
-        }
+        PacketType::BulkLoad => Ok(ClientRequest { request: Request::BulkLoad, transaction_descriptor: 0 }),
         other => Err(SqlError::not_supported(format_args!("a {other:?} message after the login"))),
     }
 }
