@@ -8,8 +8,8 @@ use crate::execute::new_row::insert_row;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::bulk_load::BulkLoadPlan;
-use crate::storage::{LockMode, OnDuplicateKey, TableSchema};
-use crate::value::{SqlType, Value, encode_key};
+use crate::storage::{LockMode, OnDuplicateKey};
+use crate::value::{SqlType, Value};
 
 /// `types`: those of the values in `next_row`, which gives one row after the other.
 pub fn run_bulk_load(
@@ -41,7 +41,7 @@ pub fn run_bulk_load(
     }
     let mut result = StatementResult::default();
     let mut new_rows = Vec::new();
-    let mut last_key = Vec::new();
+    let mut last_key = None;
     while let Some(row) = next_row()? {
         let values = row.into_iter().zip(types).zip(&target.ordinals).map(|((value, ty), ordinal)| {
             // "NULL" in the data asks for the default, if there is one.
@@ -50,18 +50,17 @@ pub fn run_bulk_load(
         });
         let inserted =
             insert_row(run, frame, target, values, OnDuplicateKey::AsIndexSays, "INSERT").map_err(undocumented)?;
-        let Some(inserted) = inserted else {
+        let Some((inserted, key)) = inserted else {
             result.ignored_duplicates = true;
             continue;
         };
         result.count += 1;
         if plan.in_key_order {
-            let key = clustered_key(schema, &inserted);
-            if key < last_key {
+            if last_key.is_some_and(|last| key < last) {
                 // 4819, with the keys of both rows in a form that is not documented.
                 return Err(SqlError::not_supported("a bulk load whose rows are not in the order of its hint ORDER"));
             }
-            last_key = key;
+            last_key = Some(key);
         }
         if plan.foreign_keys.has_references() {
             new_rows.push(inserted);
@@ -71,15 +70,6 @@ pub fn run_bulk_load(
         plan.foreign_keys.check_row("INSERT", row, run)?;
     }
     Ok(result)
-}
-
-fn clustered_key(schema: &TableSchema, row: &[Value]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for key in schema.clustered().iter().flat_map(|index| &index.key) {
-        let column = &schema.columns[key.column];
-        encode_key(&row[key.column], column.sql_type, column.collation, key.descending, &mut bytes);
-    }
-    bytes
 }
 
 /// A value that is as it was announced, and does not convert to the column.

@@ -44,7 +44,7 @@ pub fn run_insert(
     let mut ignored_duplicates = false;
     let mut new_rows: Vec<Values> = Vec::new();
     for row in rows {
-        let Some(inserted) =
+        let Some((inserted, _)) =
             insert_row(run, frame, &plan.target, row.into_iter(), OnDuplicateKey::AsIndexSays, "INSERT")?
         else {
             ignored_duplicates = true;

@@ -23,14 +23,15 @@ use crate::value::Value;
 
 pub fn would_be_changed(
     plan: &Plan,
+    is_view: bool,
     executed: Option<CapturedRows>,
     run: &mut Run<'_>,
     frame: &mut Frame,
 ) -> SqlResult<Vec<ChangedRow>> {
     match plan {
-        Plan::Insert(plan) => inserted(plan, executed, run, frame),
-        Plan::Update(plan) => updated(plan, run, frame),
-        Plan::Delete(plan) => deleted(plan, run, frame),
+        Plan::Insert(plan) => inserted(plan, is_view, executed, run, frame),
+        Plan::Update(plan) => updated(plan, is_view, run, frame),
+        Plan::Delete(plan) => deleted(plan, is_view, run, frame),
         Plan::Merge(_) | Plan::Select(_) | Plan::Scalar(_) | Plan::Condition(_) => {
             Err(SqlError::not_supported("this statement with an INSTEAD OF trigger"))
         }
@@ -39,11 +40,11 @@ pub fn would_be_changed(
 
 fn inserted(
     plan: &InsertPlan,
+    is_view: bool,
     executed: Option<CapturedRows>,
     run: &mut Run<'_>,
     frame: &mut Frame,
 ) -> SqlResult<Vec<ChangedRow>> {
-    let is_view = is_view(&plan.target.table, run)?;
     let mut changes = Vec::new();
     for values in rows_to_insert(plan, executed, run, frame)? {
         if is_view && values.iter().any(Option::is_none) {
@@ -56,8 +57,7 @@ fn inserted(
     Ok(changes)
 }
 
-fn updated(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<ChangedRow>> {
-    let is_view = is_view(&plan.table, run)?;
+fn updated(plan: &UpdatePlan, is_view: bool, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<ChangedRow>> {
     let mut found = Vec::new();
     find_rows(&plan.input, is_view, run, frame, &mut |frame| {
         found.push(frame.save(&plan.kept_slots));
@@ -75,8 +75,7 @@ fn updated(plan: &UpdatePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult
     Ok(changes)
 }
 
-fn deleted(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<ChangedRow>> {
-    let is_view = is_view(&plan.table, run)?;
+fn deleted(plan: &DeletePlan, is_view: bool, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<ChangedRow>> {
     let mut changes = Vec::new();
     find_rows(&plan.input, is_view, run, frame, &mut |frame| {
         changes.push(ChangedRow { before: Some(frame.rows[plan.slot].to_vec()), after: None });
@@ -107,10 +106,6 @@ fn find_rows(
         Ok(if take(frame) < limit { Flow::Continue } else { Flow::Stop })
     })?;
     Ok(())
-}
-
-fn is_view(table: &TableHandle, run: &mut Run<'_>) -> SqlResult<bool> {
-    Ok(run.storage()?.latch.schema(table.schema.id).is_none())
 }
 
 fn complete(

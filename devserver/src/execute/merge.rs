@@ -189,7 +189,8 @@ fn apply(
             Change::Update(change) => Some(change.values.into()),
             Change::Delete(_) => None,
             Change::Insert(target, values) => {
-                insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?.map(Into::into)
+                let inserted = insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?;
+                inserted.map(|(row, _)| row.into())
             }
         };
         new_rows.push((row, saved));

@@ -5,7 +5,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::plan::change::{BoundAssignment, InsertTarget};
 use crate::plan::table_rules::TableRules;
-use crate::storage::{Inserted, Lifetime, OnDuplicateKey, TableSchema};
+use crate::storage::{Inserted, Key, Lifetime, OnDuplicateKey, TableSchema};
 use crate::value::{self, SqlType, Value};
 
 /// `database.schema.table`, as messages name a table; a table variable by its own name.
@@ -141,7 +141,7 @@ pub(crate) fn new_row(
     Ok((row, identity))
 }
 
-/// Inserts one row of the given values; returns the complete row, or `None` if a unique index ignored it.
+/// Inserts one row of the given values; returns the complete row and its key, or `None` if a unique index ignored it.
 pub(crate) fn insert_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
@@ -149,7 +149,7 @@ pub(crate) fn insert_row(
     values: impl Iterator<Item = Option<(Value, SqlType)>>,
     on_duplicate: OnDuplicateKey,
     verb: &str,
-) -> SqlResult<Option<Vec<Value>>> {
+) -> SqlResult<Option<(Vec<Value>, Key)>> {
     let schema = &target.table.schema;
     let table = run.table_id(target.table.place);
     let (mut row, identity) = new_row(run, frame, target, values, true)?;
@@ -161,7 +161,7 @@ pub(crate) fn insert_row(
         run.activation.scope_identity = Some(identity);
     }
     match inserted {
-        Inserted::Row(_) => Ok(Some(row)),
+        Inserted::Row(key) => Ok(Some((row, key))),
         Inserted::DuplicateIgnored => Ok(None),
     }
 }

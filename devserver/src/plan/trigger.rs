@@ -14,7 +14,9 @@ pub const DELETED: &str = "deleted";
 /// What the statement that fired a trigger was about.
 #[derive(Debug, Clone)]
 pub struct TriggerTarget {
+    /// The table or view.
     pub table: ObjectId,
+    pub is_view: bool,
     /// Those that run after it.
     pub triggers: Vec<Arc<Trigger>>,
     /// The one that runs in its place.

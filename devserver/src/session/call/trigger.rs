@@ -80,12 +80,22 @@ impl Session {
         activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
     ) -> Result<T, SimpleFailure> {
+        self.in_statement_transaction(|session| {
+            session.statement_and_triggers(target, out, line, activation, statement)
+        })
+    }
+
+    /// Runs a statement and what it fires in the transaction that there is, or in one of their own.
+    fn in_statement_transaction<T>(
+        &mut self,
+        f: impl FnOnce(&mut Session) -> Result<T, SimpleFailure>,
+    ) -> Result<T, SimpleFailure> {
         let began = self.tx.is_none();
         if began {
             self.tx = Some(self.new_transaction());
             self.state.transaction_count = 1;
         }
-        let result = self.statement_and_triggers(target, out, line, activation, statement);
+        let result = f(self);
         if began && self.tx.is_some() {
             self.end_inner_transaction(result.is_ok());
         }
@@ -131,7 +141,7 @@ impl Session {
         if !is_recursion {
             return Ok(Some(Arc::clone(trigger)));
         }
-        if self.database.storage.latch().schema(target.table).is_none() {
+        if target.is_view {
             return Err(SqlError::not_supported("a change of a view within its own INSTEAD OF trigger"));
         }
         Ok(None)
@@ -147,20 +157,12 @@ impl Session {
         activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<Vec<ChangedRow>>,
     ) -> Result<u64, SimpleFailure> {
-        let began = self.tx.is_none();
-        if began {
-            self.tx = Some(self.new_transaction());
-            self.state.transaction_count = 1;
-        }
-        let result = statement(self, activation).map_err(SimpleFailure::from).and_then(|changes| {
-            self.state.row_count = changes.len() as i64;
-            self.fire(trigger, target, &changes.iter().collect::<Vec<_>>(), out, line, activation)?;
+        self.in_statement_transaction(|session| {
+            let changes = statement(session, activation)?;
+            session.state.row_count = changes.len() as i64;
+            session.fire(trigger, target, &changes.iter().collect::<Vec<_>>(), out, line, activation)?;
             Ok(changes.len() as u64)
-        });
-        if began && self.tx.is_some() {
-            self.end_inner_transaction(result.is_ok());
-        }
-        result
+        })
     }
 
     /// The columns of the table or view that a trigger is about.

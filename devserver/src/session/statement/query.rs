@@ -107,7 +107,7 @@ impl Session {
         {
             let count = self.with_instead_of(&trigger, target, out, line, activation, |session, activation| {
                 session.with_run(bound.uses, activation, |run| {
-                    instead_of::would_be_changed(&bound.plan, executed, run, &mut Frame::of(bound))
+                    instead_of::would_be_changed(&bound.plan, target.is_view, executed, run, &mut Frame::of(bound))
                 })
             })?;
             self.state.row_count = count as i64;
