@@ -179,11 +179,7 @@ impl Binder<'_> {
             found.ok_or_else(not_updatable)?
         };
         self.check_not_taken_over(slot, event)?;
-        let is_joined = {
-            let mut widths = Vec::new();
-            relation.widths(&mut widths);
-            widths.len() > 1
-        };
+        let is_joined = relation.slot_list().len() > 1;
         if in_from {
             let mut slots = Vec::new();
             relation.table_slots(&mut slots);

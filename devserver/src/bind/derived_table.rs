@@ -194,6 +194,6 @@ impl Binder<'_> {
             }
             rows.push(values);
         }
-        Ok(Relation::Values { slot, width, rows })
+        Ok(Relation::Values { slot, rows })
     }
 }

@@ -52,8 +52,7 @@ impl Binder<'_> {
         let simple = aggregation.is_none() && windows.is_none() && !limit.with_ties;
         let order: &[SortKey] = if simple { &sort } else { &[] };
         let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
-        let mut widths = Vec::new();
-        relation.widths(&mut widths);
+        let mut kept_slots = relation.slot_list();
         let extreme = aggregation.as_ref().and_then(|aggregation| extreme(aggregation, &relation));
         let mut input = match extreme {
             Some(key) => {
@@ -61,7 +60,7 @@ impl Binder<'_> {
                 if key.scalar.nullable {
                     conditions.push(Condition::Not(Box::new(Condition::IsNull(key.scalar.clone()))));
                 }
-                let slots = widths.iter().map(|&(slot, _)| slot).collect();
+                let slots = kept_slots.clone();
                 let (input, ordered) = planner.plan(relation, conditions, &[key], true)?;
                 let one = Scalar::constant(Value::BigInt(1), SqlType::BigInt);
                 let limit = Limit { take: Some(one), ..Limit::default() };
@@ -80,8 +79,8 @@ impl Binder<'_> {
             for scalar in group_by.iter().chain(calls.iter().filter_map(|call| call.argument.as_ref())) {
                 slots_read |= scalar.slots();
             }
-            widths.retain(|(slot, _)| kept.contains(slot));
-            widths.push((slot, group_by.len() + calls.len()));
+            kept_slots.retain(|slot| kept.contains(slot));
+            kept_slots.push(slot);
             let aggregate = AggregateOperator { input, slot, group_by, calls, always_a_row, kept };
             input = Operator::Aggregate(Box::new(aggregate));
         }
@@ -91,8 +90,7 @@ impl Binder<'_> {
         if let Some((slot, functions)) = windows {
             own |= slot_bit(slot);
             slots_read |= functions.iter().fold(0, |slots, function| slots | function.slots());
-            let slots = widths.iter().map(|&(slot, _)| slot).collect();
-            input = Operator::Window { input: Box::new(input), slots, slot, functions };
+            input = Operator::Window { input: Box::new(input), slots: kept_slots, slot, functions };
         }
         let items = items.into_iter().map(|item| item.scalar).collect();
         let select = SelectPlan { input, items, distinct, sort, limit };

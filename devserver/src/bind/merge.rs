@@ -64,8 +64,7 @@ impl Binder<'_> {
                  for the source and target to ensure that they have unique names in the MERGE statement.",
             ));
         }
-        let mut source_slots = Vec::new();
-        source_relation.widths(&mut source_slots);
+        let source_slots = source_relation.slot_list();
         let sides = Sides { target, source, slot, table };
 
         self.show(&sides, true, true);

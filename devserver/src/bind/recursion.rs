@@ -178,7 +178,7 @@ impl Binder<'_> {
     /// The rows found last, as a table of the member that is being bound.
     pub fn bind_recursive_reference(&mut self, recursion: &Recursion, alias: &Ident) -> SqlResult<Relation> {
         let slot = self.add_result(&recursion.columns, &recursion.name, &recursion.column_names, alias)?;
-        Ok(Relation::Working { slot, working: recursion.working, width: recursion.columns.len() })
+        Ok(Relation::Working { slot, working: recursion.working })
     }
 }
 

@@ -126,14 +126,12 @@ impl Binder<'_> {
 
     /// The operator that finds the rows to change.
     fn plan_rows(&mut self, relation: Relation, conditions: Vec<Condition>, limit: Limit) -> SqlResult<Operator> {
-        let mut slots = Vec::new();
-        relation.widths(&mut slots);
+        let slots = relation.slot_list();
         let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
         let (operator, _) = planner.plan(relation, conditions, &[], !limit.is_none())?;
         if limit.is_none() {
             return Ok(operator);
         }
-        let slots = slots.into_iter().map(|(slot, _)| slot).collect();
         Ok(Operator::Top { input: Box::new(operator), slots, sort: Vec::new(), limit })
     }
 

@@ -58,8 +58,7 @@ pub fn keyset(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Value>>
         let order = eval_keys(&select.sort, run, frame)?;
         let mut key = Vec::new();
         for (slot, columns) in &keys {
-            let row = frame.rows[*slot].to_vec();
-            key.extend(columns.iter().map(|column| row[*column].clone()));
+            key.extend(columns.iter().map(|column| frame.rows[*slot].get(*column)));
         }
         rows.push((order, key));
         Ok(if rows.len() < enough { Flow::Continue } else { Flow::Stop })

@@ -57,7 +57,7 @@ impl SlotRow {
         match self {
             SlotRow::Values(values) => values.to_vec(),
             SlotRow::Stored(row, schema) => row.values(schema),
-            SlotRow::Absent => Vec::new(),
+            SlotRow::Absent => unreachable!("only a row that is there is taken as a whole"),
         }
     }
 }
@@ -211,8 +211,8 @@ impl Frame {
     }
 
     /// Leaves each slot without a row: its columns are NULL.
-    pub fn set_null(&mut self, slots: &[(usize, usize)]) {
-        for &(slot, _) in slots {
+    pub fn set_null(&mut self, slots: &[usize]) {
+        for &slot in slots {
             self.rows[slot] = SlotRow::Absent;
         }
     }

@@ -26,7 +26,6 @@ pub fn hash_join(
     frame: &mut Frame,
     emit: Emit<'_>,
 ) -> SqlResult<Flow> {
-    let slots: Vec<usize> = join.right_slots.iter().map(|&(slot, _)| slot).collect();
     let mut table: HashMap<Vec<u8>, Vec<SavedRows>> = HashMap::new();
     right(run, frame, &mut |run, frame| {
         let mut key = Vec::new();
@@ -36,7 +35,7 @@ pub fn hash_join(
                 return Ok(Flow::Continue);
             }
         }
-        table.entry(key).or_default().push(frame.save(&slots));
+        table.entry(key).or_default().push(frame.save(&join.right_slots));
         Ok(Flow::Continue)
     })?;
     let mut key = Vec::new();
@@ -51,7 +50,7 @@ pub fn hash_join(
         let mut matched = false;
         if let Some(partners) = table.get(&key).filter(|_| comparable) {
             for partner in partners {
-                frame.restore(&slots, partner.clone());
+                frame.restore(&join.right_slots, partner.clone());
                 if !join.target_on_right {
                     frame.target.clone_from(&target);
                 }
@@ -79,25 +78,24 @@ pub fn hash_join(
 #[allow(clippy::too_many_arguments)] // A join: two sides with their slots, and the condition.
 pub fn full_join(
     on: &[Condition],
-    left_slots: &[(usize, usize)],
-    right_slots: &[(usize, usize)],
+    left_slots: &[usize],
+    right_slots: &[usize],
     left: impl FnOnce(&mut Run<'_>, &mut Frame, Emit<'_>) -> SqlResult<Flow>,
     right: impl FnOnce(&mut Run<'_>, &mut Frame, Emit<'_>) -> SqlResult<Flow>,
     run: &mut Run<'_>,
     frame: &mut Frame,
     emit: Emit<'_>,
 ) -> SqlResult<Flow> {
-    let slots: Vec<usize> = right_slots.iter().map(|&(slot, _)| slot).collect();
     let mut candidates = Vec::new();
     right(run, frame, &mut |_, frame| {
-        candidates.push(frame.save(&slots));
+        candidates.push(frame.save(right_slots));
         Ok(Flow::Continue)
     })?;
     let mut has_partner = vec![false; candidates.len()];
     let flow = left(run, frame, &mut |run, frame| {
         let mut matched = false;
         for (candidate, has_partner) in candidates.iter().zip(&mut has_partner) {
-            frame.restore(&slots, candidate.clone());
+            frame.restore(right_slots, candidate.clone());
             if !Condition::all_hold(on, run, frame)? {
                 continue;
             }
@@ -120,7 +118,7 @@ pub fn full_join(
         if has_partner {
             continue;
         }
-        frame.restore(&slots, candidate);
+        frame.restore(right_slots, candidate);
         frame.set_null(left_slots);
         if emit(run, frame)? == Flow::Stop {
             return Ok(Flow::Stop);

@@ -103,8 +103,8 @@ pub struct MergePlan {
     pub table: TableHandle,
     /// The target's slot.
     pub slot: usize,
-    /// The slots of the source with their widths.
-    pub source_slots: Vec<(usize, usize)>,
+    /// The slots of the source.
+    pub source_slots: Vec<usize>,
     /// The slot of `$action`.
     pub action_slot: usize,
     pub clauses: Vec<BoundClause>,

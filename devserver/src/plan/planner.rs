@@ -158,8 +158,7 @@ impl Planner<'_> {
         limited: bool,
     ) -> SqlResult<Planned> {
         let slots = leaf.relation.slots();
-        let mut right_slots = Vec::new();
-        leaf.relation.widths(&mut right_slots);
+        let right_slots = leaf.relation.slot_list();
         let depends = leaf.relation.outer_slots() & left_slots != 0;
         let wants_loop = leaf.hint == Some(JoinHint::Loop) || (leaf.hint.is_none() && self.options.loop_joins);
         let wants_hash = matches!(leaf.hint, Some(JoinHint::Hash | JoinHint::Merge))
@@ -208,7 +207,7 @@ impl Planner<'_> {
         right: Relation,
         conditions: Vec<Condition>,
         left_slots: SlotSet,
-        right_slots: Vec<(usize, usize)>,
+        right_slots: Vec<usize>,
         target_on_right: bool,
     ) -> SqlResult<Operator> {
         let slots = right.slots();
@@ -274,9 +273,7 @@ impl Planner<'_> {
 
     fn plan_block(&self, block: BlockRelation) -> SqlResult<Operator> {
         let BlockRelation { input, conditions, window, mut sort, limit } = block;
-        let mut slots: Vec<(usize, usize)> = Vec::new();
-        input.widths(&mut slots);
-        let mut slots: Vec<usize> = slots.into_iter().map(|(slot, _)| slot).collect();
+        let mut slots = input.slot_list();
         let order: &[SortKey] = if window.is_none() { &sort } else { &[] };
         let (mut operator, ordered) = self.plan(input, conditions, order, !limit.is_none())?;
         if ordered && window.is_none() {
@@ -336,22 +333,20 @@ impl Planner<'_> {
         let JoinRelation { kind, hint, left, right, on } = join;
         let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
         let (left_slots, right_slots) = (left.slots(), right.slots());
-        let mut right_widths = Vec::new();
-        right.widths(&mut right_widths);
+        let right_list = right.slot_list();
         if kind == JoinKind::Full {
             if contains_target(&left) || contains_target(&right) {
                 return Err(SqlError::not_supported("changing a table of a FULL JOIN"));
             }
-            let mut left_widths = Vec::new();
-            left.widths(&mut left_widths);
+            let left_list = left.slot_list();
             let left = self.plan_joins(left, Vec::new(), bound, &[], false)?;
             let right = self.plan_joins(right, Vec::new(), bound, &[], false)?;
             let operator = Operator::Full {
                 left: Box::new(left.operator),
                 right: Box::new(right.operator),
                 on,
-                left_slots: left_widths,
-                right_slots: right_widths,
+                left_slots: left_list,
+                right_slots: right_list,
             };
             return Ok((operator, conditions));
         }
@@ -366,7 +361,7 @@ impl Planner<'_> {
         }
         let use_hash = has_keys && !wants_loop && (wants_hash || !self.would_seek(&right, &on, left_slots)?);
         let operator = if use_hash {
-            self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_widths, target_on_right)?
+            self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_list, target_on_right)?
         } else {
             let right = self.plan_joins(right, on, bound | left_slots, &[], false)?;
             Operator::Loop {
@@ -374,7 +369,7 @@ impl Planner<'_> {
                 left: Box::new(left.operator),
                 right: Box::new(right.operator),
                 on: Vec::new(),
-                right_slots: right_widths,
+                right_slots: right_list,
                 target_on_right,
             }
         };
@@ -389,8 +384,7 @@ impl Planner<'_> {
         bound: SlotSet,
     ) -> SqlResult<(Operator, Vec<Condition>)> {
         let (left_slots, right_slots) = (left.slots(), right.slots());
-        let mut widths = Vec::new();
-        right.widths(&mut widths);
+        let right_list = right.slot_list();
         let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
         let left = self.plan_joins(left, own_left, bound, &[], false)?;
         let right = self.plan_joins(right, Vec::new(), bound | left_slots, &[], false)?;
@@ -399,7 +393,7 @@ impl Planner<'_> {
             left: Box::new(left.operator),
             right: Box::new(right.operator),
             on: Vec::new(),
-            right_slots: widths,
+            right_slots: right_list,
             target_on_right: false,
         };
         Ok((operator, conditions))

@@ -208,8 +208,8 @@ pub enum Operator {
         left: Box<Operator>,
         right: Box<Operator>,
         on: Vec<Condition>,
-        /// The slots that become NULL where there is no partner, with their widths.
-        right_slots: Vec<(usize, usize)>,
+        /// The slots that become NULL where there is no partner.
+        right_slots: Vec<usize>,
         /// The statement's target stands on the right side: where there is no partner, there is no row to change.
         target_on_right: bool,
     },
@@ -219,8 +219,8 @@ pub enum Operator {
         left: Box<Operator>,
         right: Box<Operator>,
         on: Vec<Condition>,
-        left_slots: Vec<(usize, usize)>,
-        right_slots: Vec<(usize, usize)>,
+        left_slots: Vec<usize>,
+        right_slots: Vec<usize>,
     },
     /// TOP and ORDER BY of a derived table that was merged into the statement.
     Top {
@@ -247,7 +247,7 @@ pub struct HashJoin {
     /// Both sides of the equalities, of one type each.
     pub keys: Vec<(Scalar, Scalar, Collation)>,
     pub on: Vec<Condition>,
-    pub right_slots: Vec<(usize, usize)>,
+    pub right_slots: Vec<usize>,
     /// The statement's target stands on the right side: a saved row brings its locator with it.
     pub target_on_right: bool,
 }

@@ -17,7 +17,6 @@ pub enum Relation {
     Table(TableRelation),
     Values {
         slot: usize,
-        width: usize,
         rows: Vec<Vec<Scalar>>,
     },
     Derived {
@@ -36,7 +35,6 @@ pub enum Relation {
     Working {
         slot: usize,
         working: usize,
-        width: usize,
     },
     Join(Box<JoinRelation>),
     /// CROSS APPLY and OUTER APPLY.
@@ -95,29 +93,33 @@ impl Relation {
         }
     }
 
-    /// The slots with the number of their columns.
-    pub fn widths(&self, out: &mut Vec<(usize, usize)>) {
+    /// The slots, one by one, in the order of the tables.
+    pub fn slot_list(&self) -> Vec<usize> {
+        let mut list = Vec::new();
+        self.add_slots(&mut list);
+        list
+    }
+
+    fn add_slots(&self, out: &mut Vec<usize>) {
         match self {
             Relation::Unit => {}
-            Relation::Table(table) => out.push((table.slot, table.table.schema.columns.len())),
-            Relation::Values { slot, width, .. } => out.push((*slot, *width)),
-            Relation::Derived { slot, query } => out.push((*slot, query.columns.len())),
-            Relation::View { slot, view } => out.push((*slot, view.columns().len())),
-            Relation::Function { slot, function } => out.push((*slot, function.width())),
-            Relation::Working { slot, width, .. } => out.push((*slot, *width)),
+            Relation::Table(table) => out.push(table.slot),
+            Relation::Values { slot, .. }
+            | Relation::Derived { slot, .. }
+            | Relation::View { slot, .. }
+            | Relation::Function { slot, .. }
+            | Relation::Working { slot, .. } => out.push(*slot),
             Relation::Join(join) => {
-                join.left.widths(out);
-                join.right.widths(out);
+                join.left.add_slots(out);
+                join.right.add_slots(out);
             }
             Relation::Apply { left, right, .. } => {
-                left.widths(out);
-                right.widths(out);
+                left.add_slots(out);
+                right.add_slots(out);
             }
             Relation::Block(block) => {
-                block.input.widths(out);
-                if let Some((slot, functions)) = &block.window {
-                    out.push((*slot, functions.len()));
-                }
+                block.input.add_slots(out);
+                out.extend(block.window.iter().map(|(slot, _)| *slot));
             }
         }
     }

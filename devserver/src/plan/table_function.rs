@@ -49,18 +49,6 @@ impl TableFunction {
     pub fn slots(&self) -> SlotSet {
         self.arguments().into_iter().fold(0, |slots, argument| slots | argument.slots())
     }
-
-    /// How many columns it has.
-    pub fn width(&self) -> usize {
-        match self {
-            TableFunction::OpenJson(call) => call.width(),
-            TableFunction::StringSplit { ordinal, .. } => 1 + usize::from(*ordinal),
-            TableFunction::GenerateSeries { .. } => 1,
-            TableFunction::OfIndexes { function, .. } => function.columns().len(),
-            TableFunction::HelpCollations => 2,
-            TableFunction::ExtendedProperties(_) => 4,
-        }
-    }
 }
 
 /// A column of a function's result.
@@ -77,14 +65,11 @@ impl FunctionColumn {
     }
 }
 
-/// The columns without WITH: key, value, type.
-const DEFAULT_WIDTH: usize = 3;
-
 #[derive(Debug)]
 pub struct OpenJson {
     pub json: Scalar,
     pub path: Option<Scalar>,
-    /// `None` without WITH.
+    /// `None` without WITH: key, value and type then.
     pub columns: Option<Vec<JsonColumn>>,
 }
 
@@ -93,10 +78,4 @@ pub struct JsonColumn {
     pub path: Path,
     pub ty: SqlType,
     pub as_json: bool,
-}
-
-impl OpenJson {
-    pub fn width(&self) -> usize {
-        self.columns.as_ref().map_or(DEFAULT_WIDTH, Vec::len)
-    }
 }
