@@ -235,7 +235,8 @@ fn integer_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlRes
     integer_value(number, result).ok_or_else(|| overflow("expression", result))
 }
 
-/// With ten-thousandths of the unit. A quotient is cut, as that of integers is.
+/// With ten-thousandths of the unit. A quotient is cut, as that of integers is; a product is rounded to the nearest, and
+/// which of two equally near ones that is no page says.
 fn money_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlResult<Value> {
     let one = power_of_ten(MONEY_SCALE);
     if b == 0 && matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
@@ -245,10 +246,10 @@ fn money_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlResul
         BinaryOp::Add => a + b,
         BinaryOp::Subtract => a - b,
         // Both have at most 64 bits.
-        BinaryOp::Multiply if a * b % one != 0 => {
-            return Err(SqlError::not_supported("a product of money with more than four decimal places"));
+        BinaryOp::Multiply if (a * b % one).abs() == one / 2 => {
+            return Err(SqlError::not_supported("a product of money that lies halfway between two amounts"));
         }
-        BinaryOp::Multiply => a * b / one,
+        BinaryOp::Multiply => (a * b + (a * b).signum() * one / 2) / one,
         BinaryOp::Divide => a * one / b,
         BinaryOp::Modulo => a % b,
         _ => return Err(incompatible(op, result, result)),

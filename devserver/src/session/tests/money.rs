@@ -123,6 +123,8 @@ fn arithmetic_stays_money_below_decimal_and_float() {
     assert_eq!(errors(&mut s, "SELECT $922337203685477 * 1000"), [8115]);
     assert_eq!(errors(&mut s, "SELECT $1 / 0"), [8134]);
     assert_eq!(errors(&mut s, "SELECT $1 & 1"), [402]);
+    assert_eq!(shown(&mut s, "$18.4172 * $1.1562"), "21.2940");
+    assert_eq!(shown(&mut s, "-$1.2 * $0.0001"), "-0.0001");
     assert_eq!(errors(&mut s, "SELECT $1.5 * $0.0001"), [59_000]);
     assert_eq!(
         rows(&mut s, "SELECT CAST(CEILING($123.45) AS float), CAST(FLOOR(-$123.45) AS float), CAST(ABS(-$1) AS float)"),
