@@ -55,8 +55,3 @@ pub fn type_number(ty: SqlType) -> u8 {
         other => system_type_id(other.name()).and_then(|id| u8::try_from(id).ok()).unwrap_or(0),
     }
 }
-
-/// (max_length, precision, scale) as sys.columns shows them.
-pub fn type_facts(ty: SqlType) -> (i16, u8, u8) {
-    ty.facts()
-}

@@ -30,7 +30,7 @@ pub enum Value {
     DateTimeOffset(Day, Ticks, i16),
     Uuid(Uuid),
     /// `sql_variant`.
-    Variant(Box<Variant>),
+    Variant(Arc<Variant>),
 }
 
 /// What a `sql_variant` holds: neither NULL nor another `sql_variant`.
@@ -43,7 +43,7 @@ pub struct Variant {
 impl Value {
     /// A value of `base` as a `sql_variant`.
     pub fn variant(base: SqlType, value: Value) -> Value {
-        if value.is_null() { Value::Null } else { Value::Variant(Box::new(Variant { base, value })) }
+        if value.is_null() { Value::Null } else { Value::Variant(Arc::new(Variant { base, value })) }
     }
 
     /// Ten-thousandths as a value of `money`.

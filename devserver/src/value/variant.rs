@@ -5,7 +5,7 @@
 use crate::error::SqlError;
 use crate::value::collation::Collation;
 use crate::value::compare::{compare, encode_key};
-use crate::value::datetime::{DAY_1900, Day, Ticks};
+use crate::value::datetime::{Day, Ticks};
 use crate::value::types::{Length, SqlType, operand_clash};
 use crate::value::values::{Value, Variant};
 use std::cmp::Ordering;
@@ -49,8 +49,8 @@ fn family(value: &Value) -> Family {
         | Value::BigInt(_)
         | Value::Decimal(_) => Family::Exact,
         Value::Real(_) | Value::Float(_) => Family::Approximate,
-        Value::Date(_) | Value::Time(_) | Value::DateTime(..) | Value::DateTimeOffset(..) => Family::Date,
-        Value::Null | Value::Variant(_) => unreachable!("no sql_variant holds it"),
+        Value::Date(_) | Value::DateTime(..) | Value::DateTimeOffset(..) => Family::Date,
+        Value::Null | Value::Time(_) | Value::Variant(_) => unreachable!("no sql_variant holds it"),
     }
 }
 
@@ -113,7 +113,6 @@ fn approximate(value: &Value) -> Value {
 fn moment(value: &Value) -> (Day, Ticks) {
     match *value {
         Value::Date(day) => (day, 0),
-        Value::Time(ticks) => (DAY_1900, ticks),
         Value::DateTime(day, ticks) | Value::DateTimeOffset(day, ticks, _) => (day, ticks),
         _ => unreachable!("it is of the family"),
     }

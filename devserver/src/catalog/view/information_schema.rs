@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::catalog::normal_form::{shown_condition, shown_expression};
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::VariableType;
-use crate::catalog::system_type::type_facts;
 use crate::catalog::view::columns::{BIG, INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
 use crate::catalog::view::constraints::{action, constraint_rows};
 use crate::catalog::view::facts::{CatalogView, Facts};
@@ -240,7 +239,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     for (schema, name, columns) in tables.chain(views) {
         for (ordinal, column) in columns.iter().enumerate() {
             let ty = column.sql_type;
-            let (bytes, precision, scale) = type_facts(ty);
+            let (bytes, precision, scale) = ty.facts();
             let is_text = ty.is_character();
             let is_exact = ty.is_integer() || ty.is_money() || matches!(ty, SqlType::Decimal { .. });
             let is_float = matches!(ty, SqlType::Real | SqlType::Float);
@@ -486,7 +485,7 @@ fn information_sequences(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for object in facts.catalog.objects() {
         let Object::Sequence(sequence) = object else { continue };
-        let (_, precision, scale) = type_facts(sequence.ty);
+        let (_, precision, scale) = sequence.ty.facts();
         rows.push(vec![
             text(&facts.database.name),
             text(&sequence.schema),

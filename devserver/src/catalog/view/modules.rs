@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::object::{Object, Synonym, Trigger};
 use crate::catalog::parameter::{Parameter, VariableType};
-use crate::catalog::system_type::{type_facts, type_number};
+use crate::catalog::system_type::type_number;
 use crate::catalog::view::columns::{
     BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
 };
@@ -137,7 +137,7 @@ fn parameters(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             (Arc::clone(&parameter.name), ty, position as i32 + 1, parameter.output, ty.is_none(), type_id)
         });
         for (name, ty, position, output, read_only, type_id) in result.into_iter().chain(own) {
-            let (length, precision, scale) = ty.map_or((-1, 0, 0), type_facts);
+            let (length, precision, scale) = ty.map_or((-1, 0, 0), SqlType::facts);
             let number = ty.map_or(243, type_number);
             rows.push(vec![
                 Value::Int(object.id()),

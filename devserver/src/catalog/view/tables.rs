@@ -6,7 +6,7 @@ use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
 use crate::catalog::normal_form::shown_expression;
 use crate::catalog::object::{Object, Procedure, View};
-use crate::catalog::system_type::{type_facts, type_number};
+use crate::catalog::system_type::type_number;
 use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{
     BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
@@ -278,7 +278,7 @@ pub(crate) fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 
 fn push_columns(rows: &mut Vec<Vec<Value>>, id: ObjectId, columns: &[Column], table: Option<&TableSchema>) {
     for (ordinal, column) in columns.iter().enumerate() {
-        let (length, precision, scale) = type_facts(column.sql_type);
+        let (length, precision, scale) = column.sql_type.facts();
         let default = column.default.as_ref();
         let default = default.zip(table).and_then(|(default, table)| constraint_id(table, &default.name));
         let mut row = column_row(id, ordinal, column);

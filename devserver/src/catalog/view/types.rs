@@ -2,7 +2,7 @@
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::object::Object;
-use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES, type_facts, type_number};
+use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES, type_number};
 use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{BIG, BIT, CODE, INT, NAME, TINY, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
@@ -119,7 +119,7 @@ fn types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             }
             UserTypeKind::Alias { base, nullable } => {
                 let number = type_number(*base);
-                push(&user_type.name, number, user_type.id, schema, type_facts(*base), (*nullable, true, false));
+                push(&user_type.name, number, user_type.id, schema, base.facts(), (*nullable, true, false));
             }
         }
     }
@@ -143,7 +143,7 @@ fn system_facts(name: &str) -> (i16, u8, u8) {
         "bigint" => SqlType::BigInt,
         _ => return (0, 0, 0),
     };
-    type_facts(ty)
+    ty.facts()
 }
 
 fn table_types(facts: &Facts<'_>) -> Vec<Vec<Value>> {

@@ -229,3 +229,17 @@ fn what_else_a_variant_could_do_is_refused() {
         assert_eq!(errors(&mut s, sql), [crate::error::NOT_SUPPORTED], "{sql}");
     }
 }
+
+/// "PAGLOCK: takes page locks …" of a table that is one page ("Table hints",
+/// docs/t-sql/queries/hints-transact-sql-table.md); what a sql_variant takes of it is the size of what it holds.
+#[test]
+fn rows_with_short_variants_share_a_page() {
+    let (_e, mut s) = session();
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, v sql_variant); INSERT t VALUES (1, 1), (2, 'two'), (3, 3.5)",
+    );
+    ok(&mut s, "UPDATE t WITH (PAGLOCK) SET v = N'one' WHERE id = 1");
+    ok(&mut s, "INSERT t VALUES (4, CAST(REPLICATE('x', 8000) AS varchar(8000)))");
+    assert_eq!(errors(&mut s, "UPDATE t WITH (PAGLOCK) SET v = 1 WHERE id = 1"), [59000]);
+}

@@ -11,7 +11,6 @@ use crate::tds::token::output::Output;
 use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
 use crate::tds::wire_type::form::WireType;
 use crate::tds::wire_type::read::{read_type_info, read_value};
-use crate::tds::wire_type::read_result::read_result;
 use crate::value::{Collation, Length, SqlType, Value};
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
@@ -58,7 +57,7 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
             }
             TOKEN_ROW => {
                 let values: Vec<String> =
-                    columns.iter().map(|column| format!("{:?}", read_result(&mut reader, column).unwrap())).collect();
+                    columns.iter().map(|column| shown(&read_value(&mut reader, column).unwrap())).collect();
                 format!("ROW({})", values.join(", "))
             }
             TOKEN_RETURN_STATUS => {
@@ -343,5 +342,13 @@ fn columns_of_text_come_with_their_collations() {
     for collation in collations {
         let bytes = collation.tds_bytes();
         assert!(out.tokens.windows(5).any(|window| window == bytes), "{}", collation.name());
+    }
+}
+
+/// A value of a result as a test names it; of a `sql_variant` what it holds.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Variant(variant) => format!("{:?}", variant.value),
+        value => format!("{value:?}"),
     }
 }

@@ -9,8 +9,6 @@ pub mod form;
 pub mod number;
 pub mod read;
 #[cfg(test)]
-pub mod read_result;
-#[cfg(test)]
 mod tests;
 pub mod variant;
 pub mod write;

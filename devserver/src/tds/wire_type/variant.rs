@@ -32,7 +32,6 @@ pub(super) fn put_variant(out: &mut Vec<u8>, variant: &Variant) {
         SqlType::SmallDateTime => vec![SMALL_DATETIME, 0],
         SqlType::UniqueIdentifier => vec![GUID, 0],
         SqlType::Date => vec![DATE_N, 0],
-        SqlType::Time(scale) => vec![TIME_N, 1, scale],
         SqlType::DateTime2(scale) => vec![DATETIME2_N, 1, scale],
         SqlType::DateTimeOffset(scale) => vec![DATETIMEOFFSET_N, 1, scale],
         SqlType::Decimal { precision, scale } => vec![DECIMAL_N, 2, precision, scale],
@@ -42,7 +41,7 @@ pub(super) fn put_variant(out: &mut Vec<u8>, variant: &Variant) {
         SqlType::VarChar(_) => character(BIG_VARCHAR),
         SqlType::NChar(_) => character(NCHAR),
         SqlType::NVarChar(_) => character(NVARCHAR),
-        SqlType::RowVersion | SqlType::Variant => unreachable!("no sql_variant has that base"),
+        SqlType::Time(_) | SqlType::RowVersion | SqlType::Variant => unreachable!("no sql_variant has that base"),
     };
     out.extend_from_slice(&described);
     // A column's value has its length before it: two bytes of text and binary, else one.

@@ -33,7 +33,7 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
         return Ok(value);
     }
     if let Value::Variant(variant) = value {
-        return convert(variant.value, variant.base, to, style, explicit);
+        return convert(variant.value.clone(), variant.base, to, style, explicit);
     }
     match to {
         SqlType::Variant => Ok(Value::variant(from, value)),
