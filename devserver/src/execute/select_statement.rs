@@ -6,31 +6,9 @@ use crate::execute::operator::run_operator;
 use crate::execute::query::run_query;
 use crate::execute::sort::{compare_keys, eval_keys};
 use crate::execute::statement_result::StatementResult;
-use crate::plan::query::{Body, SelectPlan};
-use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
+use crate::plan::query::Body;
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::value::Value;
-
-/// Whether assignments that read variables come after the sort: SQL Server sorts by plain columns first. (What it does
-/// otherwise is not defined: "SELECT @local_variable", MicrosoftDocs/sql-docs,
-/// docs/t-sql/language-elements/select-local-variable-transact-sql.md. Microsoft's bulk copy clients put a list of columns
-/// together in this way.)
-fn is_computed_in_order(select: &SelectPlan) -> bool {
-    let mut reads_variable = false;
-    for item in &select.items {
-        item.visit(&mut |node| reads_variable |= matches!(node, Node::Variable(_)));
-    }
-    reads_variable
-        && !select.sort.is_empty()
-        && select.sort.iter().all(|key| key.scalar.as_column().is_some())
-        && select.limit.is_none()
-        && !select.distinct
-}
-
-fn slots_of(items: &[Scalar]) -> Vec<usize> {
-    let slots = items.iter().fold(0, |slots, item| slots | item.slots());
-    (0..SlotSet::BITS as usize).filter(|slot| slots & slot_bit(*slot) != 0).collect()
-}
 
 /// `sent` gets the rows for the client.
 pub fn run_select(
@@ -66,18 +44,15 @@ pub fn run_select(
         })?;
         return Ok(StatementResult { count: count as u64, ..Default::default() });
     }
-    if let Body::Select(select) = &plan.query.body
-        && is_computed_in_order(select)
-    {
-        let slots = slots_of(&select.items);
+    if let (Body::Select(select), Some(slots)) = (&plan.query.body, &plan.slots_after_sort) {
         let mut rows = Vec::new();
         run_operator(&select.input, run, frame, &mut |run, frame| {
-            rows.push((eval_keys(&select.sort, run, frame)?, frame.save(&slots)));
+            rows.push((eval_keys(&select.sort, run, frame)?, frame.save(slots)));
             Ok(Flow::Continue)
         })?;
         rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
         for (_, row) in rows.into_iter().take(limit) {
-            frame.restore(&slots, row);
+            frame.restore(slots, row);
             for (item, place) in select.items.iter().zip(variables) {
                 run.activation.values[*place] = item.eval(run, frame)?;
             }

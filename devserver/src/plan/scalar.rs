@@ -92,8 +92,8 @@ impl Node {
         !matches!(self, Node::System(..) | Node::NextValue(_) | Node::Subquery(_) | Node::UserFunction { .. })
     }
 
-    /// The slots it reads itself, apart from what the nodes below it read. A computed column reads its row even where its
-    /// expression has no columns: in an outer join it is NULL where there is no row.
+    /// The slots it reads itself, apart from what the nodes below it read. A computed column reads its row even where
+    /// its expression has no columns: in an outer join it is NULL where there is no row.
     fn own_slots(&self) -> SlotSet {
         match self {
             Node::Column { slot, .. } | Node::Computed { slot, .. } => slot_bit(*slot),
