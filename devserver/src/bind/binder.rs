@@ -17,9 +17,9 @@ use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
-use crate::plan::scalar::{Node, Scalar, SlotSet, slot_bit};
+use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::storage::{Latch, ObjectId, TableSchema};
-use crate::tsql::ast::{Cte, Expr, Ident, TableHint, TriggerEvent};
+use crate::tsql::ast::{Cte, Expr, Ident, Predicate, TableHint, TriggerEvent};
 use crate::value::SqlType;
 
 /// The binding of one statement.
@@ -52,6 +52,8 @@ pub struct Binder<'a> {
     pub in_default: bool,
     /// A default, CHECK or computed column is being bound: 1046 for a subquery.
     pub without_subqueries: bool,
+    /// A CHECK is being bound.
+    pub in_check: bool,
     /// The calls of NEXT VALUE FOR that were bound.
     pub next_values: NextValues,
     /// The recursive CTEs whose members are being bound.
@@ -81,6 +83,8 @@ pub struct CallChain<'a> {
     pub function: ObjectId,
     pub cell: &'a Arc<FunctionCell>,
     pub outer: Option<&'a CallChain<'a>>,
+    /// The outermost of them is called by a CHECK.
+    pub in_check: bool,
     /// All that are bound for the outermost call: each once, however often it is called.
     pub known: &'a RefCell<Vec<(ObjectId, Arc<FunctionCell>)>>,
 }
@@ -115,6 +119,7 @@ impl<'a> Binder<'a> {
             function_calls: 0,
             in_default: false,
             without_subqueries: false,
+            in_check: false,
             next_values: NextValues::default(),
             outer_columns: Vec::new(),
             view_depth: 0,
@@ -237,6 +242,19 @@ impl<'a> Binder<'a> {
         self.next_values = next_values;
         self.in_default = false;
         scalar
+    }
+
+    /// The condition of a CHECK.
+    pub fn bind_check(&mut self, predicate: &Predicate) -> SqlResult<Condition> {
+        let outer = std::mem::replace(&mut self.in_check, true);
+        let bound = self.bind_condition(predicate);
+        self.in_check = outer;
+        bound
+    }
+
+    /// Whether what is bound belongs to a CHECK, by way of functions too.
+    pub fn is_in_check(&self) -> bool {
+        self.in_check || self.calls.is_some_and(|calls| calls.in_check)
     }
 
     pub fn forbidding_subqueries<T>(&mut self, bind: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {

@@ -7,7 +7,7 @@ use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
-use crate::plan::query::{Limit, Operator, TableHandle};
+use crate::plan::query::{Limit, Operator, TableHandle, TableLocation};
 use crate::plan::relation::{JoinRelation, Relation};
 use crate::plan::scalar::slot_bit;
 use crate::plan::table_hints::{Access, TableHints};
@@ -63,6 +63,14 @@ pub(super) fn current_row(slot: usize, from: &[TableSource], limit: &Limit) -> S
 
 pub(crate) fn read_only_table(name: &str) -> SqlError {
     SqlError::new(10700, format!("The table-valued parameter \"{name}\" is READONLY and cannot be modified."))
+}
+
+/// "You cannot directly modify the data in the tables" `inserted` and `deleted` of a trigger: 286. Source: "Use the
+/// inserted and deleted tables" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md); the error's text in
+/// docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md.
+pub(super) fn logical_table_changed() -> SqlError {
+    SqlError::new(286, "The logical tables INSERTED and DELETED cannot be updated.")
 }
 
 pub(crate) fn assigned_twice(column: &str) -> SqlError {
@@ -202,12 +210,23 @@ impl Binder<'_> {
             table.hints.add_of_target(&target_hints)?;
         }
         let handle = table.table.clone();
+        self.check_not_logical(&handle)?;
         if let TargetName::Variable(name) = name
             && self.declarations.table(name).is_ok_and(|(_, variable)| variable.read_only)
         {
             return Err(read_only_table(name));
         }
         Ok(Target { relation, slot, table: handle, columns: source.columns, may_repeat: is_joined })
+    }
+
+    /// 286 for `inserted` and `deleted`.
+    pub(super) fn check_not_logical(&self, table: &TableHandle) -> SqlResult<()> {
+        match table.place {
+            TableLocation::Variable(place) if !self.declarations.get(place).name.starts_with('@') => {
+                Err(logical_table_changed())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The column of a table that is changed under a name of the target.

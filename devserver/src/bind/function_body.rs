@@ -116,7 +116,8 @@ pub fn bind_statements(
         return Ok(CalledFunction::Other(cell));
     }
     let cell = Arc::new(FunctionCell::new());
-    let chain = CallChain { function: function.id, cell: &cell, outer: binder.calls, known };
+    let chain =
+        CallChain { function: function.id, cell: &cell, outer: binder.calls, in_check: binder.is_in_check(), known };
     let mut declarations = Declarations::default();
     for parameter in &function.parameters {
         declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), false)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::change_target::{assigned_twice, computed_column, read_only_table};
+use crate::bind::change_target::{assigned_twice, computed_column, logical_table_changed, read_only_table};
 use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::QueryScope;
 use crate::error::{SqlError, SqlResult};
@@ -59,6 +59,9 @@ impl Binder<'_> {
                 if self.find_cte(name)?.is_some() {
                     return Err(SqlError::not_supported("inserting through a CTE"));
                 }
+                if self.logical_table(name).is_some() {
+                    return Err(logical_table_changed());
+                }
                 self.resolve_base_table(name)
             }
             TargetName::Variable(name) => {
@@ -79,6 +82,12 @@ impl Binder<'_> {
         name: &TargetName,
         columns: Option<&[Ident]>,
     ) -> SqlResult<(TableHandle, Option<Vec<Ident>>)> {
+        if let TargetName::Table(name) = name
+            && self.find_cte(name)?.is_none()
+            && self.logical_table(name).is_some()
+        {
+            return Err(logical_table_changed());
+        }
         if let Some(view) = self.view_to_insert(name, columns)? {
             return Ok((view, columns.map(<[Ident]>::to_vec)));
         }
@@ -111,6 +120,7 @@ impl Binder<'_> {
                 ),
             ));
         };
+        self.check_not_logical(&table.table)?;
         self.check_not_taken_over(table.slot, TriggerEvent::Insert)?;
         let schema = Arc::clone(&table.table.schema);
         let mut names = Vec::new();

@@ -157,6 +157,7 @@ impl Binder<'_> {
                 target.name
             )));
         };
+        self.check_not_logical(&table.table)?;
         for event in [TriggerEvent::Insert, TriggerEvent::Update, TriggerEvent::Delete] {
             self.check_not_taken_over(table.slot, event)?;
         }

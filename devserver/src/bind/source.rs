@@ -77,7 +77,7 @@ impl Binder<'_> {
     }
 
     /// `inserted` and `deleted` of a trigger, which are declared among its variables.
-    fn logical_table(&self, name: &ObjectName) -> Option<Ident> {
+    pub(super) fn logical_table(&self, name: &ObjectName) -> Option<Ident> {
         let is_plain = name.schema.is_none() && name.database.is_none() && !name.name.starts_with('@');
         if !is_plain {
             return None;

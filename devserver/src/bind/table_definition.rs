@@ -245,7 +245,7 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
         binder.scopes.push(table_scope(schema, slot));
         let bound = parse_predicate(&check.text).and_then(|predicate| {
             binder.without_next_value(ForbiddenPlace::Nested, |binder| {
-                binder.forbidding_subqueries(|binder| binder.bind_condition(&predicate))
+                binder.forbidding_subqueries(|binder| binder.bind_check(&predicate))
             })
         });
         binder.scopes.pop();

@@ -21,6 +21,7 @@ use crate::plan::collation_label::CollationLabel;
 use crate::plan::scalar::{Node, Scalar};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionBody, ObjectName};
+use crate::tsql::mentions;
 use crate::value::{SqlType, Value};
 
 pub fn scalar_type(parameter: &Parameter) -> SqlResult<SqlType> {
@@ -90,6 +91,7 @@ impl Binder<'_> {
             ));
         };
         self.function_calls += 1;
+        self.check_reading_allowed(&function)?;
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("EXECUTE", function.id, &function.schema, &function.name);
         self.uses = Uses::Database;
@@ -106,6 +108,23 @@ impl Binder<'_> {
             });
         }
         self.bind_scalar_body(&function.schema, returns, &function.body, arguments)
+    }
+
+    /// A function that reads tables would have to be called in a CHECK after the row has come into its table, as the
+    /// example of "Unique constraints and check constraints" has it (MicrosoftDocs/sql-docs,
+    /// docs/relational-databases/tables/unique-constraints-and-check-constraints.md); one of a single RETURN would become
+    /// a subquery in a default or computed column.
+    fn check_reading_allowed(&self, function: &Function) -> SqlResult<()> {
+        let in_check = self.is_in_check();
+        let in_definition = self.without_subqueries && matches!(function.body, FunctionBody::Scalar { .. });
+        if !(in_check || in_definition) || !mentions(&function.text, "FROM") {
+            return Ok(());
+        }
+        let name = format!("{}.{}", function.schema, function.name);
+        Err(SqlError::not_supported(match in_check {
+            true => format!("a CHECK that calls {name}, which reads tables"),
+            false => format!("a default or computed column that calls {name}, which is one RETURN and reads tables"),
+        }))
     }
 
     fn bind_function_arguments(&mut self, function: &Function, arguments: &[Expr]) -> SqlResult<Arguments> {

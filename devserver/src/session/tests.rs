@@ -14,6 +14,7 @@ mod duplicates;
 mod errors;
 mod extended_properties;
 mod foreign_keys;
+mod function_definitions;
 mod functions;
 mod ghosts;
 mod global_tables;

@@ -64,6 +64,7 @@ impl Session {
         });
         let missing = || cannot_find(&format!("drop the {word}"), name);
         let Some(object) = found else {
+            self.check_no_other_kind(kind, name, if_exists)?;
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
         if name.name.starts_with('#') {
@@ -71,6 +72,11 @@ impl Session {
             return Ok(());
         }
         self.check_alter_object(object.id(), object.schema(), missing())?;
+        match &object {
+            Object::Function(function) => self.check_not_called("DROP FUNCTION", name, function)?,
+            Object::Sequence(_) => self.check_no_default_takes(name, &object)?,
+            _ => {}
+        }
         if let Object::View(view) = &object {
             self.drop_triggers_of(view.id);
         }

@@ -9,6 +9,7 @@ use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
+use crate::session::ddl::object_dependents::other_kind;
 use crate::storage::fold;
 use crate::tsql::ast::{CreateProcedure, Creation, ExecuteAsClause, ObjectName, ParameterDef, TypeName};
 use crate::value::now_utc;
@@ -31,6 +32,9 @@ impl Session {
         let existing = self.database.catalog.read().procedure(&schema, &create.name.name).cloned();
         match (&existing, create.creation) {
             (Some(_), Creation::Create) => return Err(already_there(&create.name.name)),
+            (None, Creation::Alter) if temporary.is_none() && self.is_something(&create.name)? => {
+                return Err(other_kind(&create.name));
+            }
             (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             _ if temporary.is_some() => {}
             (Some(procedure), _) => {

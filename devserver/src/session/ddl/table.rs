@@ -12,7 +12,7 @@ use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
 use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{CreateTable, ObjectName};
+use crate::tsql::ast::{CreateTable, DropKind, ObjectName};
 
 impl Session {
     pub(crate) fn create_table(&mut self, create: &CreateTable, activation: &mut Activation) -> SqlResult<()> {
@@ -125,6 +125,7 @@ impl Session {
         activation: &mut Activation,
     ) -> SqlResult<()> {
         let Some(table) = self.lookup_table(name)? else {
+            self.check_no_other_kind(DropKind::Table, name, if_exists)?;
             return if if_exists { Ok(()) } else { Err(cannot_find("drop the table", name)) };
         };
         if name.name.starts_with("##") {

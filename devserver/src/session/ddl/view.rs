@@ -9,6 +9,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::query::OutputColumn;
 use crate::session::client_session::Session;
 use crate::session::ddl::module_columns::{check_different, check_module_columns, described};
+use crate::session::ddl::object_dependents::other_kind;
 use crate::tsql::ast::{CreateView, Creation, Ident};
 use crate::value::now_utc;
 
@@ -16,6 +17,10 @@ impl Session {
     pub(crate) fn create_view(&mut self, create: &CreateView) -> SqlResult<()> {
         if create.schema_binding || create.check_option {
             return Err(SqlError::not_supported("views WITH SCHEMABINDING or CHECK OPTION"));
+        }
+        if create.name.name.starts_with('#') {
+            let message = format!("{}: Temporary views are not allowed.", create.name.name);
+            return Err(SqlError::new(4103, message).severity(15));
         }
         self.check_create("CREATE VIEW")?;
         let schema = self.schema_for(&create.name)?;
@@ -26,7 +31,11 @@ impl Session {
                 self.check_free(&schema, &create.name.name)?;
                 self.new_object_id()
             }
+            (None, Creation::Alter) if self.is_something(&create.name)? => {
+                return Err(other_kind(&create.name));
+            }
             (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
+            (Some(_), Creation::Alter) => return Err(other_kind(&create.name)),
             (Some(_), _) => return Err(already_there(&create.name.name)),
         };
         let columns = self.with_binder(|binder| {

@@ -223,3 +223,34 @@ fn a_rollback_takes_back_what_was_done_to_triggers() {
     assert_eq!(rows(&mut s, "SELECT what FROM queue"), ["ROW(String(\"insert\"))"]);
     assert_eq!(rows(&mut s, "SELECT name FROM sys.triggers"), ["ROW(String(\"orders_changed\"))"]);
 }
+
+/// "You cannot directly modify the data in the tables." Source: "Use the inserted and deleted tables"
+/// (MicrosoftDocs/sql-docs, docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md); 286.
+#[test]
+fn inserted_and_deleted_are_not_changed() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, b int); CREATE TABLE other (a int)");
+    for statement in [
+        "UPDATE inserted SET a = 2",
+        "UPDATE i SET a = 2 FROM inserted AS i",
+        "UPDATE inserted SET a = 2 FROM other",
+        "DELETE deleted",
+        "DELETE FROM INSERTED WHERE a = 1",
+        "INSERT inserted VALUES (1, 2)",
+        "WITH c AS (SELECT a FROM inserted) UPDATE c SET a = 2",
+        "UPDATE other SET a = 1 OUTPUT inserted.a INTO deleted (a)",
+        "MERGE inserted AS t USING other AS o ON o.a = t.a WHEN MATCHED THEN DELETE;",
+    ] {
+        assert_eq!(
+            errors(&mut s, &format!("CREATE TRIGGER tr ON t AFTER INSERT AS {statement}")),
+            [286],
+            "{statement}"
+        );
+    }
+    ok(
+        &mut s,
+        "CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE o SET a = i.a FROM other AS o JOIN inserted AS i ON 1 = 1",
+    );
+    ok(&mut s, "INSERT other VALUES (0); INSERT t VALUES (5, 6)");
+    assert_eq!(rows(&mut s, "SELECT a FROM other"), ["ROW(Int(5))"]);
+}

@@ -86,6 +86,7 @@ pub struct CreateFunction {
     pub creation: Creation,
     pub name: ObjectName,
     pub parameters: Vec<ParameterDef>,
+    pub schema_binding: bool,
     pub body: FunctionBody,
     pub text: Arc<str>,
 }

@@ -32,13 +32,53 @@ pub fn tokenize(text: &str) -> SqlResult<Vec<Token>> {
 /// Whether a piece of T-SQL has the name in it, with quotes or without, in any case. What cannot be read has no names.
 pub fn mentions(text: &str, name: &str) -> bool {
     let name = name.to_lowercase();
-    tokenize(text).is_ok_and(|tokens| {
-        tokens.iter().any(|token| match &token.kind {
-            TokenKind::QuotedName(quoted) => quoted.to_lowercase() == name,
-            TokenKind::Word { .. } => text[token.start..token.end].to_lowercase() == name,
-            _ => false,
-        })
-    })
+    tokenize(text)
+        .is_ok_and(|tokens| tokens.iter().any(|token| name_of(text, token).is_some_and(|found| found == name)))
+}
+
+/// The names of at least two parts that are called in a piece of T-SQL (`schema.name(`): schema and name.
+pub fn calls(text: &str) -> Vec<(String, String)> {
+    let tokens = tokenize(text).unwrap_or_default();
+    let is = |token: &Token, symbol: Symbol| token.kind == TokenKind::Symbol(symbol);
+    let found = tokens.windows(4).filter_map(|tokens| match tokens {
+        [schema, dot, name, paren] if is(dot, Symbol::Dot) && is(paren, Symbol::LeftParen) => {
+            Some((name_of(text, schema)?, name_of(text, name)?))
+        }
+        _ => None,
+    });
+    found.collect()
+}
+
+/// The sequences whose values a piece of T-SQL takes (`NEXT VALUE FOR schema.name`): schema, if it is named, and name.
+pub fn sequences(text: &str) -> Vec<(Option<String>, String)> {
+    let tokens = tokenize(text).unwrap_or_default();
+    let word = |token: &Token, word: &str| text[token.start..token.end].eq_ignore_ascii_case(word);
+    let mut found = Vec::new();
+    for (place, three) in tokens.windows(3).enumerate() {
+        if !(word(&three[0], "NEXT") && word(&three[1], "VALUE") && word(&three[2], "FOR")) {
+            continue;
+        }
+        let mut parts = Vec::new();
+        for pair in tokens[place + 3..].chunks(2) {
+            parts.extend(name_of(text, &pair[0]));
+            if pair.get(1).is_none_or(|token| token.kind != TokenKind::Symbol(Symbol::Dot)) {
+                break;
+            }
+        }
+        if let Some(name) = parts.pop() {
+            found.push((parts.pop(), name));
+        }
+    }
+    found
+}
+
+/// The name that a token is, in lower case.
+fn name_of(text: &str, token: &Token) -> Option<String> {
+    match &token.kind {
+        TokenKind::QuotedName(quoted) => Some(quoted.to_lowercase()),
+        TokenKind::Word { .. } => Some(text[token.start..token.end].to_lowercase()),
+        _ => None,
+    }
 }
 
 /// May begin a bare identifier ("Database identifiers", docs/relational-databases/databases/database-identifiers.md).

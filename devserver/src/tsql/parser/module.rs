@@ -153,26 +153,26 @@ impl Parser<'_> {
         })))
     }
 
-    /// What stands after WITH; EXECUTE AS CALLER and SCHEMABINDING change no result.
-    fn refuse_module_options(&mut self, what: &str) -> SqlResult<()> {
-        self.comma_list(|p| match p.keyword().as_str() {
+    /// What stands after WITH; EXECUTE AS CALLER changes no result. Whether SCHEMABINDING is there.
+    fn refuse_module_options(&mut self, what: &str) -> SqlResult<bool> {
+        let options = self.comma_list(|p| match p.keyword().as_str() {
             "EXECUTE" | "EXEC" => {
                 p.advance();
                 match p.execute_as_clause()? {
-                    ExecuteAsClause::Caller => Ok(()),
+                    ExecuteAsClause::Caller => Ok(false),
                     _ => Err(p.unsupported(format!("EXECUTE AS in a {what}"))),
                 }
             }
             "SCHEMABINDING" if what == "function" => {
                 p.advance();
-                Ok(())
+                Ok(true)
             }
             "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
                 Err(p.unsupported(format!("the {what} option {}", p.keyword())))
             }
             _ => Err(p.unexpected()),
         })?;
-        Ok(())
+        Ok(options.contains(&true))
     }
 
     fn function(&mut self, creation: Creation) -> SqlResult<StatementKind> {
@@ -181,7 +181,7 @@ impl Parser<'_> {
         let parameters = if self.is_variable() { self.parameters()? } else { Vec::new() };
         self.expect_symbol(Symbol::RightParen)?;
         self.expect("RETURNS")?;
-        let body = if self.is_variable() {
+        let (body, schema_binding) = if self.is_variable() {
             return Err(self.unsupported("multi-statement table-valued functions"));
         } else if self.accept("TABLE") {
             self.inline_function_body()?
@@ -194,15 +194,14 @@ impl Parser<'_> {
             creation,
             name,
             parameters,
+            schema_binding,
             body,
             text: Arc::from(self.text),
         })))
     }
 
-    fn inline_function_body(&mut self) -> SqlResult<FunctionBody> {
-        if self.accept("WITH") {
-            self.refuse_module_options("function")?;
-        }
+    fn inline_function_body(&mut self) -> SqlResult<(FunctionBody, bool)> {
+        let schema_binding = self.accept("WITH") && self.refuse_module_options("function")?;
         self.accept("AS");
         if self.is("EXTERNAL") {
             return Err(self.unsupported("CLR functions"));
@@ -218,14 +217,12 @@ impl Parser<'_> {
         if in_parentheses {
             self.expect_symbol(Symbol::RightParen)?;
         }
-        Ok(FunctionBody::Inline(Box::new(SelectStatement { ctes, query, options: Vec::new() })))
+        Ok((FunctionBody::Inline(Box::new(SelectStatement { ctes, query, options: Vec::new() })), schema_binding))
     }
 
-    fn scalar_function_body(&mut self) -> SqlResult<FunctionBody> {
+    fn scalar_function_body(&mut self) -> SqlResult<(FunctionBody, bool)> {
         let returns = self.type_name()?;
-        if self.accept("WITH") {
-            self.refuse_module_options("function")?;
-        }
+        let schema_binding = self.accept("WITH") && self.refuse_module_options("function")?;
         self.accept("AS");
         if self.is("EXTERNAL") {
             return Err(self.unsupported("CLR functions"));
@@ -240,11 +237,11 @@ impl Parser<'_> {
         }
         match statements.pop().map(|statement| (statement.line, statement.kind)) {
             Some((_, StatementKind::Return(Some(value)))) if statements.is_empty() => {
-                Ok(FunctionBody::Scalar { returns, value })
+                Ok((FunctionBody::Scalar { returns, value }, schema_binding))
             }
             last => {
                 statements.extend(last.map(|(line, kind)| Statement { line, kind }));
-                Ok(FunctionBody::Statements { returns, body: statements.into() })
+                Ok((FunctionBody::Statements { returns, body: statements.into() }, schema_binding))
             }
         }
     }
