@@ -155,7 +155,7 @@ impl Session {
         let others = others
             .iter()
             .filter(|other| other.instead_of && own.is_none_or(|own| own.procedure.id != other.procedure.id));
-        for event in others.flat_map(|other| &other.events).filter(|event| create.events.contains(event)) {
+        if let Some(event) = others.flat_map(|other| &other.events).find(|event| create.events.contains(event)) {
             let event = match event {
                 TriggerEvent::Insert => "INSERT",
                 TriggerEvent::Update => "UPDATE",
