@@ -235,10 +235,8 @@ fn what_else_a_variant_could_do_is_refused() {
 #[test]
 fn rows_with_short_variants_share_a_page() {
     let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, v sql_variant); INSERT t VALUES (1, 1), (2, 'two'), (3, 3.5)",
-    );
+    ok(&mut s, "CREATE TABLE t (id int NOT NULL PRIMARY KEY, v sql_variant)");
+    ok(&mut s, "INSERT t VALUES (1, 1); INSERT t VALUES (2, 'two'); INSERT t VALUES (3, 3.5)");
     ok(&mut s, "UPDATE t WITH (PAGLOCK) SET v = N'one' WHERE id = 1");
     ok(&mut s, "INSERT t VALUES (4, CAST(REPLICATE('x', 8000) AS varchar(8000)))");
     assert_eq!(errors(&mut s, "UPDATE t WITH (PAGLOCK) SET v = 1 WHERE id = 1"), [59000]);
