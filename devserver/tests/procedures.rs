@@ -105,3 +105,26 @@ async fn parameters_of_every_kind_come_through_unchanged() {
     assert_eq!(rows[0].get::<&str, _>(3), Some(long.as_str()));
     assert_eq!(rows[0].get::<i32, _>(4), Some(1));
 }
+
+/// "Long length types" and the text pointers before their values: MS-TDS 2.2.5.4.3, 2.2.7.4 (COLMETADATA) and 2.2.7.19 (ROW).
+#[tokio::test]
+async fn text_ntext_and_image_come_back() {
+    let (_server, mut connection) = prepared().await;
+    run(&mut connection, "CREATE TABLE dbo.old (id int NOT NULL, a text, b ntext, c image)").await;
+    let long = "x".repeat(9000);
+    for (id, a, b, c) in [(1, Some("café"), Some("žluťoučký 😀"), Some(vec![1u8, 2])), (2, None, None, None)] {
+        let insert = "INSERT dbo.old VALUES (@P1, @P2, @P3, @P4)";
+        connection.execute(insert, &[&id, &a, &b, &c]).await.unwrap();
+    }
+    connection.execute("INSERT dbo.old VALUES (3, @P1, @P1, 0x)", &[&long.as_str()]).await.unwrap();
+    let rows = connection.simple_query("SELECT a, b, c, id, CAST('t' AS text) FROM dbo.old ORDER BY id").await.unwrap();
+    let rows = rows.into_first_result().await.unwrap();
+    let texts: Vec<_> = rows.iter().map(|row| (row.get::<&str, _>(0), row.get::<&str, _>(1))).collect();
+    assert_eq!(texts, [(Some("café"), Some("žluťoučký 😀")), (None, None), (Some(long.as_str()), Some(long.as_str()))]);
+    let images: Vec<_> = rows.iter().map(|row| row.get::<&[u8], _>(2)).collect();
+    assert_eq!(images, [Some(&[1u8, 2][..]), None, Some(&[][..])]);
+    let last: Vec<_> = rows.iter().map(|row| (row.get::<i32, _>(3), row.get::<&str, _>(4))).collect();
+    assert_eq!(last, [(Some(1), Some("t")), (Some(2), Some("t")), (Some(3), Some("t"))]);
+    let types: Vec<_> = rows[0].columns()[..3].iter().map(|column| column.column_type()).collect();
+    assert_eq!(types, [tiberius::ColumnType::Text, tiberius::ColumnType::NText, tiberius::ColumnType::Image]);
+}

@@ -104,6 +104,15 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported("an aggregate over the columns of an outer query"));
             }
         }
+        if argument.ty.is_text_or_image() {
+            return Err(match function {
+                AggregateFunction::StringAgg => SqlError::not_supported(format!("{name} of {}", argument.ty)),
+                AggregateFunction::Count | AggregateFunction::CountBig if call.distinct => {
+                    invalid_operand(&name, argument.ty).state(2)
+                }
+                _ => invalid_operand(&name, argument.ty),
+            });
+        }
         let ty = match function {
             AggregateFunction::Count => SqlType::Int,
             AggregateFunction::CountBig => SqlType::BigInt,

@@ -289,11 +289,11 @@ impl<'a> Compiler<'a> {
                 self.cursor_variables.insert(fold(&declaration.name));
                 continue;
             }
-            if type_name.schema.is_none() && matches!(fold(&type_name.name).as_str(), "text" | "ntext" | "image") {
+            let ty = variable_type(&self.binder(), &declaration.data_type)?;
+            if matches!(ty, VariableType::Scalar(ty) if ty.is_text_or_image()) {
                 let message = "The text, ntext, and image data types are invalid for local variables.";
                 return Err(SqlError::new(2739, message));
             }
-            let ty = variable_type(&self.binder(), &declaration.data_type)?;
             let place = self.declarations.declare(Arc::clone(&declaration.name), ty.clone(), false)?;
             match (&ty, &declaration.value) {
                 (VariableType::Scalar(ty), Some(value)) => values.push((place, Some(self.expr(value, Some(*ty))?))),
@@ -345,7 +345,7 @@ impl<'a> Compiler<'a> {
         };
         let mut into = Vec::with_capacity(fetch.into.len());
         for name in &fetch.into {
-            into.push(self.declarations.scalar(name)?);
+            into.push(self.declarations.assignable(name)?);
         }
         Ok(CursorStep::Fetch { motion, cursor: fetch.cursor.clone(), into })
     }
@@ -369,7 +369,7 @@ impl<'a> Compiler<'a> {
             };
             return Ok(StepKind::Cursor(Box::new(CursorStep::Assign { variable: Arc::clone(name), from })));
         }
-        let (place, ty) = self.declarations.scalar(name)?;
+        let (place, ty) = self.declarations.assignable(name)?;
         let expr = match op {
             AssignOp::Set => value.clone(),
             AssignOp::Compound(op) => compound(name, op, value),
@@ -403,7 +403,7 @@ impl<'a> Compiler<'a> {
 
     fn execute(&mut self, execute: &Execute) -> SqlResult<ExecuteStep> {
         let return_place = match &execute.return_variable {
-            Some(name) => Some(self.declarations.scalar(name)?.0),
+            Some(name) => Some(self.declarations.assignable(name)?.0),
             None => None,
         };
         let mut arguments = Vec::with_capacity(execute.arguments.len());
@@ -433,6 +433,10 @@ impl<'a> Compiler<'a> {
                         .state(2));
                 };
                 match &variable.ty {
+                    VariableType::Scalar(_) if *output => {
+                        let (place, ty) = self.declarations.assignable(name)?;
+                        ArgumentSource::Variable { place, ty, output: true }
+                    }
                     VariableType::Scalar(ty) => ArgumentSource::Variable { place, ty: *ty, output: *output },
                     VariableType::Table(_) | VariableType::TableType { .. } => {
                         if *output {

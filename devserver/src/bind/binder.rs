@@ -74,6 +74,8 @@ pub struct Binder<'a> {
     pub view_hints: Vec<TableHint>,
     /// The slots of system views.
     pub system_slots: SlotSet,
+    /// The slots of an AFTER trigger's `inserted` and `deleted`.
+    pub hidden_text: SlotSet,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
     pub merge_action: Option<usize>,
 }
@@ -126,6 +128,7 @@ impl<'a> Binder<'a> {
             taken_over: Vec::new(),
             view_hints: Vec::new(),
             system_slots: 0,
+            hidden_text: 0,
             merge_action: None,
         }
     }
@@ -162,7 +165,7 @@ impl<'a> Binder<'a> {
     pub fn table_columns(schema: &TableSchema, slot: usize) -> Vec<VisibleColumn> {
         let mut columns = Vec::with_capacity(schema.columns.len());
         for (ordinal, column) in schema.columns.iter().enumerate() {
-            let label = if column.sql_type.is_character() {
+            let label = if column.sql_type.has_collation() {
                 CollationLabel::Implicit(column.collation)
             } else {
                 CollationLabel::Coercible
@@ -194,7 +197,7 @@ impl<'a> Binder<'a> {
     pub fn output_columns(columns: &[OutputColumn], slot: usize) -> Vec<VisibleColumn> {
         let mut visible = Vec::with_capacity(columns.len());
         for (ordinal, column) in columns.iter().enumerate() {
-            let label = if column.ty.is_character() {
+            let label = if column.ty.has_collation() {
                 CollationLabel::Implicit(column.collation)
             } else {
                 CollationLabel::Coercible
@@ -204,6 +207,15 @@ impl<'a> Binder<'a> {
             visible.push(VisibleColumn { name: Arc::clone(&column.name), scalar, origin: column.origin });
         }
         visible
+    }
+
+    /// 311: an AFTER trigger reads what its `inserted` and `deleted` do not have.
+    pub fn check_visible(&self, scalar: &Scalar) -> SqlResult<()> {
+        if scalar.ty.is_text_or_image() && scalar.slots() & self.hidden_text != 0 {
+            let message = "Cannot use text, ntext, or image columns in the 'inserted' and 'deleted' tables.";
+            return Err(SqlError::new(311, message));
+        }
+        Ok(())
     }
 
     /// Notes which columns are read, so that an index can be found to cover them.

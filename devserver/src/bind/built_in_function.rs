@@ -125,12 +125,13 @@ impl Binder<'_> {
         {
             return Err(SqlError::not_supported(format!("the function {} of a sql_variant", call.name.name)));
         }
+        check_text_or_image(&name, &arguments)?;
         let described: Vec<Argument<'_>> =
             arguments.iter().map(|argument| Argument { ty: argument.ty, constant: argument.as_constant() }).collect();
         let ty = function.result_type(&described)?;
         let mut label = CollationLabel::Coercible;
         for argument in &arguments {
-            if argument.ty.is_character() {
+            if argument.ty.has_collation() {
                 label = label.combine(argument.label)?;
             }
         }
@@ -151,7 +152,7 @@ impl Binder<'_> {
         };
         let types = arguments.iter().map(|argument| argument.ty).collect();
         let node = FunctionNode { function, arguments, types, date_part: part, collation };
-        let label = if ty.is_character() { label } else { CollationLabel::Coercible };
+        let label = if ty.has_collation() { label } else { CollationLabel::Coercible };
         Ok(Scalar { node: Node::Function(Box::new(node)), ty, nullable, label })
     }
 
@@ -183,6 +184,9 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(items.len());
         for item in items {
             let scalar = self.bind_expr(&item.expr)?;
+            if scalar.ty.is_text_or_image() {
+                return Err(SqlError::not_supported("the order of text, ntext and image"));
+            }
             bound.push(SortKey { scalar, descending: item.descending });
         }
         Ok(bound)
@@ -211,6 +215,9 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let scalar = self.bind_expr(argument)?;
+            if scalar.ty.is_text_or_image() {
+                return Err(SqlError::not_supported(format!("the function {name} of {}", scalar.ty)));
+            }
             let ty = if function.takes_numbers { SqlType::BigInt } else { SqlType::NVarChar(Length::Max) };
             // A name may be given where a number is expected and the other way round only if the function says so.
             bound.push(if scalar.ty.is_character() || scalar.ty.is_integer() { scalar } else { implicit(scalar, ty)? });
@@ -240,6 +247,25 @@ impl Binder<'_> {
             label: CollationLabel::Coercible,
         })
     }
+}
+
+/// Functions that take `text`, `ntext` and `image`, those that are known to refuse them (8116), and all others.
+fn check_text_or_image(name: &str, arguments: &[Scalar]) -> SqlResult<()> {
+    for (position, argument) in (1..).zip(arguments) {
+        let ty = argument.ty;
+        if !ty.is_text_or_image() {
+            continue;
+        }
+        match (name, position) {
+            ("datalength" | "isnull" | "substring", 1) | ("isnull", 2) => {}
+            ("patindex", 2) if ty != SqlType::Image => {}
+            ("len" | "upper" | "lower" | "left" | "right" | "ltrim" | "rtrim" | "replace", 1) => {
+                return Err(value::builtin::result::invalid_argument(ty, position, name));
+            }
+            _ => return Err(SqlError::not_supported(format!("the function {name} of {ty}"))),
+        }
+    }
+    Ok(())
 }
 
 /// `(NEWID())`.

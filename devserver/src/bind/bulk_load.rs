@@ -95,6 +95,9 @@ fn check_type(announced: SqlType, column: SqlType) -> SqlResult<()> {
     if announced == SqlType::Variant || column == SqlType::Variant {
         return Err(SqlError::not_supported("INSERT BULK with sql_variant"));
     }
+    if column.is_text_or_image() {
+        return Err(SqlError::not_supported(format!("INSERT BULK with {column}")));
+    }
     value::check_conversion(announced, column, false)
 }
 

@@ -91,6 +91,9 @@ impl Binder<'_> {
             Expr::Default => Err(SqlError::not_supported("DEFAULT as an argument of a system function")),
             Expr::Collate { expr, collation } => {
                 let mut scalar = self.bind_expr(expr)?;
+                if matches!(scalar.ty, SqlType::Text | SqlType::NText) {
+                    return Err(SqlError::not_supported(format!("COLLATE of {}", scalar.ty)));
+                }
                 if !scalar.ty.is_character() {
                     return Err(SqlError::new(
                         447,
@@ -131,7 +134,7 @@ impl Binder<'_> {
                     return Err(only_one_expression());
                 }
                 let column = &plan.columns[0];
-                let label = if column.ty.is_character() {
+                let label = if column.ty.has_collation() {
                     CollationLabel::Implicit(column.collation)
                 } else {
                     CollationLabel::Coercible
@@ -209,6 +212,9 @@ impl Binder<'_> {
             ast::UnaryOp::BitNot => UnaryOp::BitNot,
         };
         let operand = self.bind_expr(operand)?;
+        if operand.ty.is_text_or_image() {
+            return Err(SqlError::not_supported(format!("an operator before {}", operand.ty)));
+        }
         let ty = value::unary_type(op, operand.ty)?;
         if let Some(constant) = operand.as_constant()
             && let Ok(result) = value::unary(op, constant, operand.ty)
@@ -266,7 +272,7 @@ impl Binder<'_> {
         value::check_conversion(operand.ty, ty, true)?;
         check_variant(&operand, ty)?;
         let nullable = operand.nullable || attempt;
-        let label = if operand.ty.is_character() { operand.label } else { CollationLabel::Coercible };
+        let label = if operand.ty.has_collation() { operand.label } else { CollationLabel::Coercible };
         // A conversion that fails is an error of the moment it is computed, not of the binding.
         if let (Some(constant), None) = (operand.as_constant(), &style)
             && let Ok(converted) = value::convert(constant.clone(), operand.ty, ty, None, true)
@@ -291,6 +297,10 @@ pub fn bind_binary(op: BinaryOp, left: Scalar, right: Scalar) -> SqlResult<Scala
         }
     };
     let (left_type, right_type) = (left.ty, right.ty);
+    let has_null = [&left, &right].iter().any(|operand| matches!(operand.as_constant(), Some(Value::Null)));
+    if has_null && (left_type.is_text_or_image() || right_type.is_text_or_image()) {
+        return Err(SqlError::not_supported("an operator on NULL and text, ntext or image"));
+    }
     let left = untyped_null(sized(left, right_type)?, right_type);
     let right = untyped_null(sized(right, left_type)?, left.ty);
     let ty = value::binary_type(op, left.ty, right.ty)?;

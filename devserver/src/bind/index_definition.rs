@@ -72,7 +72,7 @@ pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<V
     let mut key: Vec<KeyColumn> = Vec::with_capacity(columns.len());
     for column in columns {
         let ordinal = index_column(schema, &column.name)?;
-        if schema.columns[ordinal].sql_type.is_max() {
+        if schema.columns[ordinal].sql_type.is_max() || schema.columns[ordinal].sql_type.is_text_or_image() {
             return Err(SqlError::new(
                 1919,
                 format!(
@@ -98,7 +98,17 @@ pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<V
 pub fn included_columns(schema: &TableSchema, names: &[Ident]) -> SqlResult<Vec<usize>> {
     let mut included = Vec::with_capacity(names.len());
     for name in names {
-        included.push(index_column(schema, name)?);
+        let ordinal = index_column(schema, name)?;
+        if schema.columns[ordinal].sql_type.is_text_or_image() {
+            return Err(SqlError::new(
+                1999,
+                format!(
+                    "Column '{name}' in table '{}' is of a type that is invalid for use as included column in an index.",
+                    schema.name
+                ),
+            ));
+        }
+        included.push(ordinal);
     }
     Ok(included)
 }
@@ -128,6 +138,9 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
             return Err(SqlError::not_supported(message));
         }
         let column = index_column(schema, name)?;
+        if schema.columns[column].sql_type.is_text_or_image() {
+            return Err(SqlError::not_supported("a column of text, ntext or image in the filter of an index"));
+        }
         if schema.columns[column].computed.is_some() {
             return Err(SqlError::new(
                 10609,

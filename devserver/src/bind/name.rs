@@ -208,6 +208,7 @@ impl Binder<'_> {
         }
         match found {
             Some(scalar) => {
+                self.check_visible(&scalar)?;
                 self.note_used(&scalar);
                 if distance > 0 {
                     self.outer_columns.push(scalar.clone());

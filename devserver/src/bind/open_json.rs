@@ -59,8 +59,8 @@ impl Binder<'_> {
                 "AS JSON option can be specified only for column of nvarchar(max) type in WITH clause.",
             ));
         }
-        if ty.is_binary() {
-            return Err(SqlError::not_supported("a binary column in OPENJSON … WITH"));
+        if ty.is_binary() || ty.is_text_or_image() {
+            return Err(SqlError::not_supported(format!("a column of {ty} in OPENJSON … WITH")));
         }
         let path = match &column.path {
             Some(path) => Path::parse(path)?,

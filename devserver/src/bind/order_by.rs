@@ -78,6 +78,9 @@ pub(super) fn output_sort(
                 })?
             }
         };
+        if columns[column].ty.is_text_or_image() {
+            return Err(not_sortable());
+        }
         sort.push(OutputSort { column, descending: item.descending });
     }
     Ok(sort)
@@ -116,6 +119,9 @@ impl Binder<'_> {
                 expr => self.bind_expr(expr)?,
             };
             scalar.label.check_resolved()?;
+            if scalar.ty.is_text_or_image() {
+                return Err(not_sortable());
+            }
             let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.column_place().is_some());
             if repeated {
                 return Err(SqlError::new(
@@ -129,4 +135,11 @@ impl Binder<'_> {
         }
         Ok(sort)
     }
+}
+
+/// 306, of ORDER BY and GROUP BY.
+pub(super) fn not_sortable() -> SqlError {
+    let message = "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE \
+                   operator.";
+    SqlError::new(306, message).state(2)
 }

@@ -76,6 +76,9 @@ impl Binder<'_> {
             self.scopes.pop();
             let items = items?;
             for item in &items {
+                if item.scalar.ty.is_text_or_image() {
+                    return Err(SqlError::not_supported("text, ntext and image in an OUTPUT clause"));
+                }
                 let mut has_subquery = false;
                 item.scalar.visit(&mut |node| has_subquery |= matches!(node, Node::Subquery(_)));
                 if has_subquery {

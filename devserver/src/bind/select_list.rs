@@ -42,6 +42,7 @@ impl Binder<'_> {
                         });
                     }
                     for column in columns {
+                        self.check_visible(&column.scalar)?;
                         self.note_used(&column.scalar);
                         bound.push(Item {
                             name: column.name,

@@ -29,6 +29,18 @@ impl Binder<'_> {
                  expressions in their target lists.",
             ));
         }
+        if op != SetOperator::UnionAll
+            && let Some(column) = left.columns.iter().chain(&right.columns).find(|column| column.ty.is_text_or_image())
+        {
+            return Err(SqlError::new(
+                5335,
+                format!(
+                    "The data type {} cannot be used as an operand to the UNION, INTERSECT or EXCEPT operators because it \
+                     is not comparable.",
+                    column.ty
+                ),
+            ));
+        }
         let mut types = Vec::with_capacity(left.columns.len());
         for (position, (a, b)) in left.columns.iter().zip(&right.columns).enumerate() {
             types.push(if is_null_column(&left, position) {
@@ -110,7 +122,7 @@ impl Binder<'_> {
 fn label_of(plan: &QueryPlan, position: usize) -> CollationLabel {
     let column = &plan.columns[position];
     match &plan.body {
-        _ if !column.ty.is_character() => CollationLabel::Coercible,
+        _ if !column.ty.has_collation() => CollationLabel::Coercible,
         Body::Select(select) => select.items[position].label,
         Body::Set(_) | Body::Recursive(_) => CollationLabel::Implicit(column.collation),
     }

@@ -116,6 +116,9 @@ impl Binder<'_> {
                 let (place, variable) = self.declarations.table(name)?;
                 let schema = variable.ty.template().expect("a table variable has a table").clone();
                 let slot = self.new_slot()?;
+                if self.declarations.hides_text && !name.starts_with('@') {
+                    self.hidden_text |= slot_bit(slot);
+                }
                 let columns = self.visible_columns(&schema, slot)?;
                 self.add_source(VisibleSource {
                     name: Arc::clone(alias.as_ref().unwrap_or(name)),

@@ -214,8 +214,8 @@ pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) 
     });
     binder.scopes.pop();
     let scalar = scalar?;
-    if scalar.ty == SqlType::Variant {
-        return Err(SqlError::not_supported("a computed column of the type sql_variant"));
+    if scalar.ty == SqlType::Variant || scalar.ty.is_text_or_image() {
+        return Err(SqlError::not_supported(format!("a computed column of the type {}", scalar.ty)));
     }
     let mut computed = None;
     scalar.visit(&mut |node| {

@@ -107,7 +107,10 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "time" => SqlType::Time(scale()?),
         "datetime2" => SqlType::DateTime2(scale()?),
         "datetimeoffset" => SqlType::DateTimeOffset(scale()?),
-        "text" | "ntext" | "image" | "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" => {
+        "text" => return no_arguments(SqlType::Text),
+        "ntext" => return no_arguments(SqlType::NText),
+        "image" => return no_arguments(SqlType::Image),
+        "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),

@@ -29,7 +29,7 @@ use crate::value::{self, SqlType};
 impl Binder<'_> {
     /// `target op= value` of a variable: its place and the value, of the variable's type.
     pub fn bind_assignment(&mut self, variable: &Ident, op: AssignOp, value: &Expr) -> SqlResult<(usize, Scalar)> {
-        let (place, ty) = self.declarations.scalar(variable)?;
+        let (place, ty) = self.declarations.assignable(variable)?;
         let mut scalar = self.bind_expr(value)?;
         if let AssignOp::Compound(op) = op {
             let before = self.bind_expr(&Expr::Variable(Arc::clone(variable)))?;
@@ -166,7 +166,7 @@ impl Binder<'_> {
             None => None,
         };
         let variable = match &assignment.variable {
-            Some(name) => Some(self.declarations.scalar(name)?),
+            Some(name) => Some(self.declarations.assignable(name)?),
             None => None,
         };
         let mut value = match (&assignment.value, column) {

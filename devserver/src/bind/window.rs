@@ -152,6 +152,9 @@ impl Binder<'_> {
         label: CollationLabel,
     ) -> SqlResult<Scalar> {
         let partition_by = self.bind_list(&window.partition_by)?;
+        if ty.is_text_or_image() || partition_by.iter().any(|scalar| scalar.ty.is_text_or_image()) {
+            return Err(SqlError::not_supported("text, ntext and image in a window function"));
+        }
         let order_by = self.bind_window_order(&window.order_by)?;
         let frame = match &window.frame {
             None if order_by.is_empty() => FrameBounds::WHOLE,

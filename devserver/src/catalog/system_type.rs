@@ -4,6 +4,8 @@ use crate::value::SqlType;
 
 /// The system types with their numbers in sys.types.
 pub const SYSTEM_TYPES: &[(&str, u8)] = &[
+    ("image", 34),
+    ("text", 35),
     ("uniqueidentifier", 36),
     ("date", 40),
     ("time", 41),
@@ -18,6 +20,7 @@ pub const SYSTEM_TYPES: &[(&str, u8)] = &[
     ("datetime", 61),
     ("float", 62),
     ("sql_variant", 98),
+    ("ntext", 99),
     ("bit", 104),
     ("decimal", 106),
     ("numeric", 108),
@@ -53,5 +56,14 @@ pub fn type_number(ty: SqlType) -> u8 {
     match ty {
         SqlType::RowVersion => 189,
         other => system_type_id(other.name()).and_then(|id| u8::try_from(id).ok()).unwrap_or(0),
+    }
+}
+
+/// How many characters and bytes a value of `text`, `ntext` and `image` has at most.
+pub fn large_lengths(ty: SqlType) -> Option<(i32, i32)> {
+    match ty {
+        SqlType::Text | SqlType::Image => Some((i32::MAX, i32::MAX)),
+        SqlType::NText => Some((i32::MAX / 2, i32::MAX - 1)),
+        _ => None,
     }
 }

@@ -76,7 +76,7 @@ fn counts_records(mode: &Value) -> SqlResult<bool> {
 /// any reader does ("Because the function requires only an Intent-Shared (IS) table lock …").
 fn records(table: &TableSchema, index: IndexId, counts: bool, run: &mut Run<'_>) -> SqlResult<[Value; 5]> {
     let has_rows = index == table.row_index();
-    if has_rows && table.columns.iter().any(|column| column.sql_type.is_max()) {
+    if has_rows && table.columns.iter().any(|column| column.sql_type.is_max() || column.sql_type.is_text_or_image()) {
         return Err(SqlError::not_supported(format!(
             "dm_db_index_physical_stats of the rows of {}, whose (max) columns have records of their own (LOB_DATA)",
             table.name

@@ -103,12 +103,12 @@ impl<'w> Output<'w> {
     }
 }
 
-/// Cuts the values of `(max)` types to a length in bytes.
+/// Cuts the values of `(max)` types, and of those that they took the place of, to a length in bytes.
 fn cut_to(size: usize, columns: &[OutputColumn], rows: &mut [Vec<Value>]) {
     for (place, column) in columns.iter().enumerate() {
         let is_wide = match column.ty {
-            SqlType::NVarChar(Length::Max) => true,
-            SqlType::VarChar(Length::Max) | SqlType::VarBinary(Length::Max) => false,
+            SqlType::NVarChar(Length::Max) | SqlType::NText => true,
+            SqlType::VarChar(Length::Max) | SqlType::VarBinary(Length::Max) | SqlType::Text | SqlType::Image => false,
             _ => continue,
         };
         for row in &mut *rows {

@@ -43,6 +43,7 @@ mod sequences;
 mod server;
 mod table_functions;
 mod temporary_procedures;
+mod text_and_image;
 mod transactions;
 mod triggers;
 mod variants;

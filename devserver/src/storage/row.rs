@@ -156,10 +156,16 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
             out.extend_from_slice(&offset.to_le_bytes());
         }
         (SqlType::UniqueIdentifier, Value::Uuid(uuid)) => out.extend_from_slice(uuid.as_bytes()),
-        (SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_), Value::String(text)) => {
-            encode_text(text.as_bytes(), value, out, long)
-        }
-        (SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion, Value::Bytes(bytes)) => {
+        (
+            SqlType::Char(_)
+            | SqlType::VarChar(_)
+            | SqlType::NChar(_)
+            | SqlType::NVarChar(_)
+            | SqlType::Text
+            | SqlType::NText,
+            Value::String(text),
+        ) => encode_text(text.as_bytes(), value, out, long),
+        (SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::Image | SqlType::RowVersion, Value::Bytes(bytes)) => {
             encode_text(bytes, value, out, long);
         }
         (SqlType::Variant, Value::Variant(_)) => long.push(value.clone()),
@@ -274,6 +280,9 @@ impl<'row> Reader<'row> {
             | SqlType::NVarChar(_)
             | SqlType::Binary(_)
             | SqlType::VarBinary(_)
+            | SqlType::Text
+            | SqlType::NText
+            | SqlType::Image
             | SqlType::RowVersion => {
                 let length = u16::from_le_bytes(self.take());
                 if length == LONG_MARK {
@@ -324,16 +333,20 @@ impl<'row> Reader<'row> {
                 Value::DateTimeOffset(day, ticks, i16::from_le_bytes(self.take()))
             }
             SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes(self.take())),
-            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
-                match self.take_text() {
-                    Ok(bytes) => {
-                        let text = std::str::from_utf8(bytes).expect("the row was encoded from a str");
-                        Value::String(text.into())
-                    }
-                    Err(long) => long,
+            SqlType::Char(_)
+            | SqlType::VarChar(_)
+            | SqlType::NChar(_)
+            | SqlType::NVarChar(_)
+            | SqlType::Text
+            | SqlType::NText => match self.take_text() {
+                Ok(bytes) => {
+                    let text = std::str::from_utf8(bytes).expect("the row was encoded from a str");
+                    Value::String(text.into())
                 }
-            }
-            SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => match self.take_text() {
+                Err(long) => long,
+            },
+            SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::Image | SqlType::RowVersion => match self.take_text()
+            {
                 Ok(bytes) => Value::Bytes(bytes.into()),
                 Err(long) => long,
             },

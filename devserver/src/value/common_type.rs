@@ -3,7 +3,7 @@
 //! Nothing here looks at a value; the binder asks before the first row is read.
 //! Sources: "Data type precedence", "Precision, scale, and length" (MicrosoftDocs/sql-docs, docs/t-sql/data-types/).
 
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::value::convert::chart::check_conversion;
 use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, SqlType};
 
@@ -50,6 +50,9 @@ impl SqlType {
     /// # Errors
     /// 206 or 257 where the sides cannot meet.
     pub fn comparison_type(self, other: SqlType) -> SqlResult<SqlType> {
+        if self.is_text_or_image() || other.is_text_or_image() {
+            return Err(SqlError::not_supported(format!("a comparison of {self} with {other}")));
+        }
         let combined = self.combine(other)?;
         match combined {
             // Rounding would make unequal numbers equal. Without it a number of very many digits may overflow instead.

@@ -51,6 +51,12 @@ pub enum SqlType {
     NVarChar(Length),
     Binary(u16),
     VarBinary(Length),
+    /// The deprecated `text`, whose successor is `varchar(max)`.
+    Text,
+    /// The deprecated `ntext`, whose successor is `nvarchar(max)`.
+    NText,
+    /// The deprecated `image`, whose successor is `varbinary(max)`.
+    Image,
     Date,
     /// `time(scale)`, scale 0 to 7.
     Time(u8),
@@ -139,6 +145,9 @@ impl SqlType {
             SqlType::NVarChar(_) => "nvarchar",
             SqlType::Binary(_) => "binary",
             SqlType::VarBinary(_) => "varbinary",
+            SqlType::Text => "text",
+            SqlType::NText => "ntext",
+            SqlType::Image => "image",
             SqlType::Date => "date",
             SqlType::Time(_) => "time",
             SqlType::DateTime => "datetime",
@@ -163,23 +172,26 @@ impl SqlType {
     /// The place in the order of precedence: where two types meet, the one with the higher number wins.
     pub fn precedence(self) -> u8 {
         match self {
-            SqlType::Variant => 25,
-            SqlType::DateTimeOffset(_) => 24,
-            SqlType::DateTime2(_) => 23,
-            SqlType::DateTime => 22,
-            SqlType::SmallDateTime => 21,
-            SqlType::Date => 20,
-            SqlType::Time(_) => 19,
-            SqlType::Float => 18,
-            SqlType::Real => 17,
-            SqlType::Decimal { .. } => 16,
-            SqlType::Money => 15,
-            SqlType::SmallMoney => 14,
-            SqlType::BigInt => 13,
-            SqlType::Int => 12,
-            SqlType::SmallInt => 11,
-            SqlType::TinyInt => 10,
-            SqlType::Bit => 9,
+            SqlType::Variant => 28,
+            SqlType::DateTimeOffset(_) => 27,
+            SqlType::DateTime2(_) => 26,
+            SqlType::DateTime => 25,
+            SqlType::SmallDateTime => 24,
+            SqlType::Date => 23,
+            SqlType::Time(_) => 22,
+            SqlType::Float => 21,
+            SqlType::Real => 20,
+            SqlType::Decimal { .. } => 19,
+            SqlType::Money => 18,
+            SqlType::SmallMoney => 17,
+            SqlType::BigInt => 16,
+            SqlType::Int => 15,
+            SqlType::SmallInt => 14,
+            SqlType::TinyInt => 13,
+            SqlType::Bit => 12,
+            SqlType::NText => 11,
+            SqlType::Text => 10,
+            SqlType::Image => 9,
             SqlType::RowVersion => 8,
             SqlType::UniqueIdentifier => 7,
             SqlType::NVarChar(_) => 6,
@@ -196,9 +208,29 @@ impl SqlType {
         matches!(self, SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_))
     }
 
-    /// `nchar`, `nvarchar`.
+    /// `nchar`, `nvarchar`, `ntext`.
     pub fn is_unicode(self) -> bool {
-        matches!(self, SqlType::NChar(_) | SqlType::NVarChar(_))
+        matches!(self, SqlType::NChar(_) | SqlType::NVarChar(_) | SqlType::NText)
+    }
+
+    /// The deprecated types `text`, `ntext` and `image`, which little can be done with.
+    pub fn is_text_or_image(self) -> bool {
+        matches!(self, SqlType::Text | SqlType::NText | SqlType::Image)
+    }
+
+    /// The `(max)` type that took the place of `text`, `ntext` or `image`; any other type is its own.
+    pub fn successor(self) -> SqlType {
+        match self {
+            SqlType::Text => SqlType::VarChar(Length::Max),
+            SqlType::NText => SqlType::NVarChar(Length::Max),
+            SqlType::Image => SqlType::VarBinary(Length::Max),
+            other => other,
+        }
+    }
+
+    /// The character types, `text` and `ntext`.
+    pub fn has_collation(self) -> bool {
+        self.is_character() || matches!(self, SqlType::Text | SqlType::NText)
     }
 
     /// `binary`, `varbinary`; not `rowversion`, which has conversion rules of its own.
@@ -259,6 +291,8 @@ impl SqlType {
             SqlType::DateTime2(scale) => time_bytes(scale) + 3,
             SqlType::DateTimeOffset(scale) => time_bytes(scale) + 5,
             SqlType::UniqueIdentifier => 16,
+            // The row has a pointer to the value.
+            SqlType::Text | SqlType::NText | SqlType::Image => 16,
             SqlType::Variant => 8_016,
         };
         Some(bytes)
@@ -333,6 +367,7 @@ impl SqlType {
             SqlType::UniqueIdentifier => Length::Limit(36),
             SqlType::RowVersion => Length::Limit(8),
             SqlType::Variant => Length::Limit(MAX_UNIT_LENGTH),
+            SqlType::Text | SqlType::NText | SqlType::Image => Length::Max,
             _ => self.length().expect("every other type has a declared length"),
         }
     }

@@ -18,6 +18,7 @@ pub(super) fn cannot_hold(ty: SqlType, explicit: bool) -> Option<SqlError> {
         _ if ty.is_max() => {
             Some(SqlError::new(206, format!("Operand type clash: {ty} is incompatible with sql_variant")).state(2))
         }
+        SqlType::Text | SqlType::NText | SqlType::Image if !explicit => Some(operand_clash(ty, SqlType::Variant)),
         SqlType::RowVersion if explicit => Some(SqlError::not_supported("CAST of rowversion as sql_variant")),
         SqlType::RowVersion => Some(operand_clash(ty, SqlType::Variant)),
         // How it compares with a date, to which it does not convert, is not documented.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::normal_form::{shown_condition, shown_expression};
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::VariableType;
+use crate::catalog::system_type::large_lengths;
 use crate::catalog::view::columns::{BIG, INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
 use crate::catalog::view::constraints::{action, constraint_rows};
 use crate::catalog::view::facts::{CatalogView, Facts};
@@ -228,7 +229,7 @@ fn maximum_length(ty: SqlType) -> Value {
     match ty.length() {
         Some(Length::Max) => Value::Int(-1),
         Some(Length::Limit(length)) => Value::Int(i32::from(length)),
-        None => Value::Null,
+        None => large_lengths(ty).map_or(Value::Null, |(characters, _)| Value::Int(characters)),
     }
 }
 
@@ -240,7 +241,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         for (ordinal, column) in columns.iter().enumerate() {
             let ty = column.sql_type;
             let (bytes, precision, scale) = ty.facts();
-            let is_text = ty.is_character();
+            let is_text = ty.has_collation();
             let is_exact = ty.is_integer() || ty.is_money() || matches!(ty, SqlType::Decimal { .. });
             let is_float = matches!(ty, SqlType::Real | SqlType::Float);
             let character_set = match (is_text, ty.is_unicode()) {
@@ -258,7 +259,11 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 text(if column.nullable { "YES" } else { "NO" }),
                 text(ty.name()),
                 maximum_length(ty),
-                if ty.length().is_some() { Value::Int(i32::from(bytes)) } else { Value::Null },
+                match large_lengths(ty) {
+                    Some((_, bytes)) => Value::Int(bytes),
+                    None if ty.length().is_some() => Value::Int(i32::from(bytes)),
+                    None => Value::Null,
+                },
                 if is_exact || is_float { Value::TinyInt(precision) } else { Value::Null },
                 if is_exact {
                     Value::SmallInt(10)

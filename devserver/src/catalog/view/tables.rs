@@ -321,7 +321,7 @@ fn column_row(table: ObjectId, ordinal: usize, column: &Column) -> Vec<Value> {
 }
 
 pub(crate) fn collation(column: &Column) -> Value {
-    if column.sql_type.is_character() { text(column.collation.name()) } else { Value::Null }
+    if column.sql_type.has_collation() { text(column.collation.name()) } else { Value::Null }
 }
 
 fn identity_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {

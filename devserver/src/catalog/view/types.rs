@@ -77,7 +77,7 @@ fn types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut push = |name: &str, system: u8, id: i32, schema: Value, facts: (i16, u8, u8), kind: (bool, bool, bool)| {
         let (length, precision, scale) = facts;
         let (nullable, is_user, is_table) = kind;
-        let has_collation = matches!(system, 167 | 175 | 231 | 239);
+        let has_collation = matches!(system, 35 | 99 | 167 | 175 | 231 | 239);
         rows.push(vec![
             text(name),
             Value::TinyInt(system),
@@ -128,6 +128,7 @@ fn types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 
 fn system_facts(name: &str) -> (i16, u8, u8) {
     let ty = match name {
+        "image" | "text" | "ntext" => SqlType::Text,
         "uniqueidentifier" => SqlType::UniqueIdentifier,
         "date" => SqlType::Date,
         "tinyint" => SqlType::TinyInt,

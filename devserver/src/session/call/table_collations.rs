@@ -33,7 +33,7 @@ impl Session {
         let columns = schema.iter().flat_map(|schema| &schema.columns).enumerate();
         let rows: Vec<Vec<Value>> = columns
             .map(|(ordinal, column)| {
-                let collation = Some(column.collation).filter(|_| column.sql_type.is_character());
+                let collation = Some(column.collation).filter(|_| column.sql_type.has_collation());
                 vec![
                     Value::Int(ordinal as i32 + 1),
                     Value::String(column.name.as_ref().into()),

@@ -41,8 +41,9 @@ fn template(schema: &TableSchema) -> Arc<TableSchema> {
     Arc::new(template)
 }
 
-pub(crate) fn declarations(schema: &TableSchema) -> SqlResult<Declarations> {
+pub(crate) fn declarations(schema: &TableSchema, instead_of: bool) -> SqlResult<Declarations> {
     let mut declarations = Declarations::default();
+    declarations.hides_text = !instead_of;
     let template = template(schema);
     for name in [INSERTED, DELETED] {
         declarations.declare(name.into(), VariableType::Table(Arc::clone(&template)), true)?;
@@ -275,8 +276,9 @@ impl Session {
             return Ok(compiled);
         }
         let schema = self.trigger_target_schema(trigger.table)?;
-        let compiled =
-            self.compile(&procedure.body, declarations(&schema)?, &procedure.schema).map_err(|mut error| {
+        let compiled = self
+            .compile(&procedure.body, declarations(&schema, trigger.instead_of)?, &procedure.schema)
+            .map_err(|mut error| {
                 error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
                 error
             })?;

@@ -225,6 +225,9 @@ impl Session {
         if before.sql_type != sql_type && [before.sql_type, sql_type].contains(&SqlType::Variant) {
             return Err(SqlError::not_supported("ALTER COLUMN from or to sql_variant"));
         }
+        if before.sql_type != sql_type && (before.sql_type.is_text_or_image() || sql_type.is_text_or_image()) {
+            return Err(SqlError::not_supported("ALTER COLUMN from or to text, ntext or image"));
+        }
         value::check_conversion(before.sql_type, sql_type, false)?;
         let from = before.sql_type;
         let mut after = TableSchema::clone(schema);

@@ -47,7 +47,7 @@ impl Session {
         let mut arguments = Vec::with_capacity(parameters.len());
         for parameter in &parameters {
             let ty = scalar_type(parameter)?;
-            refuse_row_version(ty)?;
+            check_type(ty)?;
             arguments.push((fold(&parameter.name), null_of(ty)));
         }
         let mut columns = Arc::default();
@@ -87,7 +87,7 @@ impl Session {
             if create.schema_binding && binder.function_calls > calls_before {
                 return Err(bound_to_schema());
             }
-            returns.map_or(Ok(()), refuse_row_version)?;
+            returns.map_or(Ok(()), check_type)?;
             Ok(returns)
         })?;
         let now = now_utc();
@@ -146,10 +146,13 @@ fn bound_to_schema() -> SqlError {
     SqlError::not_supported("functions WITH SCHEMABINDING that name tables or other functions")
 }
 
-/// `rowversion` is none of the types that a parameter or result may have.
-fn refuse_row_version(ty: SqlType) -> SqlResult<()> {
+/// `rowversion` is none of the types that a parameter or result may have, nor are `text`, `ntext` and `image` of a result.
+fn check_type(ty: SqlType) -> SqlResult<()> {
     match ty {
         SqlType::RowVersion => Err(SqlError::not_supported("timestamp as the type of a function or its parameter")),
+        ty if ty.is_text_or_image() => {
+            Err(SqlError::not_supported(format!("{ty} as the type of a function or its parameter")))
+        }
         _ => Ok(()),
     }
 }

@@ -24,6 +24,9 @@ impl Session {
                 UserTypeKind::Table { template: Arc::new(template), object: self.new_object_id() }
             }
             TypeKind::Alias { base, nullable } => match system_type(base)? {
+                Some(base) if base.is_text_or_image() => {
+                    return Err(SqlError::not_supported(format!("a type that is another name for {base}")));
+                }
                 Some(base) => UserTypeKind::Alias { base, nullable: nullable.unwrap_or(true) },
                 None => return Err(crate::bind::type_name::type_not_found(&base.name)),
             },

@@ -28,6 +28,9 @@ const MAX_MESSAGE_UNITS: u16 = 4000;
 /// caches.
 pub(super) const FLUSH_SIZE: usize = 32 * 1024;
 
+/// The table's name, which the columns of `text`, `ntext` and `image` have in COLMETADATA: one part, empty.
+const NO_TABLE_NAME: &[u8] = &[1, 0, 0];
+
 /// A column of a result set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultColumn {
@@ -108,6 +111,9 @@ impl ResponseWriter {
             self.tokens.extend_from_slice(&user_type(sent_type).to_le_bytes());
             self.tokens.extend_from_slice(&flags.to_le_bytes());
             put_column_type(&mut self.tokens, sent_type, column.collation);
+            if sent_type.is_text_or_image() {
+                self.tokens.extend_from_slice(NO_TABLE_NAME);
+            }
             put_b_varchar(&mut self.tokens, &column.name);
             self.column_types.push(column.sql_type);
         }

@@ -11,6 +11,7 @@ use crate::tds::token::output::Output;
 use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
 use crate::tds::wire_type::form::WireType;
 use crate::tds::wire_type::read::{read_type_info, read_value};
+use crate::tds::wire_type::read_result::{read_result, read_table_name};
 use crate::value::{Collation, Length, SqlType, Value};
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
@@ -49,6 +50,7 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
                 for _ in 0..reader.u16().unwrap() {
                     reader.bytes(6).unwrap();
                     let wire_type = read_type_info(&mut reader).unwrap();
+                    read_table_name(&mut reader, &wire_type).unwrap();
                     let sql_type = wire_type.sql_type;
                     names.push(format!("{} {sql_type:?}", reader.b_varchar().unwrap()));
                     columns.push(wire_type);
@@ -57,7 +59,7 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
             }
             TOKEN_ROW => {
                 let values: Vec<String> =
-                    columns.iter().map(|column| shown(&read_value(&mut reader, column).unwrap())).collect();
+                    columns.iter().map(|column| shown(&read_result(&mut reader, column).unwrap())).collect();
                 format!("ROW({})", values.join(", "))
             }
             TOKEN_RETURN_STATUS => {

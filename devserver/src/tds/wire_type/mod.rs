@@ -9,6 +9,8 @@ pub mod form;
 pub mod number;
 pub mod read;
 #[cfg(test)]
+pub mod read_result;
+#[cfg(test)]
 mod tests;
 pub mod variant;
 pub mod write;

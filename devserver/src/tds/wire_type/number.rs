@@ -54,6 +54,10 @@ pub(super) const NULL_LENGTH: u16 = 0xFFFF;
 pub(super) const PLP_NULL: u64 = u64::MAX;
 pub(super) const PLP_UNKNOWN_LENGTH: u64 = u64::MAX - 1;
 
+/// What stands before a value of `text`, `ntext` or `image`: nobody can read or write by this pointer.
+pub(super) const TEXT_POINTER: &[u8; 16] = b"dummy textptr\0\0\0";
+pub(super) const TEXT_TIMESTAMP: &[u8; 8] = b"dummyTS\0";
+
 /// 9999-12-31.
 pub(super) const LAST_DAY: u32 = 3_652_058;
 

@@ -245,6 +245,7 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             Value::String(decode_utf16(bytes)?.into())
         }
         SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => Value::Bytes(Arc::from(bytes)),
+        SqlType::Text | SqlType::NText | SqlType::Image => unreachable!("what took their place is read"),
         SqlType::Variant => unreachable!("its form has been seen to"),
     };
     check_declared_length(bytes.len(), wire_type)?;

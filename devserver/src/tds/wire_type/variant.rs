@@ -41,7 +41,9 @@ pub(super) fn put_variant(out: &mut Vec<u8>, variant: &Variant) {
         SqlType::VarChar(_) => character(BIG_VARCHAR),
         SqlType::NChar(_) => character(NCHAR),
         SqlType::NVarChar(_) => character(NVARCHAR),
-        SqlType::Time(_) | SqlType::RowVersion | SqlType::Variant => unreachable!("no sql_variant has that base"),
+        SqlType::Time(_) | SqlType::Text | SqlType::NText | SqlType::Image | SqlType::RowVersion | SqlType::Variant => {
+            unreachable!("no sql_variant has that base")
+        }
     };
     out.extend_from_slice(&described);
     // A column's value has its length before it: two bytes of text and binary, else one.

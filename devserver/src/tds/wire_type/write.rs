@@ -3,8 +3,9 @@
 use crate::tds::packet::put_utf16;
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
-    DECIMAL_N, FLOAT_N, GUID, INT_N, LONGEST_LIMITED, MAX_LENGTH, MONEY_N, NCHAR, NULL_LENGTH, NVARCHAR, PLP_NULL,
-    ROWVERSION_USER_TYPE, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT, VARIANT_LENGTH,
+    DECIMAL_N, FLOAT_N, GUID, IMAGE, INT_N, LONGEST_LIMITED, MAX_LENGTH, MONEY_N, NCHAR, NTEXT, NULL_LENGTH, NVARCHAR,
+    PLP_NULL, ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
+    VARIANT_LENGTH,
 };
 use crate::tds::wire_type::variant::put_variant;
 use crate::value::datetime::{DAY_1900, TICKS_PER_MINUTE};
@@ -44,6 +45,9 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::DateTime2(scale) => out.extend_from_slice(&[DATETIME2_N, scale]),
         SqlType::DateTimeOffset(scale) => out.extend_from_slice(&[DATETIMEOFFSET_N, scale]),
         SqlType::UniqueIdentifier => out.extend_from_slice(&[GUID, 16]),
+        SqlType::Text => put_large_type(out, TEXT, i32::MAX, Some(collation)),
+        SqlType::NText => put_large_type(out, NTEXT, i32::MAX - 1, Some(collation)),
+        SqlType::Image => put_large_type(out, IMAGE, i32::MAX, None),
         SqlType::Variant => {
             out.push(VARIANT);
             out.extend_from_slice(&VARIANT_LENGTH.to_le_bytes());
@@ -64,6 +68,14 @@ fn put_sized_type(out: &mut Vec<u8>, type_byte: u8, length: u16) {
 fn put_character_type(out: &mut Vec<u8>, type_byte: u8, length: u16, collation: Collation) {
     put_sized_type(out, type_byte, length);
     out.extend_from_slice(&collation.tds_bytes());
+}
+
+fn put_large_type(out: &mut Vec<u8>, type_byte: u8, longest: i32, collation: Option<Collation>) {
+    out.push(type_byte);
+    out.extend_from_slice(&longest.to_le_bytes());
+    if let Some(collation) = collation {
+        out.extend_from_slice(&collation.tds_bytes());
+    }
 }
 
 fn byte_length(length: Length, bytes_per_unit: u16) -> u16 {
@@ -144,6 +156,11 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
         (SqlType::VarBinary(Length::Max), Value::Bytes(bytes)) => {
             put_partial(out, |out| out.extend_from_slice(bytes));
         }
+        (SqlType::Text, Value::String(text)) => put_large(out, |out| put_code_page(out, text)),
+        (SqlType::NText, Value::String(text)) => put_large(out, |out| {
+            put_utf16(out, text);
+        }),
+        (SqlType::Image, Value::Bytes(bytes)) => put_large(out, |out| out.extend_from_slice(bytes)),
         (SqlType::Variant, Value::Variant(variant)) => put_variant(out, variant),
         _ => {
             debug_assert!(matches!(value, Value::Null), "{value:?} is not a value of {sql_type:?}");
@@ -199,6 +216,18 @@ fn put_partial(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     if length > 0 {
         out.extend_from_slice(&0_u32.to_le_bytes());
     }
+}
+
+/// A value of `text`, `ntext` or `image`: a text pointer, a timestamp, four bytes of length.
+fn put_large(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    out.push(TEXT_POINTER.len() as u8);
+    out.extend_from_slice(TEXT_POINTER);
+    out.extend_from_slice(TEXT_TIMESTAMP);
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put(out);
+    let length = u32::try_from(out.len() - length_at - 4).expect("a value has less than 2 GB");
+    out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
 fn put_code_page(out: &mut Vec<u8>, text: &str) {

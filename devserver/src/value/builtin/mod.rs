@@ -15,7 +15,7 @@ pub mod json;
 pub(crate) mod lookup;
 mod new_id;
 mod number;
-mod result;
+pub(crate) mod result;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ pub(in crate::value) fn text_value(text: &str, ty: SqlType) -> SqlResult<Value> 
 }
 
 /// 8116: an argument's type is not one the function takes. `position` counts from 1.
-pub(in crate::value) fn invalid_argument(ty: SqlType, position: usize, function: &str) -> SqlError {
+pub fn invalid_argument(ty: SqlType, position: usize, function: &str) -> SqlError {
     let ty = ty.message_name();
     SqlError::new(8116, format!("Argument data type {ty} is invalid for argument {position} of {function} function."))
 }

@@ -35,7 +35,9 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
     if let Value::Variant(variant) = value {
         return convert(variant.value.clone(), variant.base, to, style, explicit);
     }
+    let (from, to) = (from.successor(), to.successor());
     match to {
+        SqlType::Text | SqlType::NText | SqlType::Image => unreachable!("they have successors"),
         SqlType::Variant => Ok(Value::variant(from, value)),
         SqlType::Bit => to_bit(&value, from),
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => to_integer(&value, from, to),

@@ -10,7 +10,10 @@ use crate::value::variant::cannot_hold;
 enum Rule {
     Implicit,
     Explicit,
+    /// With CAST and CONVERT; whether without them too is not known here.
+    ExplicitAtLeast,
     Never,
+    Unknown,
 }
 
 /// The types that share a row and a column in the chart of conversions.
@@ -33,6 +36,12 @@ pub(super) enum Group {
     RowVersion,
     Uuid,
     Variant,
+    /// `text`
+    LargeText,
+    /// `ntext`
+    LargeUnicodeText,
+    /// `image`
+    LargeBinary,
 }
 
 pub(super) fn group(ty: SqlType) -> Group {
@@ -51,6 +60,9 @@ pub(super) fn group(ty: SqlType) -> Group {
         SqlType::RowVersion => Group::RowVersion,
         SqlType::UniqueIdentifier => Group::Uuid,
         SqlType::Variant => Group::Variant,
+        SqlType::Text => Group::LargeText,
+        SqlType::NText => Group::LargeUnicodeText,
+        SqlType::Image => Group::LargeBinary,
     }
 }
 
@@ -62,6 +74,14 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
         return Rule::Implicit;
     }
     match (from, to) {
+        (LargeText, Text) | (LargeUnicodeText, UnicodeText) | (LargeBinary, Binary) => Rule::Implicit,
+        (Text | UnicodeText, LargeText | LargeUnicodeText) | (Binary, LargeBinary) => Rule::Implicit,
+        (LargeText, UnicodeText | LargeUnicodeText) | (LargeUnicodeText, Text | LargeText) => Rule::ExplicitAtLeast,
+        (Text | RowVersion, LargeBinary) | (LargeBinary, RowVersion) => Rule::Unknown,
+        (LargeText | LargeUnicodeText | LargeBinary, _) | (_, LargeText | LargeUnicodeText | LargeBinary) => {
+            Rule::Never
+        }
+
         (Variant, RowVersion) => Rule::Never,
         (Variant, _) => Rule::Explicit,
         (_, Variant) => Rule::Implicit,
@@ -109,7 +129,12 @@ pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult
         return Err(SqlError::not_supported(format!("an implicit conversion from {from} to {}", to.name())));
     }
     match (rule(from, to), explicit) {
-        (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),
+        (Rule::Implicit, _) | (Rule::Explicit | Rule::ExplicitAtLeast, true) => Ok(()),
+        (Rule::ExplicitAtLeast, false) | (Rule::Unknown, _) => {
+            let (from, to) = (from.message_name(), to.message_name());
+            let how = if explicit { "conversion" } else { "implicit conversion" };
+            Err(SqlError::not_supported(format!("the {how} from {from} to {to}")))
+        }
         (Rule::Explicit, false) => Err(SqlError::new(
             257,
             format!(
