@@ -6,12 +6,14 @@
 //! docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md and …-4000-to-4999.md.
 
 use crate::bind::binder::Binder;
+use crate::bind::query_scope::QueryScope;
 use crate::bind::table_definition::table_scope;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::collation_label::CollationLabel;
 use crate::plan::scalar::{FunctionNode, Node, Scalar};
 use crate::storage::{Column, Index, TableSchema};
-use crate::tsql::parse_expression;
-use crate::value::{DatePart, SqlType, Value};
+use crate::tsql::{parse_expression, with_name_for_texts};
+use crate::value::{DatePart, Length, SqlType, Value};
 
 /// Why the values of a computed column are kept.
 #[derive(Clone, Copy)]
@@ -25,15 +27,17 @@ pub fn check_kept(binder: &mut Binder<'_>, schema: &TableSchema, column: &Column
     let text = column.computed.as_ref().expect("only computed columns are looked at");
     let slot = binder.new_slot()?;
     let called_before = binder.function_calls;
-    binder.scopes.push(table_scope(schema, slot));
-    let bound = parse_expression(text).and_then(|expr| binder.bind_expr(&expr));
-    binder.scopes.pop();
     let mut facts = Facts::default();
-    // Nothing is replaced: it is the way to see each expression with its type.
-    bound?.replace(&mut |scalar| {
-        facts.look_at(scalar);
-        Ok(None)
-    })?;
+    facts.look_into(bind_within(binder, table_scope(schema, slot), text)?)?;
+    let calls_function = binder.function_calls > called_before;
+    // The binder has converted constants already. With a column in their place, which is none of the table's, the
+    // conversions of texts are seen too; where only a constant may stand there are none.
+    let with_columns = with_name_for_texts(text, TEXT)?;
+    if with_columns != *text.as_ref()
+        && let Ok(bound) = bind_within(binder, scope_with_text(schema, slot), &with_columns)
+    {
+        facts.look_into(bound)?;
+    }
     if facts.varies {
         return Err(match kept {
             Kept::Persisted => SqlError::new(
@@ -53,7 +57,7 @@ pub fn check_kept(binder: &mut Binder<'_>, schema: &TableSchema, column: &Column
             ),
         });
     }
-    if binder.function_calls > called_before {
+    if calls_function {
         return Err(SqlError::not_supported(
             "a computed column that calls a user-defined function and is PERSISTED or in an index",
         ));
@@ -85,6 +89,29 @@ pub fn check_indexed(binder: &mut Binder<'_>, schema: &TableSchema, indexes: &[&
     Ok(())
 }
 
+/// No column can have this name.
+const TEXT: &str = "\u{1}";
+
+/// The scope of a table with a text beside its columns.
+fn scope_with_text(schema: &TableSchema, slot: usize) -> QueryScope {
+    let mut scope = table_scope(schema, slot);
+    let columns = &mut scope.sources[0].columns;
+    if let Some(mut text) = columns.first().cloned() {
+        text.name = TEXT.into();
+        text.scalar.ty = SqlType::NVarChar(Length::Limit(4000));
+        text.scalar.label = CollationLabel::Coercible;
+        columns.push(text);
+    }
+    scope
+}
+
+fn bind_within(binder: &mut Binder<'_>, scope: QueryScope, text: &str) -> SqlResult<Scalar> {
+    binder.scopes.push(scope);
+    let bound = parse_expression(text).and_then(|expr| binder.bind_expr(&expr));
+    binder.scopes.pop();
+    bound
+}
+
 #[derive(Default)]
 struct Facts {
     varies: bool,
@@ -92,6 +119,14 @@ struct Facts {
 }
 
 impl Facts {
+    fn look_into(&mut self, mut bound: Scalar) -> SqlResult<()> {
+        // Nothing is replaced: it is the way to see each expression with its type.
+        bound.replace(&mut |scalar| {
+            self.look_at(scalar);
+            Ok(None)
+        })
+    }
+
     fn look_at(&mut self, scalar: &Scalar) {
         self.is_imprecise |= matches!(scalar.ty, SqlType::Float | SqlType::Real);
         self.varies |= match &scalar.node {
@@ -109,19 +144,32 @@ fn function_varies(call: &FunctionNode) -> bool {
         "GETDATE" | "GETUTCDATE" | "SYSDATETIME" | "SYSUTCDATETIME" | "SYSDATETIMEOFFSET" | "RAND" => true,
         // Language and SET DATEFIRST have a say in them.
         "DATENAME" => true,
-        "DATEPART" => matches!(call.date_part, Some(DatePart::Weekday | DatePart::Week)),
-        _ => Node::Function(Box::new(call.clone())).is_volatile(),
+        "DATEPART" if matches!(call.date_part, Some(DatePart::Weekday | DatePart::Week)) => true,
+        _ => reads_text_as_date(call) || Node::Function(Box::new(call.clone())).is_volatile(),
     }
 }
 
-/// Between `datetime` and text only a constant style of those that do not go by the language is deterministic.
+/// An implicit conversion that the function makes by itself: see [`conversion_varies`].
+fn reads_text_as_date(call: &FunctionNode) -> bool {
+    let moments = match call.function.name {
+        "DATEADD" => &call.types[1..],
+        "DATEDIFF" | "DATEDIFF_BIG" => &call.types[..],
+        "DATEPART" | "YEAR" | "MONTH" | "DAY" | "EOMONTH" => &call.types[..1],
+        _ => &[],
+    };
+    moments.iter().any(|ty| ty.is_character())
+}
+
+/// From text to a date, and from `datetime` to text, only a constant style of those that do not go by the language is
+/// deterministic. "Implicit date conversions became nondeterministic": docs/t-sql/data-types/
+/// nondeterministic-convert-date-literals.md.
 fn conversion_varies(from: SqlType, to: SqlType, style: Option<&Scalar>) -> bool {
     if from == SqlType::Variant || to == SqlType::Variant {
         return true;
     }
-    let is_between =
-        |a: SqlType, b: SqlType| matches!(a, SqlType::DateTime | SqlType::SmallDateTime) && b.is_character();
-    if !is_between(from, to) && !is_between(to, from) {
+    let is_written = matches!(from, SqlType::DateTime | SqlType::SmallDateTime) && to.is_character();
+    let is_read = from.is_character() && to.is_date_or_time() && !matches!(to, SqlType::Time(_));
+    if !is_written && !is_read {
         return false;
     }
     let style = style.and_then(Scalar::as_constant).and_then(Value::as_i64);

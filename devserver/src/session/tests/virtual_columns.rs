@@ -202,6 +202,13 @@ fn only_what_is_deterministic_is_kept() {
         (4936, "CONVERT(varchar(30), at)"),
         (4936, "CONVERT(varchar(30), at, 106)"),
         (4936, "DATEPART(weekday, at)"),
+        // "Implicit date conversions became nondeterministic", of constants too
+        // (docs/t-sql/data-types/nondeterministic-convert-date-literals.md).
+        (4936, "DATEDIFF(day, '2000-01-01', at)"),
+        (4936, "CASE WHEN at > '2000-01-01' THEN 1 END"),
+        (4936, "CAST('2000-01-01' AS datetime)"),
+        (4936, "CAST('2000-01-01' AS date)"),
+        (4936, "YEAR('2000-01-01')"),
     ] {
         assert_eq!(
             errors(&mut s, &format!("CREATE TABLE u (a int, at datetime, c AS {expression} PERSISTED)")),
@@ -210,7 +217,16 @@ fn only_what_is_deterministic_is_kept() {
         );
         assert_eq!(errors(&mut s, &format!("ALTER TABLE t ADD c AS {expression} PERSISTED")), [number], "{expression}");
     }
-    for expression in ["DATEADD(day, a, at)", "CONVERT(varchar(30), at, 112)", "YEAR(at)", "f * 2", "ISNULL(a, 0)"] {
+    for expression in [
+        "DATEDIFF(day, CONVERT(datetime, '20000101', 112), at)",
+        "CASE WHEN a = '5' THEN 'x' ELSE N'y' END",
+        "'x' + CONVERT(varchar(30), at, 112)",
+        "DATEADD(day, a, at)",
+        "CONVERT(varchar(30), at, 112)",
+        "YEAR(at)",
+        "f * 2",
+        "ISNULL(a, 0)",
+    ] {
         ok(&mut s, &format!("CREATE TABLE u (a int, at datetime, f float, c AS {expression} PERSISTED); DROP TABLE u"));
     }
     for (number, column) in [(2729, "now"), (2729, "named"), (2799, "twice")] {

@@ -81,6 +81,18 @@ fn name_of(text: &str, token: &Token) -> Option<String> {
     }
 }
 
+/// A piece of T-SQL with a name in the place of each text in it.
+///
+/// # Errors
+/// As [`tokenize`].
+pub fn with_name_for_texts(text: &str, name: &str) -> SqlResult<String> {
+    let mut changed = text.to_owned();
+    for token in tokenize(text)?.iter().rev().filter(|token| matches!(token.kind, TokenKind::String { .. })) {
+        changed.replace_range(token.start..token.end, &format!("[{name}]"));
+    }
+    Ok(changed)
+}
+
 /// May begin a bare identifier ("Database identifiers", docs/relational-databases/databases/database-identifiers.md).
 fn begins_identifier(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == '#'
