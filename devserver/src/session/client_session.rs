@@ -40,6 +40,8 @@ pub struct Session {
     pub(crate) catalog_undo: Vec<Undo>,
     /// The `#temp` tables that the transaction has dropped: a rollback gives their names back.
     pub(crate) dropped_temporary: Vec<TemporaryTable>,
+    /// Those that went with their procedure while the transaction was open: a rollback does not bring them back.
+    pub(crate) ended_temporary: Vec<ObjectId>,
     /// The transaction has changed tables or the catalog: a rollback makes plans stale.
     pub(crate) has_changed_schema: bool,
     /// The nesting levels of the TRY blocks that are running.
@@ -148,6 +150,7 @@ impl Session {
             transaction_name: None,
             catalog_undo: Vec::new(),
             dropped_temporary: Vec::new(),
+            ended_temporary: Vec::new(),
             has_changed_schema: false,
             try_levels: Vec::new(),
             running_triggers: Vec::new(),

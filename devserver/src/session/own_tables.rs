@@ -46,6 +46,12 @@ impl Session {
         let (mut back, gone) = self.dropped_temporary.drain(..).partition::<Vec<_>, _>(is_there);
         self.dropped_temporary = gone;
         self.state.temporary_tables.append(&mut back);
+        let ended: Vec<ObjectId> =
+            self.ended_temporary.iter().copied().filter(|table| latch.schema(*table).is_some()).collect();
+        drop(latch);
+        if !ended.is_empty() {
+            self.drop_tables(&ended);
+        }
     }
 
     /// Drops the `#temp` tables made at a nesting level or deeper.
@@ -57,7 +63,12 @@ impl Session {
             }
             table.level < level
         });
-        self.dropped_temporary.retain(|table| table.level < level);
+        let (ended, kept) = self.dropped_temporary.drain(..).partition::<Vec<_>, _>(|table| table.level >= level);
+        self.dropped_temporary = kept;
+        if self.tx.is_some() && !(dropped.is_empty() && ended.is_empty()) {
+            self.ended_temporary.extend(dropped.iter().copied().chain(ended.iter().map(|table| table.id)));
+            self.has_changed_schema = true;
+        }
         if !dropped.is_empty() {
             self.drop_tables(&dropped);
         }

@@ -63,6 +63,7 @@ impl Session {
     fn forget_transaction(&mut self) {
         self.catalog_undo.clear();
         self.dropped_temporary.clear();
+        self.ended_temporary.clear();
         self.has_changed_schema = false;
         self.savepoints.clear();
         self.transaction_name = None;

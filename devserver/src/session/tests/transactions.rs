@@ -1,6 +1,8 @@
 //! Transactions, savepoints, and what a rollback takes back.
 
+use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
+use crate::storage::Lifetime;
 
 #[test]
 fn transactions_nest_by_counting() {
@@ -106,4 +108,23 @@ fn a_rollback_gives_temporary_tables_and_their_names_back() {
     assert_eq!(rows(&mut s, "SELECT COUNT(d) FROM #t"), ["ROW(Int(0))"]);
     ok(&mut s, "DROP TABLE #t");
     assert_eq!(errors(&mut s, "SELECT 1 FROM #t"), [208]);
+}
+
+/// "A local temporary table created in a stored procedure is dropped automatically when the stored procedure is finished"
+/// ("CREATE TABLE", docs/t-sql/statements/create-table-transact-sql.md), and a rollback after that brings none back that
+/// nobody could name.
+#[test]
+fn a_rollback_does_not_bring_back_what_went_with_its_procedure() {
+    let (_e, mut s) = session();
+    let left = |s: &Session| s.database.storage.latch().tables_that_live(Lifetime::Temporary).len();
+    ok(&mut s, "CREATE PROCEDURE p AS CREATE TABLE #t (a int); BEGIN TRANSACTION; INSERT #t VALUES (1)");
+    ok(&mut s, "CREATE PROCEDURE q AS CREATE TABLE #t (a int); BEGIN TRANSACTION; DROP TABLE #t");
+    ok(&mut s, "CREATE PROCEDURE r AS CREATE TABLE #t (a int); INSERT #t VALUES (1)");
+    for procedure in ["p", "q"] {
+        assert_eq!(errors(&mut s, &format!("EXEC {procedure}")), [266]);
+        ok(&mut s, "ROLLBACK");
+        assert_eq!(left(&s), 0, "{procedure}");
+    }
+    ok(&mut s, "BEGIN TRANSACTION; EXEC r; SAVE TRANSACTION here; EXEC r; ROLLBACK TRANSACTION here; EXEC r; COMMIT");
+    assert_eq!(left(&s), 0);
 }
