@@ -63,7 +63,9 @@ pub fn run_bulk_load(
             last_key = Some(key);
         }
         if plan.foreign_keys.has_references() {
-            new_rows.push(inserted);
+            let mut row = inserted;
+            plan.foreign_keys.keep_referring(&mut row);
+            new_rows.push(row);
         }
     }
     for row in &new_rows {

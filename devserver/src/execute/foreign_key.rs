@@ -15,7 +15,7 @@ use crate::execute::frame::{Frame, Run};
 use crate::execute::new_row::finish_row;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::plan::table_rules::{ForeignKeys, Lookup, Reference, Referrer};
-use crate::storage::{Direction, Found, ReferentialAction, RowChange, Scan, SeekRange};
+use crate::storage::{Direction, Found, LockMode, ReferentialAction, RowChange, Scan, SeekRange};
 use crate::tsql::ast::{IsolationLevel, TriggerEvent};
 use crate::value::{Value, compare};
 
@@ -123,6 +123,10 @@ impl Referrer {
                 "changing rows of '{}', which has triggers, by the foreign key '{}'",
                 child.name, self.name
             )));
+        }
+        if !found.is_empty() {
+            let storage = run.storage()?;
+            storage.latch.lock_as_planned(&mut storage.tx, child, LockMode::IntentExclusive)?;
         }
         let Some(new_key) = new_key else {
             let mut deleted = Vec::with_capacity(found.len());

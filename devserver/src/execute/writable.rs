@@ -43,6 +43,7 @@ pub(crate) fn check_all_writable(run: &mut Run<'_>, schema: &TableSchema, output
     }
     for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
         check_writable(run, &into.table.schema)?;
+        lock_as_planned(&into.table, run)?;
     }
     Ok(())
 }

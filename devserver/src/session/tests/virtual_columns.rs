@@ -316,6 +316,38 @@ CREATE FUNCTION dbo.of_{table} (@least int) RETURNS TABLE AS RETURN (SELECT id, 
     }
 }
 
+/// The same for the tables that a statement writes to beside its own: a foreign key's are met late, that of OUTPUT INTO is
+/// locked from the beginning.
+#[test]
+fn rows_of_other_tables_have_their_values_in_a_new_index_too() {
+    for (change, numbers, expected) in [
+        ("UPDATE p SET id = g.id FROM p JOIN gate AS g ON g.id > 0", vec![], "ROW(Int(4))"),
+        ("INSERT u OUTPUT inserted.a, inserted.a INTO t (id, a) SELECT id, 1 FROM gate", vec![1222], "ROW(Int(2))"),
+    ] {
+        let (engine, mut s) = session();
+        let mut other = login(&engine, "sa", "secret");
+        ok(
+            &mut s,
+            "CREATE TABLE gate (id int NOT NULL PRIMARY KEY, a int); INSERT gate VALUES (2, 0);
+             CREATE TABLE p (id int NOT NULL PRIMARY KEY); INSERT p VALUES (1); CREATE TABLE u (id int, a int);
+             CREATE TABLE t (id int, a int NOT NULL, b AS a * 2)",
+        );
+        if numbers.is_empty() {
+            ok(&mut s, "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p ON UPDATE CASCADE; INSERT t VALUES (1, 1)");
+        }
+        ok(&mut s, "BEGIN TRANSACTION; UPDATE gate SET a = 1");
+        let waiting = std::thread::spawn(move || ok(&mut other, change));
+        ok(&mut s, "WAITFOR DELAY '00:00:00.150'");
+        assert_eq!(errors(&mut s, "SET LOCK_TIMEOUT 0; CREATE INDEX i ON t (b)"), numbers, "{change}");
+        ok(&mut s, "COMMIT");
+        waiting.join().expect("it ends");
+        if !numbers.is_empty() {
+            ok(&mut s, "CREATE INDEX i ON t (b)");
+        }
+        assert_eq!(rows(&mut s, "SELECT b FROM t WITH (INDEX (i)) WHERE b > 0"), [expected], "{change}");
+    }
+}
+
 /// A plan that was made before the index is not run after it ("Recompile a stored procedure",
 /// docs/relational-databases/stored-procedures/recompile-a-stored-procedure.md: a statement is compiled again when its
 /// tables have changed).
