@@ -90,6 +90,9 @@ const cases = {
     await batch(connection, "CREATE OR ALTER PROCEDURE dbo.take_text @a varchar(max), @b nvarchar(max) AS SELECT @a, @b");
     const parameters = [["a", TYPES.Text, "abc"], ["b", TYPES.NVarChar, EMOJI]];
     expect((await run(connection, "callProcedure", "dbo.take_text", { parameters })).sets, [[["abc", EMOJI]]]);
+    const old = await batch(connection,
+      "SELECT CAST('é' AS text), CAST(N'日本' AS ntext), CAST(0x01 AS image), CAST(NULL AS text), CAST('' AS ntext)");
+    expect(old.sets, [[["é", "日本", Buffer.from([1]), null, ""]]]);
   },
 
   async "ten megabytes both ways"(connection) {

@@ -134,6 +134,11 @@ impl Binder<'_> {
                     return Err(only_one_expression());
                 }
                 let column = &plan.columns[0];
+                if column.ty.is_text_or_image() {
+                    let message =
+                        "The text, ntext, and image data types are invalid in this subquery or aggregate expression.";
+                    return Err(SqlError::new(279, message));
+                }
                 let label = if column.ty.has_collation() {
                     CollationLabel::Implicit(column.collation)
                 } else {
