@@ -39,6 +39,37 @@ fn columns_of_tables_and_table_variables_take_text() {
     assert_eq!(rows(&mut s, "SELECT COL_LENGTH('copy', 'b')"), ["ROW(SmallInt(16))"]);
 }
 
+/// A column's collation counts in LIKE: docs/t-sql/language-elements/like-transact-sql.md.
+#[test]
+fn what_is_made_of_tables_takes_them_too() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "INSERT t VALUES (1, 'one', N'eins', 0x01); INSERT t (id) VALUES (2)");
+    ok(&mut s, "ALTER TABLE t ADD d text COLLATE Latin1_General_BIN2 NOT NULL DEFAULT 'Later'");
+    assert_eq!(rows(&mut s, "SELECT id FROM t WHERE d LIKE 'later' OR a LIKE 'ONE'"), ["ROW(Int(1))"]);
+    ok(&mut s, "CREATE VIEW v AS SELECT id, a, d FROM t");
+    assert_eq!(rows(&mut s, "SELECT a, d FROM v WHERE id = 1"), ["ROW(String(\"one\"), String(\"Later\"))"]);
+    ok(&mut s, "CREATE TYPE list AS TABLE (id int, a text)");
+    ok(&mut s, "CREATE PROCEDURE fill @list list READONLY AS UPDATE t SET a = l.a FROM t JOIN @list l ON l.id = t.id");
+    ok(&mut s, "DECLARE @l list; INSERT @l VALUES (2, 'two'); EXEC fill @l");
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE @a varchar(9); DECLARE c CURSOR LOCAL STATIC FOR SELECT a FROM t WHERE id = 2; OPEN c; FETCH c INTO @a;
+             SELECT @a"
+        ),
+        ["ROW(String(\"two\"))"]
+    );
+    ok(
+        &mut s,
+        "MERGE t USING (SELECT 3, 'three') AS n (id, a) ON n.id = t.id WHEN NOT MATCHED THEN INSERT (id, a) VALUES (n.id, n.a);",
+    );
+    assert_eq!(
+        rows(&mut s, "WITH w AS (SELECT id, a FROM t) SELECT a FROM w WHERE id = 3"),
+        ["ROW(String(\"three\"))"]
+    );
+}
+
 /// 306, 402, 421, 5335 and 8117: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md and
 /// its like have the texts. "IS NULL, IS NOT NULL, and LIKE … are the only other comparison operations valid on text in the
 /// WHERE clause": docs/t-sql/functions/patindex-transact-sql.md. "An expression of any type, except image, ntext, or text":
