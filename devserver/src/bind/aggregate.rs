@@ -9,7 +9,7 @@ use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateCall, AggregateFunction, SortKey};
 use crate::plan::scalar::{Node, Scalar};
-use crate::tsql::ast::FunctionCall;
+use crate::tsql::ast::{Expr, FunctionCall};
 use crate::value::{Length, SqlType};
 
 pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
@@ -50,6 +50,42 @@ fn sum_type(function: AggregateFunction, name: &str, ty: SqlType) -> SqlResult<S
 
 fn invalid_operand(name: &str, ty: SqlType) -> SqlError {
     SqlError::new(8117, format!("Operand data type {} is invalid for {name} operator.", ty.name()))
+}
+
+/// The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable" ("STRING_AGG",
+/// MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md): 8116, 8733.
+fn check_separator(argument: &Scalar, separator: &Scalar, written: &Expr) -> SqlResult<()> {
+    if is_null(written) {
+        return Ok(());
+    }
+    if !separator.ty.is_character() {
+        let message =
+            format!("Argument data type {} is invalid for argument 2 of string_agg function.", separator.ty.name());
+        return Err(SqlError::new(8116, message));
+    }
+    if matches!(separator.ty, SqlType::VarChar(Length::Max) | SqlType::NVarChar(Length::Max)) {
+        return Err(SqlError::not_supported("a separator of STRING_AGG of a (max) type"));
+    }
+    if !matches!(written, Expr::Variable(_)) {
+        let (mut has_column, mut is_constant) = (false, true);
+        separator.visit(&mut |node| match node {
+            Node::Constant(_) | Node::Binary(..) | Node::Convert { .. } => {}
+            Node::Function(call) if matches!(call.function.name, "CHAR" | "NCHAR") => {}
+            Node::Column { .. } | Node::Computed { .. } => has_column = true,
+            _ => is_constant = false,
+        });
+        if has_column {
+            let message = "Separator parameter for STRING_AGG must be a string literal or variable.";
+            return Err(SqlError::new(8733, message));
+        }
+        if !is_constant {
+            return Err(SqlError::not_supported("a separator of STRING_AGG that is neither constant nor variable"));
+        }
+    }
+    if separator.label != CollationLabel::Coercible && separator.label != argument.label {
+        return Err(SqlError::not_supported("a separator of STRING_AGG with another collation than its text"));
+    }
+    Ok(())
 }
 
 impl Binder<'_> {
@@ -97,6 +133,9 @@ impl Binder<'_> {
         }
         let (argument, separator, order_by) = bound?;
         argument.label.check_resolved()?;
+        if let Some(separator) = &separator {
+            check_separator(&argument, separator, &call.arguments[1])?;
+        }
         if self.scopes.last().is_some() {
             let own = self.own_slots();
             let slots = argument.slots();

@@ -144,6 +144,9 @@ fn function_varies(call: &FunctionNode) -> bool {
         "GETDATE" | "GETUTCDATE" | "SYSDATETIME" | "SYSUTCDATETIME" | "SYSDATETIMEOFFSET" | "RAND" => true,
         // Language and SET DATEFIRST have a say in them.
         "DATENAME" => true,
+        // What it says of a text goes by the language (docs/t-sql/functions/isdate-transact-sql.md).
+        "ISDATE" => true,
+        "ISNULL" => matches!(call.types[..], [ty, other] if conversion_varies(other, ty, None)),
         "DATEPART" if matches!(call.date_part, Some(DatePart::Weekday | DatePart::Week)) => true,
         _ => reads_text_as_date(call) || Node::Function(Box::new(call.clone())).is_volatile(),
     }

@@ -309,7 +309,7 @@ pub fn bind_binary(op: BinaryOp, left: Scalar, right: Scalar) -> SqlResult<Scala
     let left = untyped_null(sized(left, right_type)?, right_type);
     let right = untyped_null(sized(right, left_type)?, left.ty);
     let ty = value::binary_type(op, left.ty, right.ty)?;
-    let label = if ty.is_character() { left.label.combine(right.label)? } else { CollationLabel::Coercible };
+    let label = if ty.is_character() { left.label.combine_in(right.label, "add")? } else { CollationLabel::Coercible };
     label.check_resolved()?;
     let nullable = left.nullable || right.nullable;
     if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())

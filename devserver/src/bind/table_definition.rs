@@ -53,8 +53,8 @@ pub fn template(
             .state(3));
         }
         let mut column = bind_column(binder, &schema, column)?;
-        if let Some(text) = &column.computed {
-            (column.sql_type, column.collation) = computed_type(binder, &schema, text)?;
+        if let Some(text) = column.computed.clone() {
+            set_computed(binder, &schema, &mut column, &text)?;
         }
         if column.persisted {
             check_kept(binder, &schema, &column, Kept::Persisted)?;
@@ -204,7 +204,11 @@ pub(super) fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
     scope
 }
 
-pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) -> SqlResult<(SqlType, Collation)> {
+/// What a computed column has of its expression: type, collation, and whether it can be NULL. "An expression that is
+/// nullable can be turned into a nonnullable one by specifying ISNULL with the check_expression constant, where the
+/// constant is a nonnull value" ("CREATE TABLE", MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/create-table-transact-sql.md).
+pub fn set_computed(binder: &mut Binder<'_>, schema: &TableSchema, column: &mut Column, text: &str) -> SqlResult<()> {
     let slot = binder.new_slot()?;
     binder.scopes.push(table_scope(schema, slot));
     let scalar = parse_expression(text).and_then(|expr| {
@@ -232,7 +236,14 @@ pub fn computed_type(binder: &mut Binder<'_>, schema: &TableSchema, text: &str) 
             ),
         ));
     }
-    Ok((scalar.ty, scalar.collation()))
+    if let Node::Function(call) = &scalar.node
+        && call.function.name == "ISNULL"
+        && call.arguments.get(1).and_then(|given| given.as_constant()).is_some_and(|constant| !constant.is_null())
+    {
+        column.nullable = false;
+    }
+    (column.sql_type, column.collation) = (scalar.ty, scalar.collation());
+    Ok(())
 }
 
 /// CHECKs must bind.
@@ -341,6 +352,12 @@ pub fn add_constraints(
                             matches!(definition.kind, ColumnKind::Computed { persisted: true, .. })
                                 && definition.nullable == Some(false)
                         });
+                        if computed.computed.is_some() && !computed.nullable && !computed.persisted {
+                            return Err(SqlError::not_supported(format!(
+                                "a PRIMARY KEY of the computed column '{}', which is not PERSISTED",
+                                computed.name
+                            )));
+                        }
                         if computed.computed.is_some() && computed.nullable && !is_kept {
                             return Err(SqlError::new(
                                 1711,

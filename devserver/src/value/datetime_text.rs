@@ -1,9 +1,9 @@
 //! Dates and times as text: reading them under `us_english` (month, day, year) and writing them by CONVERT style.
 //!
 //! Reading: "Supported string literal formats" in docs/t-sql/data-types/datetime-transact-sql.md and
-//! datetime2-transact-sql.md. Forms that are read: `yyyymmdd`, `yyyy-mm-dd`, `mm/dd/yyyy` (with `-`, `/` or `.`),
-//! `mon dd[,] yyyy`, `dd mon yyyy`, each alone or with a time; the ISO 8601 form with `T`; a time alone. Other forms
-//! that SQL Server reads (two-digit years in front, a year alone) end in its error for what it cannot read.
+//! datetime2-transact-sql.md. Forms that are read: `yyyymmdd`, `yymmdd`, `yyyy-mm-dd`, `mm/dd/yyyy` (with `-`, `/` or
+//! `.`), `mon dd[,] yyyy`, `dd mon yyyy`, each alone or with a time; the ISO 8601 form with `T`; a year or a time alone.
+//! Other forms that SQL Server reads (two-digit years in front of other numbers) end in its error for what it cannot read.
 //! Writing: "Date and time styles" in docs/t-sql/functions/cast-and-convert-transact-sql.md.
 
 use super::datetime::{
@@ -125,6 +125,16 @@ impl<'a> Reader<'a> {
         if first.len() == 8 {
             let (year, month, day) = (&first[..4], &first[4..6], &first[6..]);
             return Ok((Some(to_day(year, month, day)?), true));
+        }
+        // "The 6-digit or 8-digit strings are always interpreted as ymd … A string of only 4 digits is interpreted as
+        // the year. The month and date are set to January 1" ("Unseparated String Format",
+        // learn.microsoft.com/previous-versions/sql/sql-server-2005/ms187085).
+        if first.len() == 6 {
+            let year = with_century(&first[..2])?;
+            return Ok((Some(to_day(&year, &first[2..4], &first[4..])?), false));
+        }
+        if first.len() == 4 && self.rest.is_empty() {
+            return Ok((Some(to_day(first, "1", "1")?), false));
         }
         if let Some(separator @ (b'-' | b'/' | b'.')) = self.peek() {
             self.eat(separator);
@@ -443,6 +453,9 @@ mod tests {
             ("2004-05-23T14:25:10.487", "2004-05-23 14:25:10.4870000"),
             ("2004-05-23 14:25", "2004-05-23 14:25:00.0000000"),
             ("20040523", "2004-05-23 00:00:00.0000000"),
+            ("040523", "2004-05-23 00:00:00.0000000"),
+            ("960415 4am", "1996-04-15 04:00:00.0000000"),
+            ("2004", "2004-01-01 00:00:00.0000000"),
             ("20040523 14:25:10:9", "2004-05-23 14:25:10.0090000"),
             ("04/15/1996", "1996-04-15 00:00:00.0000000"),
             ("12-21-16", "2016-12-21 00:00:00.0000000"),
@@ -462,11 +475,19 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_dates_are_refused() {
-        for text in ["tomorrow", "2004-05-23T14:25", "2004-05", "14", "2004-05-23 +01:00", "12:00:00.12345678", "1/2/3"]
-        {
+        for text in [
+            "tomorrow",
+            "2004-05-23T14:25",
+            "2004-05",
+            "2004 10:00",
+            "14",
+            "2004-05-23 +01:00",
+            "12:00:00.12345678",
+            "1/2/3",
+        ] {
             assert_eq!(read(text), Err(Malformed), "{text}");
         }
-        for text in ["2023-02-29", "20231301", "13/01/2023", "25:00"] {
+        for text in ["2023-02-29", "20231301", "231301", "0000", "13/01/2023", "25:00"] {
             assert_eq!(read(text), Err(OutOfRange), "{text}");
         }
     }

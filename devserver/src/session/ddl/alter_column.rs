@@ -26,8 +26,8 @@ impl Session {
         let schema = self.stored_schema(table)?;
         let column = self.with_binder(|binder| {
             let mut column = table_definition::bind_column(binder, &schema, definition)?;
-            if let Some(text) = &column.computed {
-                (column.sql_type, column.collation) = table_definition::computed_type(binder, &schema, text)?;
+            if let Some(text) = column.computed.clone() {
+                table_definition::set_computed(binder, &schema, &mut column, &text)?;
             }
             if column.persisted {
                 check_kept(binder, &schema, &column, Kept::Persisted)?;

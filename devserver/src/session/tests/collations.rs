@@ -86,6 +86,9 @@ fn two_collations_meet() {
         );
         assert!(tokens[0].starts_with(&text), "{tokens:?}");
     }
+    let both = "SELECT i COLLATE Latin1_General_CI_AS + c COLLATE Latin1_General_CS_AS FROM t";
+    let tokens = crate::session::tests::harness::run(&mut s, both);
+    assert!(tokens[0].contains("ERROR(468") && tokens[0].contains("in the add operation."), "{tokens:?}");
     // What has no collation cannot stand where one is needed.
     for query in [
         "SELECT i + c FROM t",

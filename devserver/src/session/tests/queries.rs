@@ -321,3 +321,42 @@ fn top_takes_a_percentage() {
     ok(&mut s, "CREATE VIEW v AS SELECT TOP 100 PERCENT id, a FROM t ORDER BY a");
     assert_eq!(rows(&mut s, "SELECT COUNT(*), SUM(a) FROM v"), ["ROW(Int(5), Int(19))"]);
 }
+
+/// The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable". Source:
+/// "STRING_AGG" (MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md).
+#[test]
+fn the_separator_of_string_agg_is_one_text() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a varchar(5), b varchar(5)); INSERT t VALUES ('x', 'y'), ('x', 'z')");
+    for separator in ["','", "N','", "','+''", "CHAR(44)", "CHAR(44) + ''"] {
+        assert_eq!(rows(&mut s, &format!("SELECT STRING_AGG(a, {separator}) FROM t")), ["ROW(String(\"x,x\"))"]);
+    }
+    assert_eq!(
+        rows(&mut s, "DECLARE @s varchar(2) = '; '; SELECT STRING_AGG(a, @s) FROM t"),
+        ["ROW(String(\"x; x\"))"]
+    );
+    for (separator, number) in [
+        ("b", 8733),
+        ("UPPER(b)", 8733),
+        ("1", 8116),
+        ("0x2C", 8116),
+        ("CAST(',' AS varchar(max))", 59000),
+        ("',' COLLATE Latin1_General_BIN2", 59000),
+    ] {
+        assert_eq!(errors(&mut s, &format!("SELECT STRING_AGG(a, {separator}) FROM t")), [number], "{separator}");
+    }
+}
+
+/// "Unseparated String Format" (learn.microsoft.com/previous-versions/sql/sql-server-2005/ms187085).
+#[test]
+fn a_year_alone_is_its_first_day() {
+    let (_e, mut s) = session();
+    for ty in ["date", "datetime", "datetime2", "smalldatetime", "datetimeoffset"] {
+        let sql = format!("SELECT CONVERT(char(10), CAST(TRY_CAST('2020' AS {ty}) AS date), 120), ISDATE('200131')");
+        assert_eq!(rows(&mut s, &sql), ["ROW(String(\"2020-01-01\"), Int(1))"], "{ty}");
+    }
+    for refused in ["CAST('2020' AS time)", "CONVERT(date, '2020', 103)", "CONVERT(datetime, '200131', 1)"] {
+        assert_eq!(errors(&mut s, &format!("SELECT {refused}")), [59000], "{refused}");
+    }
+    assert_eq!(errors(&mut s, "SELECT CAST('1700' AS datetime)"), [242]);
+}

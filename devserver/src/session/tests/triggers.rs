@@ -224,6 +224,12 @@ fn a_rollback_takes_back_what_was_done_to_triggers() {
     assert_eq!(rows(&mut s, "SELECT name FROM sys.triggers"), ["ROW(String(\"orders_changed\"))"]);
 }
 
+#[test]
+fn the_nesting_of_one_trigger_is_not_known() {
+    let (_e, mut s) = session();
+    assert_eq!(errors(&mut s, "SELECT TRIGGER_NESTLEVEL(OBJECT_ID('tr'))"), [59000]);
+}
+
 /// "You cannot directly modify the data in the tables." Source: "Use the inserted and deleted tables"
 /// (MicrosoftDocs/sql-docs, docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md); 286.
 #[test]

@@ -209,6 +209,8 @@ fn only_what_is_deterministic_is_kept() {
         (4936, "CAST('2000-01-01' AS datetime)"),
         (4936, "CAST('2000-01-01' AS date)"),
         (4936, "YEAR('2000-01-01')"),
+        (4936, "ISNULL(at, '2000-01-01')"),
+        (4936, "ISDATE(CONVERT(varchar(5), a))"),
     ] {
         assert_eq!(
             errors(&mut s, &format!("CREATE TABLE u (a int, at datetime, c AS {expression} PERSISTED)")),
@@ -368,4 +370,21 @@ fn rows_written_beside_a_new_index_have_their_values_in_it() {
         rows(&mut s, "SELECT id, b FROM t WITH (INDEX (i)) WHERE b > 0 ORDER BY id"),
         ["ROW(Int(1), Int(2))", "ROW(Int(2), Int(10))", "ROW(Int(3), Int(14))"]
     );
+}
+
+/// "An expression that is nullable can be turned into a nonnullable one by specifying ISNULL with the check_expression
+/// constant." Source: "CREATE TABLE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-table-transact-sql.md).
+#[test]
+fn isnull_with_a_constant_is_never_null() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int, c AS ISNULL(a * 2, 0), d AS a * 2, e AS ISNULL(a, 7) PERSISTED PRIMARY KEY)");
+    ok(&mut s, "ALTER TABLE t ADD f AS ISNULL(a, 3)");
+    let nullable =
+        "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('t') AND is_nullable = 1 ORDER BY column_id";
+    let expected = ["a", "d"].map(|name| format!("ROW(String(\"{name}\"))"));
+    assert_eq!(rows(&mut s, nullable), expected);
+    ok(&mut s, "INSERT t (a) VALUES (NULL), (4)");
+    assert_eq!(errors(&mut s, "INSERT t (a) VALUES (NULL)"), [2627]);
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a int, b AS ISNULL(a, 0) PRIMARY KEY)"), [59000]);
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a int, b AS a + 1 PERSISTED PRIMARY KEY)"), [1711, 1750]);
 }

@@ -71,6 +71,11 @@ fn read_date_or_time(text: &str, from: SqlType, to: SqlType, style: Option<i32>)
         20 | 21 | 23 | 25 | 102 | 111 | 112 | 120 | 121 | 126 | 127 => DateOrder::YearMonthDay,
         other => return Err(SqlError::not_supported(format!("style {other} for reading dates"))),
     };
+    let digits = text.trim_matches(' ');
+    let is_short = matches!(digits.len(), 4 | 6) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_short && (style.is_some() || matches!(to, SqlType::Time(_))) {
+        return Err(SqlError::not_supported(format!("the text '{digits}' as a time, or as a date with a style")));
+    }
     let is_datetime = matches!(to, SqlType::DateTime | SqlType::SmallDateTime);
     let unreadable = || match to {
         SqlType::SmallDateTime => {
