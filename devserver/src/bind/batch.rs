@@ -117,7 +117,15 @@ impl<'a> Compiler<'a> {
     /// A cell, bound at once if that is possible already.
     fn cell(&self, source: Source) -> SqlResult<Cell> {
         let cell = Cell::new(source);
-        match self.surroundings.bind(&cell, &self.declarations, self.version) {
+        let (bound, looks) = self.surroundings.bind(&cell, &self.declarations, self.version);
+        // The statement waits for the other transaction, when it is reached.
+        let waits = looks.changed_by_other.is_some() && !self.creates && self.surroundings.calls.is_none();
+        if waits {
+            return Ok(cell);
+        }
+        let latch = self.surroundings.latch;
+        latch.put_looks(latch.take_looks().and(looks));
+        match bound {
             Ok(_) => Ok(cell),
             Err(error)
                 if (is_deferred(&error) && !self.is_final) || (self.creates && error.number == IMPOSSIBLE_HINTS) =>

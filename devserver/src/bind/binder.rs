@@ -37,8 +37,6 @@ pub struct Binder<'a> {
     pub slots: usize,
     pub options: PlanOptions,
     pub needs: Vec<PermissionNeed>,
-    /// A table of a name that was not found: another transaction has dropped it and may take that back.
-    pub being_dropped: Option<ObjectId>,
     /// It reads a `#temp` table: the plan is good for this session only.
     pub uses_temporary: bool,
     pub uses: Uses,
@@ -109,7 +107,6 @@ impl<'a> Binder<'a> {
             slots: 0,
             options: PlanOptions::default(),
             needs: Vec::new(),
-            being_dropped: None,
             uses_temporary: false,
             uses: Uses::Nothing,
             used_columns: Vec::new(),

@@ -13,7 +13,7 @@ use crate::plan::cell::{BoundPlan, Cell, Plan, Source};
 use crate::plan::change::{BoundAction, OutputPlan};
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::TriggerTarget;
-use crate::storage::{Latch, ObjectId, TableSchema};
+use crate::storage::{Latch, Looks, TableSchema};
 use crate::tsql::ast::{StatementKind, TriggerEvent};
 
 /// What binding needs to know of the world.
@@ -36,16 +36,20 @@ impl<'a> Surroundings<'a> {
         binder
     }
 
-    /// A table that a cell names and that was not found, because another transaction has dropped it and may take that
-    /// back.
-    pub fn table_being_dropped(self, cell: &Cell, declarations: &'a Declarations) -> Option<ObjectId> {
-        let mut binder = self.binder(declarations);
-        bind_source(&mut binder, &cell.source).err().and(binder.being_dropped)
+    /// Binds a cell anew. Also says what the lookups of its names have met; those of a function's body are its caller's.
+    pub fn bind(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> (SqlResult<Arc<BoundPlan>>, Looks) {
+        if self.calls.is_some() {
+            return (self.bind_plan(cell, declarations, version), Looks::default());
+        }
+        let before = self.latch.take_looks();
+        let bound = self.bind_plan(cell, declarations, version);
+        let looks = self.latch.take_looks();
+        self.latch.put_looks(before);
+        (bound, looks)
     }
 
-    /// Binds a cell anew.
-    pub fn bind(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
-        let Surroundings { state, calls, .. } = self;
+    fn bind_plan(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
+        let Surroundings { latch, state, calls, .. } = self;
         let mut binder = self.binder(declarations);
         let plan = bind_source(&mut binder, &cell.source)?;
         let triggers = bind_fired_triggers(&binder, &plan)?;
@@ -62,7 +66,8 @@ impl<'a> Surroundings<'a> {
             return Err(SqlError::new(2772, "Cannot access temporary tables from within a function."));
         }
         // What another session would bind otherwise is not kept; a function's body is kept by whoever calls it.
-        if calls.is_some() || !binder.uses_temporary && state.identity_insert.is_none() {
+        let is_common = || !binder.uses_temporary && state.identity_insert.is_none() && latch.looks_are_common();
+        if calls.is_some() || is_common() {
             cell.keep(&bound);
         }
         Ok(bound)

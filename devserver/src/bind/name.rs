@@ -13,7 +13,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::query::{TableHandle, TableLocation};
 use crate::plan::scalar::Scalar;
-use crate::storage::{ObjectId, fold};
+use crate::storage::{CatalogName, ObjectId, fold};
 use crate::tsql::ast::{ColumnRef, ObjectName};
 
 /// What a table name means.
@@ -77,17 +77,23 @@ impl Binder<'_> {
             self.uses_temporary = true;
             if name.name.starts_with("##") {
                 self.database.check_global_name(&name.name)?;
+                self.look_at_object(DBO, &name.name);
                 return Ok(self.latch.find_table(DBO, &name.name));
             }
             return Ok(self.state.temporary_table(&name.name));
         }
         for schema in self.schemas_to_search(name)? {
+            self.look_at_object(&schema, &name.name);
             if let Some(id) = self.latch.find_table(&schema, &name.name) {
                 return Ok(Some(id));
             }
-            self.being_dropped = self.being_dropped.or_else(|| self.latch.table_being_dropped(&schema, &name.name));
         }
         Ok(None)
+    }
+
+    /// What another transaction is about to change is not found now: whoever binds waits for it then.
+    fn look_at_object(&self, schema: &str, name: &str) {
+        self.latch.look_at(self.state.spid, || CatalogName::object(schema, name));
     }
 
     pub fn find_object(&self, name: &ObjectName) -> SqlResult<Option<Object>> {
@@ -102,6 +108,7 @@ impl Binder<'_> {
             return Ok(catalog.object(&schema, &name.name).cloned());
         }
         for schema in self.schemas_to_search(name)? {
+            self.look_at_object(&schema, &name.name);
             if let Some(object) = catalog.object(&schema, &name.name) {
                 return Ok(Some(object.clone()));
             }

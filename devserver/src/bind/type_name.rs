@@ -7,7 +7,7 @@ use crate::bind::name::display_name;
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::{UserType, UserTypeKind};
 use crate::error::{SqlError, SqlResult};
-use crate::storage::fold;
+use crate::storage::{CatalogName, fold};
 use crate::tsql::ast::{Ident, ObjectName, TypeArguments, TypeName};
 use crate::value::{Collation, Length, SqlType};
 
@@ -164,6 +164,7 @@ impl Binder<'_> {
     pub fn find_user_type(&self, name: &ObjectName) -> SqlResult<Option<Arc<UserType>>> {
         let catalog = self.database.catalog.read();
         for schema in self.schemas_to_search(name)? {
+            self.latch.look_at(self.state.spid, || CatalogName::user_type(&schema, &name.name));
             if let Some(user_type) = catalog.user_type(&schema, &name.name) {
                 return Ok(Some(Arc::clone(user_type)));
             }

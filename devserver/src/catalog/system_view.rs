@@ -140,6 +140,15 @@ impl SystemView {
         }
     }
 
+    /// Whether it has rows about what DDL makes and changes, and waits for transactions that do so.
+    pub fn shows_objects(self) -> bool {
+        match self {
+            SystemView::Catalog(view) => view.name != "sql_logins",
+            SystemView::Partitions => true,
+            _ => false,
+        }
+    }
+
     /// Its rows are read under the latch; else the latch need not be taken.
     pub fn needs_latch(self) -> bool {
         !matches!(self, SystemView::ExecSessions | SystemView::ExecConnections | SystemView::HostInfo)

@@ -12,7 +12,7 @@ use crate::catalog::system_type::{system_type_id, system_type_name};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, int, optional_text, text};
-use crate::storage::{CLUSTERED, Column, ObjectId, TableSchema, Uniqueness, fold};
+use crate::storage::{CLUSTERED, CatalogName, Column, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::TriggerEvent;
 use crate::value::Value;
 
@@ -25,6 +25,35 @@ fn is_here(name: &ParsedName, run: &Run<'_>) -> SqlResult<bool> {
         Some(other) => Err(SqlError::not_supported(format!("names in the database {} from another one", other.name))),
         None => Ok(false),
     }
+}
+
+/// Waits for whoever changes what one of these names means; what is looked up under the same latch afterwards stands.
+///
+/// Source: "Transaction locking and row versioning guide", schema locks (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md).
+pub fn settle(names: impl Fn() -> Vec<CatalogName>, run: &mut Run<'_>) -> SqlResult<()> {
+    let storage = run.storage()?;
+    while storage.latch.has_changed_names() {
+        let mut waited = false;
+        for name in names() {
+            waited |= storage.latch.wait_for_name(&storage.tx, &name)?;
+        }
+        if !waited {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn settle_object(name: &ParsedName, run: &mut Run<'_>) -> SqlResult<()> {
+    let schemas = name.schemas(&run.state.default_schema);
+    settle(|| schemas.iter().map(|schema| CatalogName::object(schema, &name.name)).collect(), run)
+}
+
+/// By its number an object may be any of those that others change.
+pub fn settle_objects(run: &mut Run<'_>) -> SqlResult<()> {
+    let storage = run.storage()?;
+    storage.latch.wait_for_names(&storage.tx, None)
 }
 
 /// The permanent or temporary table of a name in a string.
@@ -42,6 +71,7 @@ pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSc
     if !is_here(&name, run)? {
         return Ok(None);
     }
+    settle_object(&name, run)?;
     let schemas = name.schemas(&run.state.default_schema);
     let storage = run.storage()?;
     for schema in schemas {
@@ -72,6 +102,7 @@ impl WithColumns {
     }
 
     pub fn by_id(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<WithColumns>> {
+        settle_objects(run)?;
         if let Some(table) = run.storage()?.latch.schema(id).cloned() {
             return Ok(Some(WithColumns::Table(table)));
         }
@@ -87,6 +118,7 @@ impl WithColumns {
         if name.name.starts_with('#') || !is_here(&name, run)? {
             return Ok(None);
         }
+        settle_object(&name, run)?;
         let catalog = run.database.catalog.read();
         let mut schemas = name.schemas(&run.state.default_schema).into_iter();
         Ok(schemas.find_map(|schema| catalog.object(&schema, &name.name).cloned()).map(WithColumns::Module))
@@ -141,6 +173,7 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
     if !is_here(&name, run)? {
         return Ok(Value::Null);
     }
+    settle_object(&name, run)?;
     for schema in name.schemas(&run.state.default_schema) {
         let catalog = run.database.catalog.read();
         let found = match catalog.object(&schema, &name.name) {
@@ -176,6 +209,7 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
 
 /// Schema and name of an object.
 pub fn named_object(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<(Arc<str>, Arc<str>)>> {
+    settle_objects(run)?;
     if let Some(table) = run.storage()?.latch.schema(id) {
         return Ok(Some((Arc::clone(&table.schema), Arc::clone(&table.name))));
     }
@@ -188,15 +222,17 @@ pub fn named_object(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<(Arc<st
     Ok(catalog.object_by_id(id).map(|object| (Arc::clone(object.schema()), Arc::clone(object.name()))))
 }
 
-pub fn type_id(name: &Value, run: &Run<'_>) -> Value {
-    let Some(name) = name.as_str().and_then(ParsedName::parse) else { return Value::Null };
+pub fn type_id(name: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let Some(name) = name.as_str().and_then(ParsedName::parse) else { return Ok(Value::Null) };
     if name.schema.as_deref().is_none_or(|schema| fold(schema) == "sys")
         && let Some(system) = system_type_id(&fold(&name.name))
     {
-        return Value::Int(system);
+        return Ok(Value::Int(system));
     }
+    let schemas = name.schemas(&run.state.default_schema);
+    settle(|| schemas.iter().map(|schema| CatalogName::user_type(schema, &name.name)).collect(), run)?;
     let catalog = run.database.catalog.read();
-    for schema in name.schemas(&run.state.default_schema) {
+    for schema in schemas {
         if let Some(user_type) = catalog.user_type(&schema, &name.name) {
             let on = match catalog.schema(&user_type.schema) {
                 Some(schema) => SecurableId::Type { id: user_type.id, schema: schema.id },
@@ -205,19 +241,20 @@ pub fn type_id(name: &Value, run: &Run<'_>) -> Value {
             let visible = ["EXECUTE", "REFERENCES", "VIEW DEFINITION", "CONTROL"]
                 .iter()
                 .any(|permission| catalog.principals.has(run.state.user, permission, on));
-            return if visible { Value::Int(user_type.id) } else { Value::Null };
+            return Ok(if visible { Value::Int(user_type.id) } else { Value::Null });
         }
     }
-    Value::Null
+    Ok(Value::Null)
 }
 
-pub fn type_name(id: &Value, run: &Run<'_>) -> Value {
-    let Some(id) = as_i32(id) else { return Value::Null };
+pub fn type_name(id: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let Some(id) = as_i32(id) else { return Ok(Value::Null) };
     if let Some(name) = system_type_name(id) {
-        return text(name);
+        return Ok(text(name));
     }
+    settle_objects(run)?;
     let catalog = run.database.catalog.read();
-    optional_text(catalog.user_type_by_id(id).map(|user_type| &user_type.name))
+    Ok(optional_text(catalog.user_type_by_id(id).map(|user_type| &user_type.name)))
 }
 
 pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
@@ -271,6 +308,7 @@ pub fn index_property(id: &Value, index: &Value, property: &Value, run: &mut Run
     let (Some(id), Some(index), Some(property)) = (as_i32(id), index.as_str(), property.as_str()) else {
         return Ok(Value::Null);
     };
+    settle_objects(run)?;
     let Some(table) = run.storage()?.latch.schema(id).cloned() else { return Ok(Value::Null) };
     let Some(index) = table.index_named(index) else { return Ok(Value::Null) };
     Ok(match fold(property).as_str() {
@@ -286,6 +324,7 @@ pub fn index_property(id: &Value, index: &Value, property: &Value, run: &mut Run
 pub fn object_property(id: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
     let (Some(id), Some(property)) = (as_i32(id), property.as_str()) else { return Ok(Value::Null) };
     let property = fold(property);
+    settle_objects(run)?;
     if let Some(table) = run.storage()?.latch.schema(id).cloned() {
         return Ok(match property.as_str() {
             "isusertable" | "istable" => int(true),
@@ -348,6 +387,7 @@ pub fn has_permission(securable: &Value, class: &Value, permission: &Value, run:
             }
         }
         (Some("object"), Some(name)) => {
+            settle_object(&name, run)?;
             let mut found = None;
             for schema in name.schemas(&run.state.default_schema) {
                 let table = run.storage()?.latch.find_table(&schema, &name.name);

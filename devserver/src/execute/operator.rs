@@ -12,6 +12,7 @@ use crate::execute::table_scan::{read_current, run_range, seek_range};
 use crate::execute::{aggregate, join, window};
 use crate::plan::query::{AnyOf, Limit, LoopKind, Operator, QueryPlan, SortKey, TableScan};
 use crate::plan::scalar::Condition;
+use crate::tsql::ast::IsolationLevel;
 use crate::value::{Value, compare_nulls_first};
 
 pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
@@ -40,7 +41,11 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         Operator::Derived { slot, query } => run_derived(*slot, query, run, frame, emit),
         Operator::View { slot, view } => {
             let database = run.database;
+            let isolation = run.state.options.isolation;
             let storage = if view.needs_latch() { run.storage()? } else { run.own_storage()? };
+            if view.shows_objects() && isolation != IsolationLevel::ReadUncommitted {
+                storage.latch.wait_for_names(&storage.tx, None)?;
+            }
             for row in view.rows(database, &storage.latch) {
                 frame.rows[*slot] = row.into();
                 if emit(run, frame)? == Flow::Stop {

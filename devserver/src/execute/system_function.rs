@@ -10,11 +10,11 @@ use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
     WithColumns, column_property, find_table, has_permission, index_property, named_object, object_id, object_property,
-    type_id, type_name,
+    settle, settle_objects, type_id, type_name,
 };
 use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
-use crate::storage::fold;
+use crate::storage::{CatalogName, fold};
 use crate::tsql::ast::CursorName;
 use crate::value::Value;
 
@@ -123,6 +123,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             None => Value::Null,
         },
         SystemFunction::ObjectDefinition => {
+            settle_objects(run)?;
             let catalog = run.database.catalog.read();
             match as_i32(argument(0)).and_then(|id| catalog.object_by_id(id)) {
                 Some(Object::Procedure(procedure)) => text(&procedure.text),
@@ -133,23 +134,26 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             }
         }
         SystemFunction::SchemaId => {
-            let catalog = run.database.catalog.read();
             let name = match argument(0).as_str() {
-                Some(name) => name,
-                None if arguments.is_empty() => &state.default_schema,
+                Some(name) => Arc::from(name),
+                None if arguments.is_empty() => Arc::clone(&run.state.default_schema),
                 None => return Ok(Value::Null),
             };
+            let name: &str = &name;
+            settle(|| vec![CatalogName::schema(name)], run)?;
+            let catalog = run.database.catalog.read();
             catalog.schema(name).map_or(Value::Null, |schema| Value::Int(schema.id))
         }
         SystemFunction::SchemaName => {
+            settle_objects(run)?;
             let catalog = run.database.catalog.read();
             if arguments.is_empty() {
-                return Ok(text(&state.default_schema));
+                return Ok(text(&run.state.default_schema));
             }
             optional_text(as_i32(argument(0)).and_then(|id| catalog.schema_by_id(id)).map(|schema| &schema.name))
         }
-        SystemFunction::TypeId => type_id(argument(0), run),
-        SystemFunction::TypeName => type_name(argument(0), run),
+        SystemFunction::TypeId => type_id(argument(0), run)?,
+        SystemFunction::TypeName => type_name(argument(0), run)?,
         SystemFunction::ColLength => {
             let (Some(table), Some(column)) = (argument(0).as_str(), argument(1).as_str()) else {
                 return Ok(Value::Null);

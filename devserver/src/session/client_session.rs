@@ -207,7 +207,10 @@ impl Session {
 
     /// A transaction; there is no other one.
     pub(crate) fn new_transaction(&self) -> Transaction {
-        Transaction::begin(self.storage())
+        let mut tx = Transaction::begin(self.storage());
+        tx.lock_timeout = self.state.options.lock_timeout;
+        tx.deadlock_priority = self.state.options.deadlock_priority;
+        tx
     }
 
     /// Gives up everything the session has in its database, and takes a new place in another one (or the same).

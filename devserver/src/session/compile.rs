@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::bind::batch::Compiler;
 use crate::bind::cell::Surroundings;
 use crate::error::SqlResult;
-use crate::execute::activation::Activation;
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::{BoundPlan, Cell, Uses};
+use crate::plan::cell::{BoundPlan, Cell};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::session::plan_cache::BatchKey;
@@ -37,20 +36,22 @@ impl Session {
             return Ok(compiled);
         }
         let statements = tsql::parse_request(sql)?;
-        let compiled = Arc::new(self.compile(&statements, parameters, schema)?);
-        if is_shared {
+        let (compiled, is_common) = self.compile(&statements, parameters, schema)?;
+        let compiled = Arc::new(compiled);
+        if is_shared && is_common {
             self.engine.plans.keep_batch(key, version, &compiled);
         }
         Ok(compiled)
     }
 
+    /// Also says whether other sessions may have what was compiled.
     pub(crate) fn compile(
         &mut self,
         statements: &[Statement],
         parameters: Declarations,
         schema: &Arc<str>,
-    ) -> SqlResult<CompiledBatch> {
-        self.with_compiler(parameters, schema, |compiler| compiler.compile(statements))
+    ) -> SqlResult<(CompiledBatch, bool)> {
+        self.with_compiler(&parameters, schema, |compiler| compiler.compile(statements))
     }
 
     /// What CREATE and ALTER of a procedure or trigger find wrong with its statements.
@@ -60,17 +61,25 @@ impl Session {
         parameters: Declarations,
         schema: &Arc<str>,
     ) -> SqlResult<()> {
-        self.with_compiler(parameters, schema, |compiler| compiler.creating().compile(statements)).map(|_| ())
+        self.with_compiler(&parameters, schema, |compiler| compiler.creating().compile(statements)).map(|_| ())
     }
 
     fn with_compiler<T>(
         &mut self,
-        parameters: Declarations,
+        parameters: &Declarations,
         schema: &Arc<str>,
-        compile: impl FnOnce(Compiler<'_>) -> SqlResult<T>,
-    ) -> SqlResult<T> {
-        let version = self.version();
-        self.with_surroundings(schema, |surroundings| compile(Compiler::new(surroundings, parameters, version)))
+        compile: impl Fn(Compiler<'_>) -> SqlResult<T>,
+    ) -> SqlResult<(T, bool)> {
+        loop {
+            let version = self.version();
+            let (compiled, looks) = self.with_surroundings(schema, |surroundings| {
+                let compiled = compile(Compiler::new(surroundings, parameters.clone(), version));
+                (compiled, surroundings.latch.take_looks())
+            });
+            if !self.waits_after(&looks)? {
+                return Ok((compiled?, !looks.saw_own_change));
+            }
+        }
     }
 
     /// The plan of a cell of a batch, bound anew if the catalog has changed.
@@ -90,28 +99,12 @@ impl Session {
             if let Some(bound) = cell.kept(version) {
                 return Ok(bound);
             }
-            let bound = self.with_surroundings(schema, |surroundings| surroundings.bind(cell, declarations, version));
-            if !bound.as_ref().is_err_and(|error| error.number == 208)
-                || !self.waits_for_drop(cell, declarations, schema)?
-            {
+            let (bound, looks) =
+                self.with_surroundings(schema, |surroundings| surroundings.bind(cell, declarations, version));
+            if !self.waits_after(&looks)? {
                 return bound;
             }
         }
-    }
-
-    /// Waits for the end of a transaction that has dropped a table of the cell: until then its Sch-M lock is in the way
-    /// of whoever wants to know the table.
-    ///
-    /// Source: "Transaction locking and row versioning guide", schema locks (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md).
-    fn waits_for_drop(&mut self, cell: &Cell, declarations: &Declarations, schema: &Arc<str>) -> SqlResult<bool> {
-        let dropped =
-            self.with_surroundings(schema, |surroundings| surroundings.table_being_dropped(cell, declarations));
-        let Some(table) = dropped else { return Ok(false) };
-        self.with_run(Uses::Database, &mut Activation::default(), |run| {
-            let storage = run.storage()?;
-            storage.latch.wait_for_drop(&mut storage.tx, table)
-        })
     }
 
     fn with_surroundings<T>(&self, schema: &Arc<str>, bind: impl FnOnce(Surroundings<'_>) -> T) -> T {

@@ -9,6 +9,7 @@ pub mod engine;
 pub mod failure;
 pub mod fault;
 pub mod login;
+pub mod names;
 pub mod outcome;
 pub mod output;
 pub mod own_tables;

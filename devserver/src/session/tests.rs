@@ -28,6 +28,7 @@ mod libraries;
 mod locking;
 mod merge;
 mod money;
+mod names;
 mod ownership;
 mod permissions;
 mod plans;

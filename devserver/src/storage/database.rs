@@ -5,11 +5,13 @@
 //! when its lock was granted, when it was chosen as a deadlock victim, by [`Database::cancel`], and by
 //! [`Database::stop`].
 
+use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::catalog_name::Looks;
 use super::locks::lock::Slot;
 use super::locks::resource::LockOwner;
 use super::locks::session::SessionHandle;
@@ -23,6 +25,8 @@ pub struct Database {
     transaction_ids: Arc<AtomicU64>,
     /// READ_COMMITTED_SNAPSHOT. Whoever switches it is alone in the database.
     pub(super) read_committed_snapshot: AtomicBool,
+    /// How many names open transactions change.
+    pub(super) changed_names: AtomicUsize,
     stopped: Arc<AtomicBool>,
 }
 
@@ -59,18 +63,30 @@ impl Database {
             state: Mutex::new(State::new(name)),
             transaction_ids: Arc::new(AtomicU64::new(1)),
             read_committed_snapshot: AtomicBool::new(false),
+            changed_names: AtomicUsize::new(0),
             stopped: Arc::new(AtomicBool::new(false)),
         }
     }
 
     /// Waits for the latch.
     pub fn latch(&self) -> Latch<'_> {
-        Latch { database: self, guard: Some(self.state.lock()), was_taken: true, own: None, rows_since_yield: 0 }
+        Latch { guard: Some(self.state.lock()), was_taken: true, ..self.new_latch() }
     }
 
     /// The latch for a statement of a session, not taken yet.
     pub fn statement_latch<'db>(&'db self, own: &'db mut OwnTables) -> Latch<'db> {
-        Latch { database: self, guard: None, was_taken: false, own: Some(own), rows_since_yield: 0 }
+        Latch { own: Some(own), ..self.new_latch() }
+    }
+
+    fn new_latch(&self) -> Latch<'_> {
+        Latch {
+            database: self,
+            guard: None,
+            was_taken: false,
+            own: None,
+            rows_since_yield: 0,
+            looks: RefCell::new(Looks::default()),
+        }
     }
 
     pub fn open_session(&self, spid: i32) -> Session {
@@ -123,6 +139,8 @@ pub struct Latch<'db> {
     was_taken: bool,
     own: Option<&'db mut OwnTables>,
     pub(super) rows_since_yield: u32,
+    /// What lookups of names have met.
+    pub(super) looks: RefCell<Looks>,
 }
 
 impl<'db> Latch<'db> {

@@ -12,6 +12,7 @@
 
 mod activity;
 mod application_lock;
+mod catalog_name;
 mod check;
 mod database;
 mod ddl;
@@ -24,6 +25,7 @@ mod insert;
 mod key;
 mod lock_plan;
 mod locks;
+mod names;
 mod own_tables;
 mod range;
 mod row;
@@ -47,6 +49,7 @@ mod write;
 mod tests;
 
 pub use activity::IndexActivity;
+pub use catalog_name::{CatalogName, Looks};
 pub use check::{check_consistency, check_live};
 pub use database::{Database, Latch, Session};
 pub use insert::{Inserted, OnDuplicateKey};

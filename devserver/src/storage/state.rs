@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 
 use super::activity::Activities;
+use super::catalog_name::ChangedName;
 use super::key::Key;
 use super::locks::lock_table::LockTable;
 use super::locks::resource::{IndexId, ObjectId};
@@ -24,6 +25,8 @@ pub(super) struct State {
     /// Tables whose drop is not committed: another session that asks for the name must wait, as it would in SQL Server.
     pub(super) dropping: HashMap<(String, String), ObjectId>,
     pub(super) locks: LockTable,
+    /// Names that open transactions change; each has a Sch-M lock.
+    pub(super) changed_names: Vec<ChangedName>,
     pub(super) next_object_id: ObjectId,
     pub(super) row_version: u64,
     pub(super) name: String,
@@ -54,6 +57,7 @@ impl State {
             names: HashMap::new(),
             dropping: HashMap::new(),
             locks: LockTable::default(),
+            changed_names: Vec::new(),
             next_object_id: FIRST_OBJECT_ID,
             row_version: 0,
             name: name.to_string(),

@@ -54,25 +54,6 @@ impl Latch<'_> {
         }
     }
 
-    /// A table that a transaction has dropped and may bring back, by name.
-    pub fn table_being_dropped(&self, schema: &str, name: &str) -> Option<ObjectId> {
-        let dropping = &self.state_ref().dropping;
-        if dropping.is_empty() { None } else { dropping.get(&(fold(schema), fold(name))).copied() }
-    }
-
-    /// Waits until the transaction that has dropped a table ends. `false`: it is this one, or has ended already.
-    ///
-    /// # Errors
-    ///
-    /// As a wait for a lock can end: see [`Latch::lock_table`].
-    pub fn wait_for_drop(&mut self, tx: &mut Transaction, table: ObjectId) -> SqlResult<bool> {
-        if self.state_ref().locks.is_free(tx.slot, Resource::Table(table), LockMode::SchemaStability) {
-            return Ok(false);
-        }
-        self.lock_table(tx, table, LockMode::SchemaStability, false)?;
-        Ok(true)
-    }
-
     pub fn schema(&self, table: ObjectId) -> Option<&Arc<TableSchema>> {
         self.table(table).map(Table::schema)
     }

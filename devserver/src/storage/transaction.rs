@@ -224,6 +224,7 @@ impl Latch<'_> {
         state.forget_drops(&tx.undo);
         state.locks.release_all(tx.slot, LockOwner::Transaction);
         state.clean_locked_ghosts();
+        self.forget_changed_names(&tx);
     }
 
     pub fn rollback(&mut self, mut tx: Transaction) {
@@ -233,5 +234,6 @@ impl Latch<'_> {
         let state = self.state();
         state.locks.release_all(tx.slot, LockOwner::Transaction);
         state.clean_locked_ghosts();
+        self.forget_changed_names(&tx);
     }
 }

@@ -88,10 +88,11 @@ impl Latch<'_> {
         self.checkpoint(tx)
     }
 
-    /// Every lock that is held or waited for: sys.dm_tran_locks. Those of sessions on the database itself stand apart.
+    /// Every lock that is held or waited for: sys.dm_tran_locks. Those of sessions on the database itself stand apart;
+    /// those on names are not shown.
     pub fn locks(&self) -> Vec<LockInfo> {
         let mut locks = self.state_ref().locks.list();
-        locks.retain(|lock| lock.resource != Resource::Database);
+        locks.retain(|lock| !matches!(lock.resource, Resource::Database | Resource::Name(_)));
         locks
     }
 

@@ -91,6 +91,7 @@ fn resource_columns(resource: Resource, name: Option<&str>) -> (&'static str, i6
     match resource {
         Resource::Database => ("DATABASE", 0, String::new()),
         Resource::Table(id) => ("OBJECT", i64::from(id), String::new()),
+        Resource::Name(_) => ("OBJECT", 0, String::new()),
         Resource::Key { object, index: HEAP, hash } => {
             ("RID", hobt_id(object, HEAP), format!("1:{}:{}", hash >> 16 & 0xff_ffff, hash & 0xffff))
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::Binder;
 use crate::bind::type_name::variable_type;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
@@ -103,15 +102,11 @@ impl Session {
         arguments: &[PassedArgument],
     ) -> SqlResult<(Declarations, Activation, Vec<usize>)> {
         let parameters = parse_parameter_list(declared)?;
-        let mut declarations = Declarations::default();
-        let mut defaults = Vec::with_capacity(parameters.len());
-        {
-            let database = Arc::clone(&self.database);
-            let latch = database.storage.latch();
-            let nothing = Declarations::default();
-            let mut binder = Binder::new(&database, &latch, &self.state, &nothing);
+        let (declarations, defaults) = self.with_binder(|binder| {
+            let mut declarations = Declarations::default();
+            let mut defaults = Vec::with_capacity(parameters.len());
             for parameter in &parameters {
-                let ty = variable_type(&binder, &parameter.data_type)?;
+                let ty = variable_type(binder, &parameter.data_type)?;
                 let is_table = ty.template().is_some();
                 defaults.push(match (&parameter.default, &ty) {
                     (Some(default), VariableType::Scalar(ty)) => {
@@ -122,7 +117,8 @@ impl Session {
                 });
                 declarations.declare(Arc::clone(&parameter.name), ty, is_table)?;
             }
-        }
+            Ok((declarations, defaults))
+        })?;
         let mut callee = Activation::default();
         callee.grow(declarations.len());
         match self.take_declared(declared, &parameters, &declarations, &defaults, arguments, &mut callee) {

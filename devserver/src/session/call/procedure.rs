@@ -172,12 +172,16 @@ impl Session {
         if let Some(system) = system_procedure::find(name) {
             return self.call_system_procedure(system, arguments, activation, line, out);
         }
-        if let Some(function) = self.scalar_function(name, schema) {
+        let function = match self.settled(name, schema, |session| session.scalar_function(name, schema)) {
+            Ok(function) => function,
+            Err(error) => return none(self.fail(error, Origin::Statement, activation, line, out)),
+        };
+        if let Some(function) = function {
             return self.call_function(&function, &arguments, activation, line, out);
         }
         let found = match name.name.starts_with('#') {
             true => self.find_temporary_procedure(name),
-            false => Ok(self.find_procedure(name, schema)),
+            false => self.settled(name, schema, |session| session.find_procedure(name, schema)),
         };
         let found = found.and_then(|found| found.ok_or_else(|| not_found(&display_name(name))));
         let procedure = match found {
@@ -289,13 +293,15 @@ impl Session {
             declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
         }
         let schema = if procedure.schema.starts_with('#') { DBO.into() } else { Arc::clone(&procedure.schema) };
-        let compiled = self.compile(&procedure.body, declarations, &schema).map_err(|mut error| {
+        let (compiled, is_common) = self.compile(&procedure.body, declarations, &schema).map_err(|mut error| {
             error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
             error
         })?;
         let compiled = Arc::new(compiled);
         // A #temp table of this session must not be found in another's plan; such cells are not kept anyway.
-        self.engine.plans.keep_body(procedure, version, &compiled);
+        if is_common {
+            self.engine.plans.keep_body(procedure, version, &compiled);
+        }
         Ok(compiled)
     }
 }

@@ -10,7 +10,7 @@ use crate::execute::frame::Frame;
 use crate::plan::cell::Uses;
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
-use crate::storage::{ObjectId, TableSchema};
+use crate::storage::{CatalogName, ObjectId, TableSchema};
 use crate::tds::request::TableColumn;
 use crate::tsql::ast::ObjectName;
 use crate::value::{self, Value};
@@ -24,13 +24,24 @@ impl Session {
         rows: Vec<Vec<Value>>,
         activation: &Activation,
     ) -> SqlResult<(ObjectId, VariableType)> {
-        let user_type = {
-            let catalog = self.database.catalog.read();
-            let schemas = match &name.schema {
-                Some(schema) => vec![Arc::clone(schema)],
-                None => vec![Arc::clone(&self.state.default_schema), crate::catalog::catalog::DBO.into()],
+        let schemas = match &name.schema {
+            Some(schema) => vec![Arc::clone(schema)],
+            None => vec![Arc::clone(&self.state.default_schema), crate::catalog::catalog::DBO.into()],
+        };
+        let user_type = loop {
+            let found = {
+                let catalog = self.database.catalog.read();
+                schemas.iter().find_map(|schema| catalog.user_type(schema, &name.name).cloned())
             };
-            schemas.iter().find_map(|schema| catalog.user_type(schema, &name.name).cloned())
+            let mut waited = false;
+            if self.database.storage.has_changed_names() {
+                for schema in &schemas {
+                    waited |= self.waits_for(CatalogName::user_type(schema, &name.name))?;
+                }
+            }
+            if !waited {
+                break found;
+            }
         };
         if let Some(user_type) = &user_type {
             self.check_type(user_type, activation)?;

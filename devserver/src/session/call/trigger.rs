@@ -276,14 +276,16 @@ impl Session {
             return Ok(compiled);
         }
         let schema = self.trigger_target_schema(trigger.table)?;
-        let compiled = self
+        let (compiled, is_common) = self
             .compile(&procedure.body, declarations(&schema, trigger.instead_of)?, &procedure.schema)
             .map_err(|mut error| {
                 error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
                 error
             })?;
         let compiled = Arc::new(compiled);
-        self.engine.plans.keep_body(procedure, version, &compiled);
+        if is_common {
+            self.engine.plans.keep_body(procedure, version, &compiled);
+        }
         Ok(compiled)
     }
 }

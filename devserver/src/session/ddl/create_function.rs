@@ -57,7 +57,7 @@ impl Session {
                 FunctionBody::Scalar { returns, .. } => {
                     let returns = binder.resolve_type(returns)?;
                     binder.without_next_value(ForbiddenPlace::Nested, |binder| {
-                        binder.bind_scalar_body(&schema, returns, &create.body, arguments)
+                        binder.bind_scalar_body(&schema, returns, &create.body, arguments.clone())
                     })?;
                     Some(returns)
                 }
@@ -66,7 +66,7 @@ impl Session {
                     Some(binder.resolve_type(returns)?)
                 }
                 FunctionBody::Inline(_) => {
-                    let bound = binder.bind_inline_body(&schema, &create.body, arguments)?;
+                    let bound = binder.bind_inline_body(&schema, &create.body, arguments.clone())?;
                     let plan = binder.finish(bound)?;
                     let name = &create.name.name;
                     check_module_columns(name, &plan.columns, |position| {

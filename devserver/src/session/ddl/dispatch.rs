@@ -25,6 +25,10 @@ impl Session {
             _ => false,
         };
         self.check_ddl_allowed(is_temporary)?;
+        self.with_names_locked(statement, |session| session.run_locked_ddl(statement, activation))
+    }
+
+    fn run_locked_ddl(&mut self, statement: &StatementKind, activation: &mut Activation) -> SqlResult<()> {
         match statement {
             StatementKind::CreateTable(create) => self.create_table(create, activation),
             StatementKind::CreateIndex(create) => self.create_index(create, activation),

@@ -78,7 +78,7 @@ impl Session {
             _ => {}
         }
         if let Object::View(view) = &object {
-            self.drop_triggers_of(view.id);
+            self.drop_triggers_of(view.id)?;
         }
         let undo = self.database.catalog.write().remove_object(object.schema(), object.name());
         if let Some(undo) = undo {

@@ -12,11 +12,19 @@ use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;
 
 impl Session {
-    /// Binds something outside of a plan.
-    pub(crate) fn with_binder<T>(&self, f: impl FnOnce(&mut Binder<'_>) -> SqlResult<T>) -> SqlResult<T> {
-        let latch = self.database.storage.latch();
+    /// Binds something outside of a plan; again if it had to wait for a transaction that changes what a name means.
+    pub(crate) fn with_binder<T>(&self, mut f: impl FnMut(&mut Binder<'_>) -> SqlResult<T>) -> SqlResult<T> {
         let declarations = Declarations::default();
-        f(&mut Binder::new(&self.database, &latch, &self.state, &declarations))
+        loop {
+            let (bound, looks) = {
+                let latch = self.database.storage.latch();
+                let bound = f(&mut Binder::new(&self.database, &latch, &self.state, &declarations));
+                (bound, latch.take_looks())
+            };
+            if !self.waits_after(&looks)? {
+                return bound;
+            }
+        }
     }
 
     pub(crate) fn new_object_id(&self) -> ObjectId {

@@ -14,6 +14,7 @@ pub mod foreign_key;
 pub mod index;
 pub mod lookup;
 pub mod module_columns;
+mod names;
 pub mod object_dependents;
 mod ownership;
 pub mod procedure;

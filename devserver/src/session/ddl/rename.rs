@@ -11,7 +11,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
-use crate::storage::{ObjectId, TableSchema, fold};
+use crate::storage::{CatalogName, ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;
 
 fn check_not_global(name: &ObjectName) -> SqlResult<()> {
@@ -24,6 +24,16 @@ fn check_not_global(name: &ObjectName) -> SqlResult<()> {
 impl Session {
     /// `kind`: the @objtype of sp_rename.
     pub(crate) fn rename(
+        &mut self,
+        object: &str,
+        new_name: &str,
+        kind: Option<&str>,
+        activation: &mut Activation,
+    ) -> SqlResult<()> {
+        self.changing_names(|session| session.rename_locked(object, new_name, kind, activation))
+    }
+
+    fn rename_locked(
         &mut self,
         object: &str,
         new_name: &str,
@@ -62,6 +72,9 @@ impl Session {
         match kind.as_deref() {
             None | Some("object") => {
                 let name = ParsedName::parse(object).ok_or_else(missing)?.to_object_name();
+                if let Some(schema) = self.lock_existing_name(&name)? {
+                    self.lock_name(CatalogName::object(&schema, new_name))?;
+                }
                 if let Some(table) = self.lookup_table(&name)? {
                     check_not_global(&name)?;
                     self.check_not_within_trigger(table)?;
@@ -90,6 +103,7 @@ impl Session {
                     name: parts.schema.as_deref().ok_or_else(wrong_kind)?.into(),
                 };
                 check_not_global(&table_name)?;
+                self.lock_existing_name(&table_name)?;
                 let table = self.lookup_table(&table_name)?.ok_or_else(wrong_kind)?;
                 self.check_not_within_trigger(table)?;
                 let schema = self.stored_schema(table)?;

@@ -15,6 +15,12 @@ impl Session {
         columns: &[OutputColumn],
         activation: &mut Activation,
     ) -> SqlResult<ObjectId> {
-        self.store_table(&into.name, activation, |_, schema| into.schema(columns, schema))
+        if into.is_temporary() {
+            return self.store_table(&into.name, activation, |_, schema| into.schema(columns, schema));
+        }
+        self.changing_names(|session| {
+            session.lock_new_name(&into.name)?;
+            session.store_table(&into.name, activation, |_, schema| into.schema(columns, schema))
+        })
     }
 }

@@ -11,7 +11,7 @@ use crate::execute::session_state::TemporaryTable;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
+use crate::storage::{CatalogName, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTable, DropKind, ObjectName};
 
 impl Session {
@@ -101,15 +101,27 @@ impl Session {
         for (position, name) in names.iter().enumerate() {
             let folded = fold(name);
             let repeated = names[..position].iter().any(|other| fold(other) == folded) || fold(&schema.name) == folded;
-            let elsewhere = {
+            let (elsewhere, looks) = {
                 let latch = self.database.storage.latch();
-                !is_global && latch.find_table(&schema.schema, name).is_some()
+                let look_at = |table: &str| {
+                    latch.look_at(self.state.spid, || CatalogName::object(&schema.schema, table));
+                };
+                look_at(name);
+                let elsewhere = !is_global && latch.find_table(&schema.schema, name).is_some()
                     || latch.tables_that_live(schema.lifetime).iter().any(|table| {
-                        Some(table.id) != existing
+                        let is_here = Some(table.id) != existing
                             && fold(&table.schema) == fold(&schema.schema)
-                            && crate::catalog::constraint::constraint_id(table, name).is_some()
-                    })
+                            && crate::catalog::constraint::constraint_id(table, name).is_some();
+                        if is_here {
+                            look_at(&table.name);
+                        }
+                        is_here
+                    });
+                (elsewhere, latch.take_looks())
             };
+            if self.waits_after(&looks)? {
+                return self.check_constraint_names(schema, existing);
+            }
             let is_object = || self.database.catalog.read().object(&schema.schema, name).is_some();
             if repeated || elsewhere || !is_global && is_object() {
                 return Err(already_there(name));
@@ -153,7 +165,7 @@ impl Session {
             )
         })?;
         self.atomically(|session| {
-            session.drop_triggers_of(table);
+            session.drop_triggers_of(table)?;
             session.table_change(activation, |latch, tx| latch.drop_table(tx, table))
         })
     }

@@ -12,7 +12,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::session::call::trigger::declarations;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
-use crate::storage::{Lifetime, ObjectId, ReferentialAction, TableSchema, fold};
+use crate::storage::{CatalogName, Lifetime, ObjectId, ReferentialAction, TableSchema, fold};
 use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers, TriggerEvent};
 use crate::value::{SqlType, now_utc};
 
@@ -201,14 +201,16 @@ impl Session {
     }
 
     /// The triggers of a table or view go with it.
-    pub(crate) fn drop_triggers_of(&mut self, table: ObjectId) {
+    pub(crate) fn drop_triggers_of(&mut self, table: ObjectId) -> SqlResult<()> {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
         for trigger in triggers {
             let procedure = &trigger.procedure;
+            self.lock_name(CatalogName::object(&procedure.schema, &procedure.name))?;
             let undo = self.database.catalog.write().remove_object(&procedure.schema, &procedure.name);
             if let Some(undo) = undo {
                 self.keep_undo(undo);
             }
         }
+        Ok(())
     }
 }

@@ -96,9 +96,10 @@ impl Session {
         compiled: &CompiledBatch,
         activation: &mut Activation,
     ) -> Result<(Value, SqlType), (SqlError, Origin)> {
+        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
+        let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
         let value = self.eval_cell(cell, compiled, activation)?;
-        let ty = cell_type(cell, self.version()).unwrap_or(SqlType::Int);
-        Ok((value, ty))
+        Ok((value, scalar.ty))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::catalog::catalog::Undo;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::session::output::Output;
-use crate::storage::fold;
+use crate::storage::{Transaction, fold};
 use crate::tds::request::{BeginTransaction, TransactionRequest};
 
 /// The longest name that counts; the rest is cut.
@@ -118,8 +118,7 @@ impl Session {
             return;
         };
         let id = tx.id();
-        self.database.storage.latch().rollback(tx);
-        self.undo_catalog();
+        self.roll_back(tx);
         if self.transaction_announced {
             out.writer().transaction_rolled_back(id);
         }
@@ -135,8 +134,7 @@ impl Session {
     /// Rolls back without telling anybody: the client is gone or starts anew.
     pub(crate) fn abandon_transaction(&mut self) {
         if let Some(tx) = self.tx.take() {
-            self.database.storage.latch().rollback(tx);
-            self.undo_catalog();
+            self.roll_back(tx);
         }
         self.forget_transaction();
     }
@@ -218,7 +216,14 @@ impl Session {
         self.database.changed();
     }
 
-    fn undo_catalog(&mut self) {
+    /// Takes everything back. The catalog comes first: with the locks on names others would see what is taken back.
+    fn roll_back(&mut self, tx: Transaction) {
+        let mut catalog = self.database.catalog.write();
+        while let Some(undo) = self.catalog_undo.pop() {
+            undo(&mut catalog);
+        }
+        drop(catalog);
+        self.database.storage.latch().rollback(tx);
         self.undo_catalog_to(0);
     }
 

@@ -27,6 +27,8 @@ pub enum Resource {
     },
     /// The name of an application lock, hashed.
     Application(u64),
+    /// The name of something in the catalog, hashed: what it means is being changed, or looked at.
+    Name(u64),
 }
 
 impl Resource {
@@ -51,6 +53,7 @@ impl Hash for Resource {
             Resource::Table(object) => object as u64,
             Resource::Key { object, index, hash } => hash ^ ((object as u64) << 32) ^ (u64::from(index) << 16),
             Resource::Application(hash) => !hash,
+            Resource::Name(hash) => hash.rotate_left(1),
         };
         state.write_u64(word);
     }

@@ -1,0 +1,229 @@
+//! The names whose meaning a DDL statement changes. They are locked before it looks at anything, until its transaction
+//! ends; whoever else wants to know or change what they mean waits.
+
+use std::sync::Arc;
+
+use crate::catalog::catalog::DBO;
+use crate::catalog::object::Object;
+use crate::error::SqlResult;
+use crate::execute::activation::Activation;
+use crate::plan::cell::Uses;
+use crate::session::client_session::Session;
+use crate::storage::{CatalogName, LockMode, ObjectId, fold};
+use crate::tsql::ast::{Drop, DropKind, ObjectName, StatementKind};
+
+/// Whether a statement changes what names mean that other sessions may use.
+fn changes_names(statement: &StatementKind) -> bool {
+    let is_shared = |name: &ObjectName| !name.name.starts_with('#') || name.name.starts_with("##");
+    match statement {
+        StatementKind::CreateTable(create) => is_shared(&create.name),
+        StatementKind::CreateIndex(create) => is_shared(&create.table),
+        StatementKind::AlterTable(alter) => is_shared(&alter.table),
+        StatementKind::AlterIndex(alter) => is_shared(&alter.table),
+        StatementKind::DropIndex(drop) => drop.indexes.iter().any(|(_, table)| is_shared(table)),
+        StatementKind::TruncateTable(table) => is_shared(table),
+        StatementKind::CreateProcedure(create) => is_shared(&create.name),
+        StatementKind::CreateType(_)
+        | StatementKind::CreateView(_)
+        | StatementKind::TransferToSchema { .. }
+        | StatementKind::CreateFunction(_)
+        | StatementKind::CreateSynonym { .. }
+        | StatementKind::CreateTrigger(_)
+        | StatementKind::SwitchTriggers(_)
+        | StatementKind::CreateSequence(_)
+        | StatementKind::CreateSchema(_) => true,
+        StatementKind::Drop(drop) => {
+            !matches!(drop.kind, DropKind::Database | DropKind::Login | DropKind::Role | DropKind::User)
+                && drop.names.iter().any(is_shared)
+        }
+        _ => false,
+    }
+}
+
+impl Session {
+    /// Runs a DDL statement with its names locked.
+    pub(crate) fn with_names_locked(
+        &mut self,
+        statement: &StatementKind,
+        run: impl FnOnce(&mut Session) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        if !changes_names(statement) {
+            return run(self);
+        }
+        self.changing_names(|session| {
+            session.lock_names_of(statement)?;
+            run(session)
+        })
+    }
+
+    /// Runs what locks and changes names: as one statement, which leaves no locks on names if it fails.
+    pub(crate) fn changing_names<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+        let before = self.tx.as_ref().map(|tx| self.database.storage.latch().locked_names(tx));
+        let result = self.atomically(f);
+        if let (Err(_), Some(keep), Some(tx)) = (&result, before, &self.tx) {
+            self.database.storage.latch().unlock_names(tx, keep);
+        }
+        result
+    }
+
+    fn lock_names_of(&mut self, statement: &StatementKind) -> SqlResult<()> {
+        match statement {
+            StatementKind::CreateTable(create) => self.lock_new_name(&create.name),
+            StatementKind::CreateProcedure(create) => self.lock_new_name(&create.name),
+            StatementKind::CreateView(create) => self.lock_new_name(&create.name),
+            StatementKind::CreateFunction(create) => self.lock_new_name(&create.name),
+            StatementKind::CreateSynonym { name, .. } => self.lock_new_name(name),
+            StatementKind::CreateSequence(create) => self.lock_new_name(&create.name),
+            StatementKind::CreateType(create) => {
+                let schema = create.name.schema.as_ref().unwrap_or(&self.state.default_schema);
+                self.lock_name(CatalogName::user_type(schema, &create.name.name))
+            }
+            StatementKind::CreateSchema(create) => {
+                let name = create.name.as_ref().or(create.owner.as_ref());
+                name.map_or(Ok(()), |name| self.lock_name(CatalogName::schema(name)))
+            }
+            StatementKind::CreateTrigger(create) => match self.lock_existing_name(&create.table)? {
+                Some(schema) => self.lock_name(CatalogName::object(&schema, &create.name.name)),
+                None => Ok(()),
+            },
+            StatementKind::CreateIndex(create) => self.lock_existing_name(&create.table).map(|_| ()),
+            StatementKind::AlterTable(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
+            StatementKind::AlterIndex(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
+            StatementKind::TruncateTable(table) => self.lock_existing_name(table).map(|_| ()),
+            StatementKind::SwitchTriggers(switch) => self.lock_existing_name(&switch.table).map(|_| ()),
+            StatementKind::DropIndex(drop) => {
+                for (_, table) in &drop.indexes {
+                    self.lock_existing_name(table)?;
+                }
+                Ok(())
+            }
+            StatementKind::TransferToSchema { schema, object, .. } => {
+                self.lock_existing_name(object)?;
+                self.lock_name(CatalogName::object(schema, &object.name))
+            }
+            StatementKind::Drop(drop) => self.lock_dropped_names(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock_dropped_names(&mut self, drop: &Drop) -> SqlResult<()> {
+        for name in &drop.names {
+            match drop.kind {
+                DropKind::Schema => {
+                    self.lock_name(CatalogName::schema(&name.name))?;
+                    // What others put into it, or take out of it.
+                    self.with_names(|latch, tx| latch.wait_for_names(tx, Some(&name.name)))?;
+                }
+                DropKind::Type => {
+                    for schema in self.schemas_of(name) {
+                        if self.lock_if_there(CatalogName::user_type(&schema, &name.name), || {
+                            self.database.catalog.read().user_type(&schema, &name.name).is_some()
+                        })? {
+                            break;
+                        }
+                    }
+                }
+                _ => {
+                    let Some(schema) = self.lock_existing_name(name)? else { continue };
+                    let object = self.database.catalog.read().object(&schema, &name.name).cloned();
+                    if let Some(Object::Trigger(trigger)) = object {
+                        self.lock_name_of_target(trigger.table)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the table or view of a trigger.
+    fn lock_name_of_target(&self, target: ObjectId) -> SqlResult<()> {
+        let table = self.database.storage.latch().schema(target).cloned();
+        let name = match table {
+            Some(table) => Some(CatalogName::object(&table.schema, &table.name)),
+            None => {
+                let catalog = self.database.catalog.read();
+                catalog.object_by_id(target).map(|view| CatalogName::object(view.schema(), view.name()))
+            }
+        };
+        name.map_or(Ok(()), |name| self.lock_name(name))
+    }
+
+    /// What is created gets its name in one schema.
+    pub(crate) fn lock_new_name(&self, name: &ObjectName) -> SqlResult<()> {
+        let schema: Arc<str> = match &name.schema {
+            _ if name.name.starts_with('#') => DBO.into(),
+            Some(schema) => Arc::clone(schema),
+            None => Arc::clone(&self.state.default_schema),
+        };
+        // Nobody may drop the schema meanwhile, or take back that it was made.
+        self.waits_for(CatalogName::schema(&schema))?;
+        self.lock_name(CatalogName::object(&schema, &name.name))
+    }
+
+    /// The name of an object that there is, in the first schema that has one; that schema.
+    pub(crate) fn lock_existing_name(&mut self, name: &ObjectName) -> SqlResult<Option<Arc<str>>> {
+        let is_temporary = name.name.starts_with('#');
+        let is_elsewhere =
+            !is_temporary && name.database.as_ref().is_some_and(|other| fold(other) != fold(&self.database.name));
+        if is_elsewhere || name.server.is_some() || is_temporary && !name.name.starts_with("##") {
+            return Ok(None);
+        }
+        let schemas = if is_temporary { vec![DBO.into()] } else { self.schemas_of(name) };
+        for schema in schemas {
+            let is_there = self.lock_table_and_name(&schema, &name.name)?
+                || self.lock_if_there(CatalogName::object(&schema, &name.name), || {
+                    self.database.catalog.read().object(&schema, &name.name).is_some()
+                })?;
+            if is_there {
+                return Ok(Some(schema));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The lock on a table comes before that on its name, so that a transaction that has used the table, for whose end
+    /// this one waits, can go on using it. False if there is no such table.
+    fn lock_table_and_name(&mut self, schema: &str, name: &str) -> SqlResult<bool> {
+        let full_name = CatalogName::object(schema, name);
+        let find = |session: &Session| session.database.storage.latch().find_table(schema, name);
+        loop {
+            self.waits_for(full_name.clone())?;
+            let Some(table) = find(self) else { return Ok(false) };
+            self.with_run(Uses::Database, &mut Activation::default(), |run| {
+                let storage = run.storage()?;
+                storage.latch.lock_table(&mut storage.tx, table, LockMode::SchemaModification, true)
+            })?;
+            // While it waited the name may have come to mean something else.
+            if find(self) == Some(table) && self.lock_if_there(full_name.clone(), || find(self) == Some(table))? {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn schemas_of(&self, name: &ObjectName) -> Vec<Arc<str>> {
+        match &name.schema {
+            Some(schema) => vec![Arc::clone(schema)],
+            None if fold(&self.state.default_schema) == DBO => vec![DBO.into()],
+            None => vec![Arc::clone(&self.state.default_schema), DBO.into()],
+        }
+    }
+
+    fn lock_if_there(&self, name: CatalogName, is_there: impl FnOnce() -> bool) -> SqlResult<bool> {
+        let before = self.with_names(|latch, tx| Ok(latch.locked_names(tx)))?;
+        self.lock_name(name)?;
+        let is_there = is_there();
+        if !is_there {
+            self.with_names(|latch, tx| {
+                latch.unlock_names(tx, before);
+                Ok(())
+            })?;
+        }
+        Ok(is_there)
+    }
+
+    /// Locks a name until the transaction ends, in which this must be.
+    pub(crate) fn lock_name(&self, name: CatalogName) -> SqlResult<()> {
+        debug_assert!(self.tx.is_some(), "a lock that no transaction has would never go");
+        self.with_names(|latch, tx| latch.lock_name(tx, name))
+    }
+}

@@ -1,0 +1,77 @@
+//! The name of something in a database, and what lookups of names note; see `names.rs`.
+
+use std::hash::BuildHasher;
+
+use rustc_hash::FxBuildHasher;
+
+use super::locks::resource::Resource;
+use super::schema::fold;
+
+/// What else may have the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum NameSpace {
+    /// Tables, and everything in sys.objects.
+    Object,
+    Type,
+    Schema,
+}
+
+/// A name in a database, folded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CatalogName {
+    space: NameSpace,
+    schema: String,
+    name: String,
+}
+
+impl CatalogName {
+    pub fn object(schema: &str, name: &str) -> CatalogName {
+        CatalogName { space: NameSpace::Object, schema: fold(schema), name: fold(name) }
+    }
+
+    pub fn user_type(schema: &str, name: &str) -> CatalogName {
+        CatalogName { space: NameSpace::Type, schema: fold(schema), name: fold(name) }
+    }
+
+    pub fn schema(name: &str) -> CatalogName {
+        CatalogName { space: NameSpace::Schema, schema: fold(name), name: String::new() }
+    }
+
+    pub(super) fn is_in(&self, folded_schema: &str) -> bool {
+        self.schema == folded_schema
+    }
+
+    pub(super) fn resource(&self) -> Resource {
+        Resource::Name(FxBuildHasher.hash_one(self))
+    }
+}
+
+/// A name and the session whose transaction changes it.
+#[derive(Debug)]
+pub(super) struct ChangedName {
+    pub(super) spid: i32,
+    pub(super) name: CatalogName,
+}
+
+/// What lookups have met since they began.
+#[derive(Debug, Default)]
+pub struct Looks {
+    /// A name that another transaction changes: nothing that came of the lookup counts.
+    pub changed_by_other: Option<CatalogName>,
+    /// The session's own transaction changes a name: what came of the lookup is of no use to others.
+    pub saw_own_change: bool,
+}
+
+impl Looks {
+    pub fn and(self, other: Looks) -> Looks {
+        Looks {
+            changed_by_other: self.changed_by_other.or(other.changed_by_other),
+            saw_own_change: self.saw_own_change || other.saw_own_change,
+        }
+    }
+
+    /// Whether others may be given what came of it.
+    pub fn is_common(&self) -> bool {
+        self.changed_by_other.is_none() && !self.saw_own_change
+    }
+}
