@@ -12,8 +12,7 @@ use crate::value::SqlType;
 
 impl Session {
     pub(crate) fn create_sequence(&mut self, create: &CreateSequence) -> SqlResult<()> {
-        self.check_create("CREATE SEQUENCE")?;
-        let schema = self.schema_for(&create.name)?;
+        let schema = self.schema_for_sequence(&create.name)?;
         self.check_free(&schema, &create.name.name)?;
         let ty = match &create.data_type {
             Some(ty) => self.with_binder(|binder| binder.resolve_type(ty))?,

@@ -55,6 +55,21 @@ fn creating_needs_permission() {
     ok(&mut user, "CREATE TABLE #mine (a int); INSERT #mine VALUES (1)");
 }
 
+/// "Requires CREATE SEQUENCE, ALTER, or CONTROL permission on the SCHEMA" ("CREATE SEQUENCE",
+/// docs/t-sql/statements/create-sequence-transact-sql.md).
+#[test]
+fn a_sequence_needs_one_permission_on_its_schema() {
+    let (_e, mut owner, mut user) = guarded();
+    for permission in ["CREATE SEQUENCE", "ALTER", "CONTROL"] {
+        assert_eq!(errors(&mut user, "CREATE SEQUENCE app.q AS int"), [262], "{permission}");
+        ok(&mut owner, &format!("GRANT {permission} ON SCHEMA::app TO u"));
+        ok(&mut user, "CREATE SEQUENCE app.q AS int");
+        assert_eq!(errors(&mut user, "CREATE SEQUENCE dbo.q AS int"), [262], "{permission}");
+        assert_eq!(errors(&mut user, "CREATE TABLE app.made (a int)"), [262], "{permission}");
+        ok(&mut owner, &format!("DROP SEQUENCE app.q; REVOKE {permission} ON SCHEMA::app TO u"));
+    }
+}
+
 #[test]
 fn a_table_type_needs_execute() {
     let (_e, mut owner, mut user) = guarded();
