@@ -6,14 +6,15 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::block::{Block, BoundQuery};
 use crate::bind::conversion::{column_types, implicit};
+use crate::bind::name::display_name;
 use crate::bind::query_scope::{VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::relation::{BlockRelation, Relation};
 use crate::plan::scalar::{Node, Scalar, slot_bit};
-use crate::storage::fold;
-use crate::tsql::ast::{Expr, Ident};
+use crate::storage::{Column, fold};
+use crate::tsql::ast::{Expr, Ident, ObjectName};
 
 /// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
 pub(crate) fn rename(
@@ -86,6 +87,39 @@ impl Binder<'_> {
                 Ok(Relation::Derived { slot, query: Arc::new(plan) })
             }
         }
+    }
+
+    /// The columns of a view or function are those of its creation, whatever its `*` stands for today: 4502 if there are
+    /// fewer now, other ones are refused. `list`: the names that the view gives them.
+    ///
+    /// Source: "sp_refreshview" (MicrosoftDocs/sql-docs,
+    /// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md): "persistent metadata for a view
+    /// can become outdated because of changes to the underlying objects".
+    pub(super) fn check_columns_as_made(
+        name: &ObjectName,
+        bound: &BoundQuery,
+        made: &[Column],
+        list: &[Ident],
+    ) -> SqlResult<()> {
+        let now: Vec<&Ident> = match bound {
+            BoundQuery::Block(block) => block.items.iter().map(|item| &item.name).collect(),
+            BoundQuery::Plan(plan) => plan.columns.iter().map(|column| &column.name).collect(),
+        };
+        if now.len() < made.len() {
+            let message = format!(
+                "View or function '{}' has more column names specified than columns defined.",
+                display_name(name)
+            );
+            return Err(SqlError::new(4502, message));
+        }
+        let is_same = |(now, made): (&&Ident, &Column)| fold(now) == fold(&made.name);
+        if now.len() > made.len() || list.is_empty() && !now.iter().zip(made).all(is_same) {
+            return Err(SqlError::not_supported(format!(
+                "the view or function {}, whose SELECT * has other columns than when it was made",
+                display_name(name)
+            )));
+        }
+        Ok(())
     }
 
     /// Makes the columns of a query's result visible in the innermost scope, and gives the slot they stand in.

@@ -244,7 +244,9 @@ impl Binder<'_> {
                 self.scopes = scopes;
                 self.need_object("SELECT", view.id, &view.schema, &view.name);
                 let schema = alias.is_none().then(|| Arc::clone(&view.schema));
-                let relation = self.add_view(bound?, schema, &exposed, &view.columns, mergeable)?;
+                let bound = bound?;
+                Self::check_columns_as_made(name, &bound, &view.described, &view.columns)?;
+                let relation = self.add_view(bound, schema, &exposed, &view.columns, mergeable)?;
                 self.note_instead_of(&view);
                 Ok(relation)
             }

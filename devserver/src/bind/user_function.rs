@@ -218,7 +218,9 @@ impl Binder<'_> {
         let arguments = self.bind_function_arguments(&function, arguments)?;
         self.need_object("SELECT", function.id, &function.schema, &function.name);
         self.uses = Uses::Database;
-        self.bind_inline_body(&function.schema, &function.body, arguments)
+        let bound = self.bind_inline_body(&function.schema, &function.body, arguments)?;
+        Self::check_columns_as_made(name, &bound, &function.described, &[])?;
+        Ok(bound)
     }
 
     /// `schema`: the function's.
