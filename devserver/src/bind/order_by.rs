@@ -6,6 +6,7 @@ use crate::bind::block::Item;
 use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{OutputColumn, OutputSort, SortKey};
+use crate::plan::scalar::Scalar;
 use crate::storage::fold;
 use crate::tsql::ast::{ColumnRef, Expr, Literal, OrderItem, QueryBody, SelectItem};
 
@@ -86,10 +87,29 @@ pub(super) fn output_sort(
     Ok(sort)
 }
 
+/// 408 (docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md).
+fn constant_at(place: usize) -> SqlError {
+    SqlError::new(408, format!("A constant expression was encountered in the ORDER BY list, position {}.", place + 1))
+}
+
 impl Binder<'_> {
+    /// Whether an expression is a constant as it is written, and not because what a derived table has under a name, or
+    /// what a function was given, is one. `scalar`: as it was bound.
+    pub(super) fn is_written_constant(&mut self, expr: &Expr, scalar: &Scalar) -> bool {
+        if scalar.as_constant().is_none() {
+            return false;
+        }
+        let scopes = std::mem::take(&mut self.scopes);
+        let arguments = self.function_arguments.take();
+        let alone = self.bind_expr(expr);
+        self.function_arguments = arguments;
+        self.scopes = scopes;
+        alone.is_ok_and(|alone| alone.as_constant().is_some())
+    }
+
     pub(super) fn bind_order_by(&mut self, order_by: &[OrderItem], items: &[Item]) -> SqlResult<Vec<SortKey>> {
         let mut sort: Vec<SortKey> = Vec::with_capacity(order_by.len());
-        for item in order_by {
+        for (place, item) in order_by.iter().enumerate() {
             let scalar = match &item.expr {
                 Expr::Literal(Literal::Int(position)) => {
                     let position = usize::try_from(*position).unwrap_or(0);
@@ -98,11 +118,9 @@ impl Binder<'_> {
                         None => return Err(bad_position(position)),
                     }
                 }
-                Expr::Literal(_) => {
-                    return Err(SqlError::new(
-                        408,
-                        "A constant expression was encountered in the ORDER BY list, position 1.",
-                    ));
+                Expr::Literal(_) => return Err(constant_at(place)),
+                Expr::Unary { operand, .. } if matches!(**operand, Expr::Literal(_)) => {
+                    return Err(SqlError::not_supported("ORDER BY a number with a sign"));
                 }
                 Expr::Column(column) if column.table.is_none() => {
                     let name = fold(&column.name);
@@ -116,7 +134,13 @@ impl Binder<'_> {
                         (None, _) => self.bind_expr(&item.expr)?,
                     }
                 }
-                expr => self.bind_expr(expr)?,
+                expr => {
+                    let scalar = self.bind_expr(expr)?;
+                    if self.is_written_constant(expr, &scalar) {
+                        return Err(constant_at(place));
+                    }
+                    scalar
+                }
             };
             scalar.label.check_resolved()?;
             if scalar.ty.is_text_or_image() {

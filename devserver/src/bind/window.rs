@@ -171,12 +171,17 @@ impl Binder<'_> {
 
     fn bind_window_order(&mut self, items: &[OrderItem]) -> SqlResult<Vec<SortKey>> {
         let order_by = self.bind_order(items)?;
-        for key in &order_by {
-            if key.scalar.as_constant().is_some() {
+        for (key, item) in order_by.iter().zip(items) {
+            if self.is_written_constant(&item.expr, &key.scalar) {
+                let is_place = key.scalar.ty == SqlType::Int
+                    && key.scalar.as_constant().and_then(Value::as_i64).is_some_and(|number| number > 0);
+                let (number, what) = if is_place { (5308, "integer indices") } else { (5309, "constants") };
                 return Err(SqlError::new(
-                    5308,
-                    "Windowed functions, aggregates and NEXT VALUE FOR functions do not support integer indices as \
-                     ORDER BY clause expressions.",
+                    number,
+                    format!(
+                        "Windowed functions, aggregates and NEXT VALUE FOR functions do not support {what} as ORDER BY \
+                         clause expressions."
+                    ),
                 ));
             }
         }

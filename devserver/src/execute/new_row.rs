@@ -156,7 +156,7 @@ pub(crate) fn insert_row(
     finish_row(run, frame, schema, &target.rules, &mut row, verb)?;
     let storage = run.storage_of(target.table.place)?;
     let inserted = storage.latch.insert_or(&mut storage.tx, table, &row, on_duplicate)?;
-    if let (Some(identity), true) = (identity, schema.lifetime != Lifetime::Variable) {
+    if let Some(identity) = identity {
         run.state.identity = Some(identity);
         run.activation.scope_identity = Some(identity);
     }

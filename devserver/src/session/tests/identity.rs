@@ -121,3 +121,26 @@ fn the_batches_of_a_session_are_one_scope() {
     s.reset(false);
     assert_eq!(rows(&mut s, last), ["ROW(Null)"]);
 }
+
+/// "Returns the last identity value inserted into an identity column in the same scope": of a table variable as of any
+/// table. Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md).
+#[test]
+fn a_table_variable_counts() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE plain (id int IDENTITY, a int); INSERT plain (a) VALUES (1)");
+    let last = "SELECT CAST(SCOPE_IDENTITY() AS int), CAST(@@IDENTITY AS int)";
+    assert_eq!(
+        rows(&mut s, &format!("DECLARE @t TABLE (id int IDENTITY (9, 1), a int); INSERT @t (a) VALUES (1); {last}")),
+        ["ROW(Int(9), Int(9))"]
+    );
+    // What OUTPUT puts into one is not the statement's.
+    assert_eq!(
+        rows(
+            &mut s,
+            &format!(
+                "DECLARE @t TABLE (id int IDENTITY (70, 1), a int); INSERT plain (a) OUTPUT inserted.a INTO @t (a) VALUES (1); {last}"
+            )
+        ),
+        ["ROW(Int(2), Int(2))"]
+    );
+}

@@ -387,3 +387,35 @@ fn a_year_alone_is_its_first_day() {
     }
     assert_eq!(errors(&mut s, "SELECT CAST('1700' AS datetime)"), [242]);
 }
+
+/// 408, 5308 and 5309 (docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md and
+/// …-5000-to-5999.md).
+#[test]
+fn constants_are_no_order() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int); INSERT t VALUES (2), (1)");
+    let tokens = run(&mut s, "SELECT a FROM t ORDER BY a, 1 + 0");
+    assert!(
+        tokens[0].starts_with("ERROR(408, A constant expression was encountered in the ORDER BY list, position 2.")
+    );
+    for (query, number) in [
+        ("SELECT a FROM t ORDER BY 'a' + 'b'", 408),
+        ("SELECT a FROM t ORDER BY NULL", 408),
+        ("SELECT a FROM t ORDER BY -1", 59000),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY 1) FROM t", 5308),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY NULL) FROM t", 5309),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY 'x') FROM t", 5309),
+    ] {
+        assert_eq!(errors(&mut s, query), [number], "{query}");
+    }
+    let expected = ["ROW(Int(1))", "ROW(Int(2))"];
+    for query in [
+        "SELECT a FROM (SELECT a, 1 AS one FROM t) AS d ORDER BY d.one + 0, a",
+        "DECLARE @v int = 1; SELECT a FROM t ORDER BY @v + 1, a",
+        "SELECT a FROM t ORDER BY (SELECT NULL), a",
+    ] {
+        assert_eq!(rows(&mut s, query), expected, "{query}");
+    }
+    ok(&mut s, "SELECT ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) FROM t");
+    ok(&mut s, "SELECT ROW_NUMBER() OVER (ORDER BY d.one) FROM (SELECT a, 1 AS one FROM t) AS d");
+}
