@@ -100,6 +100,10 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
         ColumnKind::Typed(name) => (binder.resolve_type(name)?, None),
         ColumnKind::Computed { text, .. } => (SqlType::Int, Some(Arc::clone(text))),
     };
+    let alias = match &column.kind {
+        ColumnKind::Typed(name) => binder.alias_type(name)?,
+        ColumnKind::Computed { .. } => None,
+    };
     let collation = match &column.collation {
         Some(collation) => binder.collation(collation)?,
         None => Collation::default(),
@@ -140,7 +144,9 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
     }
     let nullable = match column.nullable {
         Some(nullable) => nullable,
-        None => identity.is_none() && sql_type != SqlType::RowVersion,
+        None => {
+            identity.is_none() && sql_type != SqlType::RowVersion && alias.as_ref().is_none_or(|alias| alias.nullable)
+        }
     };
     let default = match &column.default {
         Some(default) => {
@@ -157,6 +163,7 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
     Ok(Column {
         name: Arc::clone(&column.name),
         sql_type,
+        alias_type: alias.map(|alias| alias.id),
         nullable,
         collation,
         identity,

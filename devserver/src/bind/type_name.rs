@@ -143,6 +143,12 @@ pub fn system_type_for_cast(name: &TypeName) -> SqlResult<Option<SqlType>> {
     })
 }
 
+/// What a column has of the alias type that it is declared with.
+pub struct AliasType {
+    pub id: i32,
+    pub nullable: bool,
+}
+
 impl Binder<'_> {
     /// A type by name: a system type or an alias of this database.
     pub fn resolve_type(&self, name: &TypeName) -> SqlResult<SqlType> {
@@ -159,6 +165,21 @@ impl Binder<'_> {
             },
             None => Err(type_not_found(&name.name)),
         }
+    }
+
+    /// The alias type that a name means, if it means one: columns are as nullable as it is.
+    ///
+    /// Source: "CREATE TYPE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-type-transact-sql.md): NULL | NOT NULL
+    /// "specifies whether the type can hold a null value".
+    pub fn alias_type(&self, name: &TypeName) -> SqlResult<Option<AliasType>> {
+        if system_type(name)?.is_some() {
+            return Ok(None);
+        }
+        let found = self.find_user_type(&name.name)?;
+        Ok(found.and_then(|found| match found.kind {
+            UserTypeKind::Alias { nullable, .. } => Some(AliasType { id: found.id, nullable }),
+            UserTypeKind::Table { .. } => None,
+        }))
     }
 
     pub fn find_user_type(&self, name: &ObjectName) -> SqlResult<Option<Arc<UserType>>> {

@@ -240,6 +240,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     for (schema, name, columns) in tables.chain(views) {
         for (ordinal, column) in columns.iter().enumerate() {
             let ty = column.sql_type;
+            let alias = column.alias_type.and_then(|id| facts.catalog.user_type_by_id(id));
             let (bytes, precision, scale) = ty.facts();
             let is_text = ty.has_collation();
             let is_exact = ty.is_integer() || ty.is_money() || matches!(ty, SqlType::Decimal { .. });
@@ -284,9 +285,9 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 Value::Null,
                 Value::Null,
                 collation(column),
-                Value::Null,
-                Value::Null,
-                Value::Null,
+                alias.map_or(Value::Null, |_| text(&facts.database.name)),
+                alias.map_or(Value::Null, |alias| text(&alias.schema)),
+                alias.map_or(Value::Null, |alias| text(&alias.name)),
             ]);
         }
     }

@@ -316,7 +316,7 @@ fn column_row(table: ObjectId, ordinal: usize, column: &Column) -> Vec<Value> {
         text(&column.name),
         Value::Int(ordinal as i32 + 1),
         Value::TinyInt(number),
-        Value::Int(i32::from(number)),
+        Value::Int(column.alias_type.unwrap_or(i32::from(number))),
     ]
 }
 

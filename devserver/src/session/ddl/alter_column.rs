@@ -192,19 +192,26 @@ impl Session {
         if let Some(is) = is {
             return Err(SqlError::new(4928, format!("Cannot alter column '{name}' because it is '{is}'.")));
         }
-        let (sql_type, collation) = self.with_binder(|binder| {
+        let (sql_type, alias, collation) = self.with_binder(|binder| {
             let collation = match collation {
                 Some(collation) => binder.collation(collation)?,
                 None => crate::value::Collation::default(),
             };
-            Ok((binder.resolve_type(data_type)?, collation))
+            Ok((binder.resolve_type(data_type)?, binder.alias_type(data_type)?, collation))
         })?;
         if sql_type == SqlType::RowVersion {
             return Err(SqlError::new(4927, format!("Cannot alter column '{name}' to be data type timestamp.")));
         }
+        if nullable.is_none() && alias.as_ref().is_some_and(|alias| !alias.nullable) {
+            return Err(SqlError::not_supported(
+                "ALTER COLUMN to an alias type that is NOT NULL, without NULL or NOT NULL",
+            ));
+        }
         // "If the new column … ANSI_NULL defaults are always on for ALTER COLUMN": without a word it becomes nullable.
         let nullable = nullable.unwrap_or(before.identity.is_none());
-        let column = Column { sql_type, collation, nullable, value_when_absent: Value::Null, ..before.clone() };
+        let alias_type = alias.map(|alias| alias.id);
+        let column =
+            Column { sql_type, alias_type, collation, nullable, value_when_absent: Value::Null, ..before.clone() };
         let only_grows = only_grows(before.sql_type, sql_type) && column.collation == before.collation;
         let uses_allow = only_grows
             && nullable == before.nullable

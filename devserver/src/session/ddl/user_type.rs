@@ -9,6 +9,7 @@ use crate::catalog::object::Object;
 use crate::catalog::user_type::UserTypeKind;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
+use crate::storage::TableSchema;
 use crate::tsql::ast::{CreateType, ObjectName, TypeKind};
 
 impl Session {
@@ -58,8 +59,20 @@ impl Session {
                 ),
             ));
         }
+        // Columns of tables and of table types.
+        let table = self.database.storage.latch().tables().into_iter().find(|table| has_type(table, found.id));
+        if let Some(table) = table {
+            return Err(type_in_use(name, &table.name));
+        }
         let undo = {
             let mut catalog = self.database.catalog.write();
+            let user = catalog.user_types().find(|other| match &other.kind {
+                UserTypeKind::Table { template, .. } => has_type(template, found.id),
+                UserTypeKind::Alias { .. } => false,
+            });
+            if let Some(user) = user {
+                return Err(type_in_use(name, &user.name));
+            }
             if let UserTypeKind::Table { template, .. } = &found.kind {
                 let user = catalog.objects().find(|object| match object {
                     Object::Procedure(procedure) => procedure
@@ -69,15 +82,7 @@ impl Session {
                     _ => false,
                 });
                 if let Some(user) = user {
-                    return Err(SqlError::new(
-                        3732,
-                        format!(
-                            "Cannot drop type '{}' because it is being referenced by object '{}'. There may be other \
-                             objects that reference this type.",
-                            display_name(name),
-                            user.name()
-                        ),
-                    ));
+                    return Err(type_in_use(name, user.name()));
                 }
             }
             catalog.remove_type(&found.schema, &found.name)
@@ -87,4 +92,19 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn has_type(table: &TableSchema, id: i32) -> bool {
+    table.columns.iter().any(|column| column.alias_type == Some(id))
+}
+
+fn type_in_use(name: &ObjectName, user: &str) -> SqlError {
+    SqlError::new(
+        3732,
+        format!(
+            "Cannot drop type '{}' because it is being referenced by object '{user}'. There may be other objects that \
+             reference this type.",
+            display_name(name)
+        ),
+    )
 }

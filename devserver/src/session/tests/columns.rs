@@ -121,3 +121,46 @@ fn a_smalldatetime_counts_whole_minutes() {
         JOIN sys.types t ON t.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID('d') AND c.name = 'at'";
     assert_eq!(rows(&mut s, facts), ["ROW(String(\"smalldatetime\"), SmallInt(4), TinyInt(16), TinyInt(0), Int(58))"]);
 }
+
+/// A column of an alias type is as nullable as the type, unless it says so itself, and keeps the type's name
+/// ("CREATE TYPE", docs/t-sql/statements/create-type-transact-sql.md; "sys.columns", user_type_id,
+/// docs/relational-databases/system-catalog-views/sys-columns-transact-sql.md; "COLUMNS", DOMAIN_NAME,
+/// docs/relational-databases/system-information-schema-views/columns-transact-sql.md). 3732:
+/// docs/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999.md.
+#[test]
+fn columns_of_alias_types_are_what_the_type_says() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TYPE code FROM varchar(10) NOT NULL; CREATE TYPE remark FROM nvarchar(20)");
+    ok(&mut s, "CREATE TABLE t (a code, b code NULL, c remark, d remark NOT NULL, e int)");
+    ok(&mut s, "CREATE TYPE list AS TABLE (a code)");
+    assert_eq!(errors(&mut s, "INSERT t (d, e) VALUES ('d', 1)"), [515]);
+    assert_eq!(errors(&mut s, "DECLARE @l list; INSERT @l VALUES (NULL)"), [515]);
+    ok(&mut s, "INSERT t (a, d) VALUES ('a', 'd')");
+    let described = "SELECT c.name, t.name, c.is_nullable FROM sys.columns AS c JOIN sys.types AS t
+                     ON t.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID('t') ORDER BY c.column_id";
+    let column =
+        |name: &str, ty: &str, nullable: bool| format!("ROW(String({name:?}), String({ty:?}), Bit({nullable}))");
+    assert_eq!(
+        rows(&mut s, described),
+        [
+            column("a", "code", false),
+            column("b", "code", true),
+            column("c", "remark", true),
+            column("d", "remark", false),
+            column("e", "int", true),
+        ]
+    );
+    assert_eq!(
+        rows(
+            &mut s,
+            "SELECT DATA_TYPE, DOMAIN_SCHEMA, DOMAIN_NAME FROM INFORMATION_SCHEMA.COLUMNS WHERE COLUMN_NAME = 'a'"
+        ),
+        ["ROW(String(\"varchar\"), String(\"dbo\"), String(\"code\"))"]
+    );
+    assert_eq!(errors(&mut s, "DROP TYPE remark"), [3732]);
+    assert_eq!(errors(&mut s, "ALTER TABLE t ALTER COLUMN e code"), [59000]);
+    ok(&mut s, "ALTER TABLE t ALTER COLUMN c nvarchar(20); ALTER TABLE t DROP COLUMN d; DROP TYPE remark");
+    ok(&mut s, "DROP TABLE t");
+    assert_eq!(errors(&mut s, "DROP TYPE code"), [3732]);
+    ok(&mut s, "DROP TYPE list; DROP TYPE code");
+}
