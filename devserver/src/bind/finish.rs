@@ -10,8 +10,18 @@ use crate::plan::query::{
     AggregateFunction, AggregateOperator, Body, Limit, Operator, OutputColumn, QueryPlan, SelectPlan, SortKey,
 };
 use crate::plan::relation::Relation;
-use crate::plan::scalar::{Condition, Scalar, SlotSet, slot_bit};
+use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::value::{Collation, SqlType, Value};
+
+/// "The result of most expressions is considered nullable even if only nonnullable columns are present" ("CREATE TABLE",
+/// MicrosoftDocs/sql-docs, docs/t-sql/statements/create-table-transact-sql.md), that of COALESCE too ("COALESCE",
+/// docs/t-sql/language-elements/coalesce-transact-sql.md).
+fn is_operation(scalar: &Scalar) -> bool {
+    matches!(
+        scalar.node,
+        Node::Unary(..) | Node::Binary(..) | Node::Convert { .. } | Node::Case { .. } | Node::Coalesce(_)
+    )
+}
 
 impl Binder<'_> {
     /// Chooses the access paths of a bound query.
@@ -31,6 +41,7 @@ impl Binder<'_> {
                 name: Arc::clone(&item.name),
                 ty: item.scalar.ty,
                 nullable: item.scalar.nullable,
+                shown_nullable: item.scalar.nullable || is_operation(&item.scalar),
                 origin: item.origin,
                 collation: output_collation(&item.scalar),
             });

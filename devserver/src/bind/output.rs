@@ -91,6 +91,7 @@ impl Binder<'_> {
                     name: Arc::clone(&item.name),
                     ty: item.scalar.ty,
                     nullable: item.scalar.nullable,
+                    shown_nullable: item.scalar.nullable,
                     origin: item.origin,
                     collation: item.scalar.collation(),
                 })

@@ -120,7 +120,12 @@ impl Binder<'_> {
         }
         let columns: Vec<OutputColumn> = columns
             .into_iter()
-            .map(|column| OutputColumn { nullable: true, origin: ColumnOrigin::Computed, ..column })
+            .map(|column| OutputColumn {
+                nullable: true,
+                shown_nullable: true,
+                origin: ColumnOrigin::Computed,
+                ..column
+            })
             .collect();
         let working = self.new_slot()?;
         self.recursions.push(Recursion {

@@ -67,6 +67,7 @@ impl Binder<'_> {
         }
         for (column, other) in columns.iter_mut().zip(&right.columns) {
             column.nullable |= other.nullable;
+            column.shown_nullable |= other.shown_nullable;
             column.origin = ColumnOrigin::Computed;
         }
         let outer_slots = left.outer_slots | right.outer_slots;

@@ -28,6 +28,8 @@ pub struct OutputColumn {
     pub name: Arc<str>,
     pub ty: SqlType,
     pub nullable: bool,
+    /// What the catalog says of a view's column: operators and conversions can be NULL whatever they are made of.
+    pub shown_nullable: bool,
     pub origin: ColumnOrigin,
     pub collation: Collation,
 }

@@ -52,6 +52,7 @@ impl Session {
             name: name.into(),
             ty,
             nullable,
+            shown_nullable: nullable,
             origin: ColumnOrigin::Computed,
             collation: Collation::default(),
         });

@@ -41,7 +41,7 @@ pub(crate) fn described(list: &[Ident], columns: &[OutputColumn]) -> Arc<[Column
         name: Arc::clone(list.get(ordinal).unwrap_or(&column.name)),
         sql_type: column.ty,
         alias_type: None,
-        nullable: column.nullable,
+        nullable: column.shown_nullable,
         collation: column.collation,
         // Whether it is one: start and step are the table's (sys.identity_columns).
         identity: (column.origin == ColumnOrigin::Identity).then_some(Identity { seed: 0, increment: 0 }),

@@ -164,3 +164,21 @@ fn columns_of_alias_types_are_what_the_type_says() {
     assert_eq!(errors(&mut s, "DROP TYPE code"), [3732]);
     ok(&mut s, "DROP TYPE list; DROP TYPE code");
 }
+
+/// "The result of most expressions is considered nullable even if only nonnullable columns are present." Sources: "CREATE
+/// TABLE" (docs/t-sql/statements/create-table-transact-sql.md) and "COALESCE"
+/// (docs/t-sql/language-elements/coalesce-transact-sql.md).
+#[test]
+fn operations_in_a_view_can_be_null() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int NOT NULL, s varchar(5) NOT NULL)");
+    ok(
+        &mut s,
+        "CREATE VIEW v AS SELECT a, a + 1 AS b, s + 'y' AS c, CAST(a AS bigint) AS d, ISNULL(a + 1, 0) AS e,
+         CASE WHEN a = 1 THEN 1 ELSE 2 END AS f, COALESCE(a, 1) AS g FROM t",
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('v') AND is_nullable = 0 ORDER BY name"),
+        ["ROW(String(\"a\"))", "ROW(String(\"e\"))"]
+    );
+}
