@@ -275,7 +275,9 @@ impl Binder<'_> {
                     slots: slot_bit(slot),
                     updatable: false,
                 })?;
-                Ok(Relation::View { slot, view })
+                let is_unlocked = |hint: &TableHint| matches!(hint, TableHint::NoLock | TableHint::ReadUncommitted);
+                let unlocked = self.view_hints.iter().chain(hints).any(is_unlocked);
+                Ok(Relation::View { slot, view, unlocked })
             }
         }
     }

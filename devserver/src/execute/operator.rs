@@ -39,11 +39,11 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
             Ok(Flow::Continue)
         }
         Operator::Derived { slot, query } => run_derived(*slot, query, run, frame, emit),
-        Operator::View { slot, view } => {
+        Operator::View { slot, view, unlocked } => {
             let database = run.database;
-            let isolation = run.state.options.isolation;
+            let is_unlocked = *unlocked || run.state.options.isolation == IsolationLevel::ReadUncommitted;
             let storage = if view.needs_latch() { run.storage()? } else { run.own_storage()? };
-            if view.shows_objects() && isolation != IsolationLevel::ReadUncommitted {
+            if view.shows_objects() && !is_unlocked {
                 storage.latch.wait_for_names(&storage.tx, None)?;
             }
             for row in view.rows(database, &storage.latch) {

@@ -256,7 +256,7 @@ impl Planner<'_> {
             Relation::Unit => (Operator::Unit, conditions),
             Relation::Values { slot, rows, .. } => (Operator::Values { slot, rows }, conditions),
             Relation::Derived { slot, query } => (Operator::Derived { slot, query }, conditions),
-            Relation::View { slot, view } => (Operator::View { slot, view }, conditions),
+            Relation::View { slot, view, unlocked } => (Operator::View { slot, view, unlocked }, conditions),
             Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
             Relation::Working { slot, working, .. } => (Operator::Working { slot, working }, conditions),
             Relation::Join(join) => self.plan_outer_join(*join, conditions, bound)?,

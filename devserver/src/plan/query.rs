@@ -190,6 +190,8 @@ pub enum Operator {
     View {
         slot: usize,
         view: SystemView,
+        /// NOLOCK: it waits for nobody who changes what it shows.
+        unlocked: bool,
     },
     /// OPENJSON and its like; computed for each row to their left.
     Function {

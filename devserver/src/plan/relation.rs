@@ -26,6 +26,8 @@ pub enum Relation {
     View {
         slot: usize,
         view: SystemView,
+        /// NOLOCK: it waits for nobody who changes what it shows.
+        unlocked: bool,
     },
     Function {
         slot: usize,
