@@ -6,6 +6,8 @@
 //! those of docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md and
 //! …-3000-to-3999.md.
 
+use std::sync::Arc;
+
 use crate::bind::name::display_name;
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Function, Object};
@@ -19,13 +21,20 @@ impl Session {
     /// 3729 where a computed column, CHECK or DEFAULT calls the function.
     pub(crate) fn check_not_called(&self, verb: &str, name: &ObjectName, function: &Function) -> SqlResult<()> {
         let wanted = (fold(&function.schema), fold(&function.name));
-        self.check_not_referenced(verb, name, |_, text| calls(text).contains(&wanted))
+        let caller = self.first_referring(|_, text| calls(text).contains(&wanted));
+        caller.map_or(Ok(()), |caller| Err(referenced(verb, name, &caller)))
     }
 
     /// 3729 where a DEFAULT takes values of the sequence.
     pub(crate) fn check_no_default_takes(&self, name: &ObjectName, sequence: &Object) -> SqlResult<()> {
+        let taker = self.default_takes(sequence);
+        taker.map_or(Ok(()), |taker| Err(referenced("DROP SEQUENCE", name, &taker)))
+    }
+
+    /// The name of a DEFAULT that takes values of the sequence.
+    pub(crate) fn default_takes(&self, sequence: &Object) -> Option<Arc<str>> {
         let (schema, wanted) = (fold(sequence.schema()), fold(sequence.name()));
-        self.check_not_referenced("DROP SEQUENCE", name, |table, text| {
+        self.first_referring(|table, text| {
             sequences(text).iter().any(|(named, sequence)| {
                 let is_there = match named {
                     Some(named) => *named == schema,
@@ -36,25 +45,17 @@ impl Session {
         })
     }
 
-    fn check_not_referenced(
-        &self,
-        verb: &str,
-        name: &ObjectName,
-        refers: impl Fn(&TableSchema, &str) -> bool,
-    ) -> SqlResult<()> {
-        for table in self.database.storage.latch().tables() {
+    /// A constraint whose text refers to something, or the table of a computed column that does.
+    fn first_referring(&self, refers: impl Fn(&TableSchema, &str) -> bool) -> Option<Arc<str>> {
+        self.database.storage.latch().tables().iter().find_map(|table| {
             let checks = table.checks.iter().map(|check| (&check.name, &check.text));
             let defaults = table.columns.iter().filter_map(|column| column.default.as_ref());
             let defaults = defaults.map(|default| (&default.name, &default.text));
             let computed = table.columns.iter().filter_map(|column| column.computed.as_ref());
             let computed = computed.map(|text| (&table.name, text));
-            if let Some((object, _)) = checks.chain(defaults).chain(computed).find(|(_, text)| refers(&table, text)) {
-                let name = display_name(name);
-                let message = format!("Cannot {verb} '{name}' because it is being referenced by object '{object}'.");
-                return Err(SqlError::new(3729, message));
-            }
-        }
-        Ok(())
+            let mut all = checks.chain(defaults).chain(computed);
+            all.find(|(_, text)| refers(table, text)).map(|(object, _)| Arc::clone(object))
+        })
     }
 
     /// Whether a table or any object has the name.
@@ -90,6 +91,11 @@ impl Session {
             format!("Cannot use DROP {drop} with '{name}' because '{name}' is a {is}. Use DROP {}.", is.to_uppercase());
         Err(SqlError::new(3705, message))
     }
+}
+
+fn referenced(verb: &str, name: &ObjectName, by: &str) -> SqlError {
+    let name = display_name(name);
+    SqlError::new(3729, format!("Cannot {verb} '{name}' because it is being referenced by object '{by}'."))
 }
 
 /// 2010: ALTER of an object that is something else.

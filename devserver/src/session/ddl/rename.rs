@@ -258,6 +258,9 @@ impl Session {
     fn move_object(&mut self, object: &Object, schema: &Arc<str>, name: &str) -> SqlResult<()> {
         let name: Arc<str> = name.into();
         let schema = Arc::clone(schema);
+        if matches!(object, Object::Sequence(_)) && self.default_takes(object).is_some() {
+            return Err(SqlError::not_supported("renaming or moving a sequence that a default takes numbers of"));
+        }
         let moved = match object {
             Object::Procedure(procedure) => Object::Procedure(Arc::new(renamed_procedure(procedure, schema, name))),
             Object::Trigger(trigger) => Object::Trigger(Arc::new(Trigger {

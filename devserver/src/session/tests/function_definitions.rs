@@ -34,7 +34,8 @@ fn what_a_table_calls_stays() {
     ok(&mut s, "CREATE TABLE u (a int DEFAULT NEXT VALUE FOR dbo.s1, b int DEFAULT (NEXT VALUE FOR [s2]))");
     assert_eq!(errors(&mut s, "DROP SEQUENCE s1"), [3729]);
     assert_eq!(errors(&mut s, "DROP SEQUENCE dbo.s2"), [3729]);
-    ok(&mut s, "DROP TABLE u; DROP SEQUENCE s1, s2");
+    assert_eq!(errors(&mut s, "EXEC sp_rename 'dbo.s1', 's3'"), [59000]);
+    ok(&mut s, "DROP TABLE u; EXEC sp_rename 'dbo.s1', 's3'; DROP SEQUENCE s3, s2");
 }
 
 /// "Use unique constraints and check constraints" (docs/relational-databases/tables/
