@@ -235,13 +235,14 @@ async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(!context.is_cancelled());
-        Err::<(), _>(JobError::snooze(Duration::ZERO, "saved half of it").into())
+        // Later than a claim that was under way when the stop came.
+        Err::<(), _>(JobError::snooze(Duration::from_secs(3600), "saved half of it").into())
     });
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     until("it runs", || begun.load(Ordering::Acquire) == 1).await;
     assert_eq!(worker.shutdown().await.unwrap().stats.snoozed, 1);
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
-    assert_eq!((ready.len(), ready[0].attempt, ready[0].error.as_deref()), (1, 0, Some("saved half of it")));
+    let later = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    assert_eq!((later.len(), later[0].attempt, later[0].error.as_deref()), (1, 0, Some("saved half of it")));
     fixture.remove().await;
 }
 

@@ -4,7 +4,7 @@ use crate::catalog::database::Database;
 use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::{databases, indexes, list, principals, session_activity, tempdb};
-use crate::storage::{Latch, fold};
+use crate::storage::{CatalogName, Latch, fold};
 use crate::value::{Length, SqlType, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,10 +140,15 @@ impl SystemView {
         }
     }
 
-    /// Whether it has rows about what DDL makes and changes, and waits for transactions that do so.
-    pub fn shows_objects(self) -> bool {
+    /// Whether it has rows about what has the name, so that it waits for a transaction that changes that.
+    pub fn shows(self, name: &CatalogName) -> bool {
         match self {
-            SystemView::Catalog(view) => view.name != "sql_logins",
+            SystemView::Catalog(view) => match view.name {
+                "sql_logins" => false,
+                "schemas" | "schemata" => name.is_schema(),
+                "types" => name.is_type(),
+                _ => true,
+            },
             SystemView::Partitions => true,
             _ => false,
         }

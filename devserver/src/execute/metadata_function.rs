@@ -53,7 +53,7 @@ fn settle_object(name: &ParsedName, run: &mut Run<'_>) -> SqlResult<()> {
 /// By its number an object may be any of those that others change.
 pub fn settle_objects(run: &mut Run<'_>) -> SqlResult<()> {
     let storage = run.storage()?;
-    storage.latch.wait_for_names(&storage.tx, None)
+    storage.latch.wait_for_names(&storage.tx, |_| true)
 }
 
 /// The permanent or temporary table of a name in a string.

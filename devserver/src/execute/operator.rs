@@ -43,8 +43,8 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
             let database = run.database;
             let is_unlocked = *unlocked || run.state.options.isolation == IsolationLevel::ReadUncommitted;
             let storage = if view.needs_latch() { run.storage()? } else { run.own_storage()? };
-            if view.shows_objects() && !is_unlocked {
-                storage.latch.wait_for_names(&storage.tx, None)?;
+            if view.needs_latch() && !is_unlocked {
+                storage.latch.wait_for_names(&storage.tx, |name| view.shows(name))?;
             }
             for row in view.rows(database, &storage.latch) {
                 frame.rows[*slot] = row.into();

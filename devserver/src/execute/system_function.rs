@@ -145,11 +145,12 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             catalog.schema(name).map_or(Value::Null, |schema| Value::Int(schema.id))
         }
         SystemFunction::SchemaName => {
-            settle_objects(run)?;
-            let catalog = run.database.catalog.read();
             if arguments.is_empty() {
                 return Ok(text(&run.state.default_schema));
             }
+            let storage = run.storage()?;
+            storage.latch.wait_for_names(&storage.tx, CatalogName::is_schema)?;
+            let catalog = run.database.catalog.read();
             optional_text(as_i32(argument(0)).and_then(|id| catalog.schema_by_id(id)).map(|schema| &schema.name))
         }
         SystemFunction::TypeId => type_id(argument(0), run)?,

@@ -37,8 +37,17 @@ impl CatalogName {
         CatalogName { space: NameSpace::Schema, schema: fold(name), name: String::new() }
     }
 
-    pub(super) fn is_in(&self, folded_schema: &str) -> bool {
-        self.schema == folded_schema
+    /// Whether it is a name in the schema, or the schema's own.
+    pub fn is_in(&self, schema: &str) -> bool {
+        self.schema == fold(schema)
+    }
+
+    pub fn is_schema(&self) -> bool {
+        self.space == NameSpace::Schema
+    }
+
+    pub fn is_type(&self) -> bool {
+        self.space == NameSpace::Type
     }
 
     pub(super) fn resource(&self) -> Resource {

@@ -15,7 +15,6 @@ use super::catalog_name::{CatalogName, ChangedName, Looks};
 use super::database::{Database, Latch};
 use super::locks::mode::LockMode;
 use super::locks::resource::LockOwner;
-use super::schema::fold;
 use super::transaction::Transaction;
 use crate::error::SqlResult;
 
@@ -134,17 +133,16 @@ impl Latch<'_> {
         Ok(waited)
     }
 
-    /// Waits until nobody else's transaction changes any name; `schema`: any in it.
+    /// Waits until nobody else's transaction changes any of these names.
     ///
     /// # Errors
     ///
     /// As [`Latch::lock_table`].
-    pub fn wait_for_names(&mut self, tx: &Transaction, schema: Option<&str>) -> SqlResult<()> {
+    pub fn wait_for_names(&mut self, tx: &Transaction, these: impl Fn(&CatalogName) -> bool) -> SqlResult<()> {
         let spid = tx.session.spid();
-        let schema = schema.map(fold);
         loop {
             let mut changed = self.state().changed_names.iter().filter(|changed| changed.spid != spid);
-            let first = changed.find(|changed| schema.as_ref().is_none_or(|schema| changed.name.is_in(schema)));
+            let first = changed.find(|changed| these(&changed.name));
             let Some(name) = first.map(|changed| changed.name.clone()) else { return Ok(()) };
             self.wait_for_name(tx, &name)?;
         }

@@ -112,7 +112,7 @@ impl Session {
                 DropKind::Schema => {
                     self.lock_name(CatalogName::schema(&name.name))?;
                     // What others put into it, or take out of it.
-                    self.with_names(|latch, tx| latch.wait_for_names(tx, Some(&name.name)))?;
+                    self.with_names(|latch, tx| latch.wait_for_names(tx, |changed| changed.is_in(&name.name)))?;
                 }
                 DropKind::Type => {
                     for schema in self.schemas_of(name) {

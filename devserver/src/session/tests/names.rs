@@ -161,6 +161,7 @@ fn other_names_are_free() {
         "CREATE TABLE nothing (a int)",
         "SELECT dbo.f()",
         "SELECT name FROM sys.databases",
+        "SELECT SCHEMA_NAME(), SCHEMA_NAME(1), (SELECT COUNT(*) FROM sys.schemas), (SELECT COUNT(*) FROM sys.types)",
         "SELECT name FROM sys.procedures WITH (NOLOCK)",
         "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SELECT name FROM sys.procedures",
     ] {
