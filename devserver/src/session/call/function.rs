@@ -17,22 +17,13 @@ use crate::session::call::argument::{PassedArgument, Returned};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Failure, Origin};
 use crate::session::output::Output;
-use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 use crate::value::{SqlType, Value};
 
 impl Session {
     /// The scalar function that a name means.
     pub(crate) fn scalar_function(&self, name: &ObjectName, schema: &str) -> Option<Arc<Function>> {
-        if name.server.is_some() || name.database.as_ref().is_some_and(|name| fold(name) != fold(&self.database.name)) {
-            return None;
-        }
-        let catalog = self.database.catalog.read();
-        let found = match &name.schema {
-            Some(schema) => catalog.object(schema, &name.name),
-            None => catalog.object(schema, &name.name).or_else(|| catalog.object(DBO, &name.name)),
-        };
-        match found? {
+        match self.object_in(&self.database.catalog.read(), name, schema)? {
             Object::Function(function) if function.returns.is_some() => Some(Arc::clone(function)),
             _ => None,
         }

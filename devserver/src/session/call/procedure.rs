@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::name::display_name;
-use crate::catalog::catalog::DBO;
+use crate::catalog::catalog::{Catalog, DBO};
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::VariableType;
@@ -138,17 +138,21 @@ impl Session {
         Ok(PassedArgument { name: argument.name.clone(), value, output })
     }
 
-    /// The procedure that a name means.
-    fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<Arc<Procedure>> {
+    /// What a name means in this database: in its schema or else in `schema`, and in dbo.
+    pub(super) fn object_in<'c>(&self, catalog: &'c Catalog, name: &ObjectName, schema: &str) -> Option<&'c Object> {
         if name.server.is_some() || name.database.as_ref().is_some_and(|name| fold(name) != fold(&self.database.name)) {
             return None;
         }
-        let catalog = self.database.catalog.read();
-        let found = match &name.schema {
+        match &name.schema {
             Some(schema) => catalog.object(schema, &name.name),
             None => catalog.object(schema, &name.name).or_else(|| catalog.object(DBO, &name.name)),
-        };
-        match found? {
+        }
+    }
+
+    /// The procedure that a name means.
+    fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<Arc<Procedure>> {
+        let catalog = self.database.catalog.read();
+        match self.object_in(&catalog, name, schema)? {
             Object::Procedure(procedure) => Some(Arc::clone(procedure)),
             Object::Synonym(synonym) => {
                 let target = &synonym.target;

@@ -1,6 +1,8 @@
 //! A session without a connection.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
@@ -66,5 +68,14 @@ pub fn ok(session: &mut Session, sql: &str) {
 pub fn script(session: &mut Session, sql: &str) {
     for batch in sql.split("\nGO") {
         rows(session, batch.trim());
+    }
+}
+
+/// Waits until another session waits for a lock; fails the test after half a minute.
+pub fn until_one_waits(engine: &Engine) {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while engine.waiting_count() != 1 {
+        assert!(Instant::now() < give_up, "nobody waits");
+        thread::sleep(Duration::from_millis(1));
     }
 }

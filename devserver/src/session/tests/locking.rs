@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{engine, errors, login, ok, rows};
+use crate::session::tests::harness::{engine, errors, login, ok, rows, until_one_waits};
 
 fn two() -> (Arc<Engine>, Session, Session) {
     let engine = engine();
@@ -281,7 +281,7 @@ fn a_session_in_waitfor_shows_that_it_waits() {
 /// concurrent access to the table".
 #[test]
 fn whoever_names_a_table_that_is_being_dropped_waits() {
-    let (_e, mut a, mut b) = two();
+    let (engine, mut a, mut b) = two();
     ok(&mut a, "BEGIN TRAN; DROP TABLE t");
     for statement in
         ["SELECT id FROM t", "SELECT id FROM t WITH (NOLOCK)", "UPDATE t SET n = 1", "INSERT t VALUES (9, 9, 9)"]
@@ -296,7 +296,7 @@ fn whoever_names_a_table_that_is_being_dropped_waits() {
             let tokens = crate::session::tests::harness::run(&mut b, "SELECT id FROM t");
             (b, tokens)
         });
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        until_one_waits(&engine);
         ok(&mut a, end);
         let (session, tokens) = waiting.join().expect("it goes on");
         b = session;

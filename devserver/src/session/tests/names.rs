@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{errors, login, ok, rows, session};
+use crate::session::tests::harness::{errors, login, ok, rows, session, until_one_waits};
 
 /// The second waits for nothing.
 fn two() -> (Arc<Engine>, Session, Session) {
@@ -172,13 +172,13 @@ fn other_names_are_free() {
 #[test]
 fn whoever_waits_goes_on_with_what_was_committed_or_came_back() {
     for (end, found) in [("COMMIT", "ROW(String(\"new\"))"), ("ROLLBACK", "ROW(String(\"old\"))")] {
-        let (_e, mut a, mut b) = two();
+        let (engine, mut a, mut b) = two();
         ok(&mut a, "BEGIN TRAN");
         ok(&mut a, "DROP PROCEDURE p");
         ok(&mut a, "CREATE PROCEDURE p AS SELECT 'new'");
         ok(&mut b, "SET LOCK_TIMEOUT -1");
         let waiting = thread::spawn(move || rows(&mut b, "EXEC p"));
-        thread::sleep(Duration::from_millis(50));
+        until_one_waits(&engine);
         assert!(!waiting.is_finished());
         ok(&mut a, end);
         assert_eq!(waiting.join().expect("the session"), [found]);
@@ -202,12 +202,12 @@ fn a_transaction_goes_on_with_a_table_that_others_wait_to_change() {
 /// Two that wait for each other's names: one of them is the victim.
 #[test]
 fn names_can_be_part_of_a_deadlock() {
-    let (_e, mut a, mut b) = two();
+    let (engine, mut a, mut b) = two();
     ok(&mut b, "SET LOCK_TIMEOUT -1");
     ok(&mut a, "BEGIN TRAN; DROP PROCEDURE p");
     ok(&mut b, "BEGIN TRAN; DROP VIEW v");
     let waiting = thread::spawn(move || errors(&mut b, "EXEC p"));
-    thread::sleep(Duration::from_millis(50));
+    until_one_waits(&engine);
     let mut found = errors(&mut a, "SELECT id FROM v; ROLLBACK");
     found.extend(waiting.join().expect("the session"));
     assert!(found.contains(&1205), "{found:?}");
