@@ -123,29 +123,51 @@ impl Session {
                         }
                     }
                 }
+                DropKind::Trigger => self.lock_dropped_trigger(name)?,
                 _ => {
-                    let Some(schema) = self.lock_existing_name(name)? else { continue };
-                    let object = self.database.catalog.read().object(&schema, &name.name).cloned();
-                    if let Some(Object::Trigger(trigger)) = object {
-                        self.lock_name_of_target(trigger.table)?;
-                    }
+                    self.lock_existing_name(name)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The name of the table or view of a trigger.
-    fn lock_name_of_target(&self, target: ObjectId) -> SqlResult<()> {
-        let table = self.database.storage.latch().schema(target).cloned();
-        let name = match table {
-            Some(table) => Some(CatalogName::object(&table.schema, &table.name)),
-            None => {
-                let catalog = self.database.catalog.read();
-                catalog.object_by_id(target).map(|view| CatalogName::object(view.schema(), view.name()))
+    /// A trigger changes with its table or view, whose locks come before that on its own name, as for CREATE TRIGGER.
+    fn lock_dropped_trigger(&mut self, name: &ObjectName) -> SqlResult<()> {
+        for schema in self.schemas_of(name) {
+            let own_name = CatalogName::object(&schema, &name.name);
+            let find = |session: &Session| session.target_of_trigger(&schema, &name.name);
+            loop {
+                self.waits_for(own_name.clone())?;
+                let Some(target) = find(self) else { break };
+                // Gone in between: then the trigger goes as well.
+                let Some((target_schema, target_name)) = self.name_of_target(target) else { continue };
+                if !self.lock_table_and_name(&target_schema, &target_name)? {
+                    self.lock_name(CatalogName::object(&target_schema, &target_name))?;
+                }
+                // While it waited the name may have come to mean something else.
+                if self.lock_if_there(own_name.clone(), || find(self) == Some(target))? {
+                    return Ok(());
+                }
             }
-        };
-        name.map_or(Ok(()), |name| self.lock_name(name))
+        }
+        self.lock_existing_name(name).map(|_| ())
+    }
+
+    fn target_of_trigger(&self, schema: &str, name: &str) -> Option<ObjectId> {
+        match self.database.catalog.read().object(schema, name) {
+            Some(Object::Trigger(trigger)) => Some(trigger.table),
+            _ => None,
+        }
+    }
+
+    /// Schema and name of the table or view of a trigger.
+    fn name_of_target(&self, target: ObjectId) -> Option<(Arc<str>, Arc<str>)> {
+        if let Some(table) = self.database.storage.latch().schema(target) {
+            return Some((Arc::clone(&table.schema), Arc::clone(&table.name)));
+        }
+        let catalog = self.database.catalog.read();
+        catalog.object_by_id(target).map(|view| (Arc::clone(view.schema()), Arc::clone(view.name())))
     }
 
     /// What is created gets its name in one schema.

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
@@ -188,12 +187,20 @@ fn whoever_waits_goes_on_with_what_was_committed_or_came_back() {
 /// Somebody who waits for the end of a transaction to change its table does not keep it from the table.
 #[test]
 fn a_transaction_goes_on_with_a_table_that_others_wait_to_change() {
-    for change in ["DROP TABLE t", "ALTER TABLE t ADD c int", "EXEC sp_rename 't', 'tz'", "DROP TRIGGER tr"] {
-        let (_e, mut a, mut b) = two();
+    let changes = [
+        "DROP TABLE t",
+        "ALTER TABLE t ADD c int",
+        "EXEC sp_rename 't', 'tz'",
+        "DROP TRIGGER tr",
+        "DISABLE TRIGGER tr ON t",
+        "ALTER TRIGGER tr ON t AFTER DELETE AS RETURN",
+    ];
+    for change in changes {
+        let (engine, mut a, mut b) = two();
         ok(&mut b, "SET LOCK_TIMEOUT -1");
         ok(&mut a, "BEGIN TRAN; INSERT t VALUES (2, 2)");
         let waiting = thread::spawn(move || errors(&mut b, change));
-        thread::sleep(Duration::from_millis(50));
+        until_one_waits(&engine);
         ok(&mut a, "UPDATE t SET n = 3; SELECT COUNT(*) FROM v WHERE OBJECT_ID('t') > 0; COMMIT");
         assert!(waiting.join().expect("the session").is_empty(), "{change}");
     }
