@@ -40,7 +40,7 @@ fn sum_type(function: AggregateFunction, name: &str, ty: SqlType) -> SqlResult<S
         SqlType::BigInt => Ok(SqlType::BigInt),
         SqlType::Decimal { scale, .. } => {
             let scale = if function == AggregateFunction::Avg { scale.max(6) } else { scale };
-            Ok(SqlType::Decimal { precision: 38, scale })
+            Ok(SqlType::decimal(38, scale))
         }
         SqlType::Money | SqlType::SmallMoney => Ok(SqlType::Money),
         SqlType::Real | SqlType::Float => Ok(SqlType::Float),

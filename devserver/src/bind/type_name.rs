@@ -9,7 +9,7 @@ use crate::catalog::user_type::{UserType, UserTypeKind};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{CatalogName, fold};
 use crate::tsql::ast::{Ident, ObjectName, TypeArguments, TypeName};
-use crate::value::{Collation, Length, SqlType};
+use crate::value::{Collation, DecimalName, Length, SqlType};
 
 pub fn type_not_found(name: &ObjectName) -> SqlError {
     SqlError::new(2715, format!("Column, parameter, or variable #1: Cannot find data type {}.", display_name(name)))
@@ -96,7 +96,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
                     ),
                 ));
             }
-            SqlType::Decimal { precision: precision as u8, scale: scale as u8 }
+            let name = if word == "numeric" { DecimalName::Numeric } else { DecimalName::Decimal };
+            SqlType::Decimal { precision: precision as u8, scale: scale as u8, name }
         }
         "char" | "character" => SqlType::Char(length(8000)?),
         "nchar" => SqlType::NChar(length(4000)?),

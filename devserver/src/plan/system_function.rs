@@ -1,7 +1,7 @@
 //! Functions about the server, the database and the session (`OBJECT_ID`, `@@ROWCOUNT`, `ERROR_MESSAGE` …): their
 //! names, arguments and results. [`crate::execute::system_function`] computes them.
 
-use crate::value::{Length, SqlType};
+use crate::value::{DecimalName, Length, SqlType};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemFunction {
@@ -92,6 +92,9 @@ pub struct Description {
 }
 
 const NAME: SqlType = SqlType::NVarChar(Length::Limit(128));
+/// "numeric(38,0)": "@@IDENTITY", "SCOPE_IDENTITY", "IDENT_CURRENT", "IDENT_SEED", "IDENT_INCR" (MicrosoftDocs/sql-docs,
+/// docs/t-sql/functions/).
+const IDENTITY: SqlType = SqlType::Decimal { precision: 38, scale: 0, name: DecimalName::Numeric };
 
 const fn session(
     name: &'static str,
@@ -115,10 +118,10 @@ static FUNCTIONS: &[Description] = &[
     session("cursor_status", SystemFunction::CursorStatus, (2, 2), SqlType::SmallInt),
     session("trigger_nestlevel", SystemFunction::TriggerNestLevel, (0, 0), SqlType::Int),
     session("rowcount_big", SystemFunction::RowCountBig, (0, 0), SqlType::BigInt),
-    session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
-    catalog("ident_current", SystemFunction::IdentCurrent, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
-    catalog("ident_seed", SystemFunction::IdentSeed, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
-    catalog("ident_incr", SystemFunction::IdentIncr, (1, 1), SqlType::Decimal { precision: 38, scale: 0 }),
+    session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), IDENTITY),
+    catalog("ident_current", SystemFunction::IdentCurrent, (1, 1), IDENTITY),
+    catalog("ident_seed", SystemFunction::IdentSeed, (1, 1), IDENTITY),
+    catalog("ident_incr", SystemFunction::IdentIncr, (1, 1), IDENTITY),
     session("error_number", SystemFunction::ErrorNumber, (0, 0), SqlType::Int),
     session("error_message", SystemFunction::ErrorMessage, (0, 0), SqlType::NVarChar(Length::Limit(4000))),
     session("error_severity", SystemFunction::ErrorSeverity, (0, 0), SqlType::Int),
@@ -174,7 +177,7 @@ static GLOBALS: &[Description] = &[
     session("@@spid", SystemFunction::Spid, (0, 0), SqlType::SmallInt),
     session("@@version", SystemFunction::Version, (0, 0), SqlType::NVarChar(Length::Limit(300))),
     catalog("@@dbts", SystemFunction::DatabaseRowVersion, (0, 0), SqlType::VarBinary(Length::Limit(8))),
-    session("@@identity", SystemFunction::Identity, (0, 0), SqlType::Decimal { precision: 38, scale: 0 }),
+    session("@@identity", SystemFunction::Identity, (0, 0), IDENTITY),
     session("@@nestlevel", SystemFunction::NestLevel, (0, 0), SqlType::Int),
     session("@@options", SystemFunction::Options, (0, 0), SqlType::Int),
     session("@@textsize", SystemFunction::TextSize, (0, 0), SqlType::Int),

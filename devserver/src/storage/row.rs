@@ -135,7 +135,7 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
         (SqlType::SmallInt, Value::SmallInt(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::Int, Value::Int(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::BigInt, Value::BigInt(number)) => out.extend_from_slice(&number.to_le_bytes()),
-        (SqlType::Decimal { precision, scale }, Value::Decimal(number)) if number.scale == scale => {
+        (SqlType::Decimal { precision, scale, .. }, Value::Decimal(number)) if number.scale == scale => {
             let mantissa = number.mantissa.to_le_bytes();
             let length = if is_short_decimal(precision) { 8 } else { 16 };
             out.extend_from_slice(&mantissa[..length]);
@@ -309,7 +309,7 @@ impl<'row> Reader<'row> {
             SqlType::SmallInt => Value::SmallInt(i16::from_le_bytes(self.take())),
             SqlType::Int => Value::Int(i32::from_le_bytes(self.take())),
             SqlType::BigInt => Value::BigInt(i64::from_le_bytes(self.take())),
-            SqlType::Decimal { precision, scale } => {
+            SqlType::Decimal { precision, scale, .. } => {
                 let mantissa = if is_short_decimal(precision) {
                     i128::from(i64::from_le_bytes(self.take()))
                 } else {

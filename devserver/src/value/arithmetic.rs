@@ -172,7 +172,7 @@ fn decimal_result_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlType {
         }
     };
     let narrow = |number: i32| u8::try_from(number).unwrap_or(0);
-    SqlType::Decimal { precision: narrow(precision.min(max)), scale: narrow(scale) }
+    SqlType::decimal(narrow(precision.min(max)), narrow(scale))
 }
 
 /// `a op b`; `result` is what [`binary_type`] gave for the two types. NULL if either is NULL.
@@ -196,7 +196,7 @@ pub fn binary(
     if result.is_binary() {
         return Ok(concatenate_bytes(a, b, result));
     }
-    if let SqlType::Decimal { precision, scale } = result {
+    if let SqlType::Decimal { precision, scale, .. } = result {
         let a = decimal_operand(a, a_type, b_type)?;
         let b = decimal_operand(b, b_type, a_type)?;
         return decimal_arithmetic(op, a, b, precision, scale);
@@ -288,7 +288,7 @@ fn decimal_operand(value: &Value, ty: SqlType, other: SqlType) -> SqlResult<Deci
         return Ok(Decimal { mantissa: i128::from(number), precision: MAX_PRECISION, scale: 0 });
     }
     let (precision, scale) = ty.exact_precision().or(other.exact_precision()).unwrap_or((MAX_PRECISION, 0));
-    match convert(value.clone(), ty, SqlType::Decimal { precision, scale }, None, false)? {
+    match convert(value.clone(), ty, SqlType::decimal(precision, scale), None, false)? {
         Value::Decimal(decimal) => Ok(*decimal),
         _ => Err(operand_clash(ty, other)),
     }
@@ -307,7 +307,7 @@ fn decimal_arithmetic(op: BinaryOp, a: Decimal, b: Decimal, precision: u8, scale
     };
     match number {
         Some(decimal) => Ok(Value::Decimal(Box::new(decimal))),
-        None => Err(overflow("expression", SqlType::Decimal { precision, scale })),
+        None => Err(overflow("expression", SqlType::decimal(precision, scale))),
     }
 }
 
@@ -381,7 +381,7 @@ mod tests {
     use crate::value::types::Length;
 
     fn decimal(precision: u8, scale: u8) -> SqlType {
-        SqlType::Decimal { precision, scale }
+        SqlType::decimal(precision, scale)
     }
 
     fn varchar(n: u16) -> SqlType {

@@ -5,7 +5,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::chart::check_conversion;
-use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, SqlType};
+use crate::value::types::{DecimalName, Length, MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH, SqlType};
 
 impl SqlType {
     /// The type of CASE, COALESCE, IIF, UNION and IN over two types: the one of higher precedence, wide enough for
@@ -17,9 +17,13 @@ impl SqlType {
         let (high, low) = if self.precedence() >= other.precedence() { (self, other) } else { (other, self) };
         check_conversion(low, high, false)?;
         let combined = match high {
-            SqlType::Decimal { precision, scale } => match low.exact_precision() {
-                Some((low_precision, low_scale)) => combine_decimals(precision, scale, low_precision, low_scale),
-                None => high,
+            SqlType::Decimal { precision, scale, name } => match (low, low.exact_precision()) {
+                (SqlType::Decimal { name: low_name, .. }, Some((low_precision, low_scale))) => {
+                    let name = if name.is_shown_as(low_name) { name } else { DecimalName::Unknown };
+                    combine_decimals(precision, scale, low_precision, low_scale).named(name)
+                }
+                (_, Some((low_precision, low_scale))) => combine_decimals(precision, scale, low_precision, low_scale),
+                (_, None) => high,
             },
             SqlType::Time(scale) | SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => {
                 with_time_scale(high, scale.max(low.time_scale().unwrap_or(0)))
@@ -58,7 +62,7 @@ impl SqlType {
             // Rounding would make unequal numbers equal. Without it a number of very many digits may overflow instead.
             SqlType::Decimal { precision, .. } => {
                 let scale_of = |ty: SqlType| ty.exact_precision().map_or(0, |(_, scale)| scale);
-                Ok(SqlType::Decimal { precision, scale: scale_of(self).max(scale_of(other)) })
+                Ok(SqlType::decimal(precision, scale_of(self).max(scale_of(other))))
             }
             // A thousandth of a `datetime` is compared with its third: ".003" equals no `datetime` ("Converting other
             // date and time types", docs/t-sql/data-types/datetime2-transact-sql.md).
@@ -91,7 +95,7 @@ fn combine_decimals(p1: u8, s1: u8, p2: u8, s2: u8) -> SqlType {
     let integral = (p1 - s1).max(p2 - s2);
     let scale = s1.max(s2);
     let precision = (integral + scale).min(MAX_PRECISION);
-    SqlType::Decimal { precision, scale: scale.min(precision - integral) }
+    SqlType::decimal(precision, scale.min(precision - integral))
 }
 
 #[cfg(test)]
@@ -99,7 +103,7 @@ mod tests {
     use super::*;
 
     fn decimal(precision: u8, scale: u8) -> SqlType {
-        SqlType::Decimal { precision, scale }
+        SqlType::decimal(precision, scale)
     }
 
     // docs/t-sql/data-types/data-type-precedence-transact-sql.md

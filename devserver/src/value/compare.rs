@@ -279,7 +279,7 @@ mod tests {
         assert_keys_agree(&floats, SqlType::Float, Collation::default());
         let decimals = [(-15, 1), (-150, 2), (0, 0), (150, 2), (15, 1), (151, 2)]
             .map(|(mantissa, scale)| Value::Decimal(Box::new(Decimal { mantissa, precision: 5, scale })));
-        assert_keys_agree(&decimals, SqlType::Decimal { precision: 5, scale: 2 }, Collation::default());
+        assert_keys_agree(&decimals, SqlType::decimal(5, 2), Collation::default());
         let bytes: [&[u8]; 7] = [&[], &[0], &[0, 0, 1], &[0, 1], &[1], &[1, 0], &[255, 0, 255]];
         assert_keys_agree(
             &bytes.map(|b| Value::Bytes(Arc::from(b))),

@@ -9,11 +9,11 @@ use crate::value::convert::bytes::bytes_from_hex;
 use crate::value::convert::money::{money_units, money_value};
 use crate::value::convert::text::utf16_length;
 use crate::value::decimal::Decimal;
-use crate::value::types::{Length, SqlType};
+use crate::value::types::{DecimalName, Length, SqlType};
 use crate::value::values::Value;
 use std::sync::Arc;
 
-/// A number without sign: `12` is `int`, `1.50` and what is too long for `int` are `decimal` with the digits written,
+/// A number without sign: `12` is `int`, `1.50` and what is too long for `int` are `numeric` with the digits written,
 /// `1e3` is `float`.
 ///
 /// # Errors
@@ -51,7 +51,7 @@ pub fn number(digits: &str) -> SqlResult<(Value, SqlType)> {
         return Err(out_of_range());
     }
     let decimal = Decimal::parse(digits, precision, scale).map_err(|_| out_of_range())?;
-    Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale }))
+    Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale, name: DecimalName::Numeric }))
 }
 
 /// The digits after `$`: a constant of `money`.
@@ -101,7 +101,7 @@ pub fn operand_type(constant: &Value, ty: SqlType) -> SqlType {
     match constant {
         Value::Int(number) => {
             let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
-            SqlType::Decimal { precision: u8::try_from(digits).unwrap_or(10), scale: 0 }
+            SqlType::decimal(u8::try_from(digits).unwrap_or(10), 0)
         }
         _ => ty,
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn constants_have_the_types_of_what_is_written() {
-        let decimal = |precision, scale| SqlType::Decimal { precision, scale };
+        let decimal = |precision, scale| SqlType::decimal(precision, scale);
         let cases = [
             ("12", SqlType::Int),
             ("2147483648", decimal(10, 0)),

@@ -30,5 +30,5 @@ pub use datetime::{DatePart, Day, Ticks, now_utc, now_utc_shifted};
 pub use decimal::Decimal;
 pub use like::Pattern;
 pub use shown_value::format_for_message;
-pub use types::{Length, SqlType};
+pub use types::{DecimalName, Length, SqlType};
 pub use values::{Value, Variant};

@@ -6,6 +6,7 @@
 
 use crate::error::SqlError;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The longest `varchar(n)` or `varbinary(n)`, in bytes.
 pub const MAX_BYTE_LENGTH: u16 = 8_000;
@@ -26,6 +27,36 @@ pub enum Length {
     Max,
 }
 
+/// By which of its two names a `decimal` is shown. They are synonyms: types that differ in nothing else are equal.
+///
+/// Source: "decimal and numeric" (MicrosoftDocs/sql-docs, docs/t-sql/data-types/decimal-and-numeric-transact-sql.md):
+/// "decimal and numeric are synonyms and can be used interchangeably"; sys.types has both.
+#[derive(Debug, Clone, Copy)]
+pub enum DecimalName {
+    Decimal,
+    Numeric,
+    /// Of a computed value, whose name is not documented: shown as `decimal`, but not told by SQL_VARIANT_PROPERTY.
+    Unknown,
+}
+
+impl DecimalName {
+    pub fn is_shown_as(self, other: DecimalName) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+impl PartialEq for DecimalName {
+    fn eq(&self, _: &DecimalName) -> bool {
+        true
+    }
+}
+
+impl Eq for DecimalName {}
+
+impl Hash for DecimalName {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// A SQL Server data type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SqlType {
@@ -38,6 +69,7 @@ pub enum SqlType {
     Decimal {
         precision: u8,
         scale: u8,
+        name: DecimalName,
     },
     /// Held as a [`crate::value::Decimal`] of the precision 19 and the scale 4.
     Money,
@@ -111,7 +143,7 @@ impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match *self {
-            SqlType::Decimal { precision, scale } => write!(f, "({precision},{scale})"),
+            SqlType::Decimal { precision, scale, .. } => write!(f, "({precision},{scale})"),
             SqlType::Char(n) | SqlType::NChar(n) | SqlType::Binary(n) => write!(f, "({n})"),
             SqlType::VarChar(length) | SqlType::NVarChar(length) | SqlType::VarBinary(length) => {
                 write!(f, "({length})")
@@ -126,6 +158,24 @@ impl SqlType {
     /// `sysname`: `nvarchar(128)`.
     pub const SYSNAME: SqlType = SqlType::NVarChar(Length::Limit(128));
 
+    /// The `decimal` of a computed value.
+    pub const fn decimal(precision: u8, scale: u8) -> SqlType {
+        SqlType::Decimal { precision, scale, name: DecimalName::Unknown }
+    }
+
+    /// The type with another name, if it is a `decimal`.
+    pub fn named(self, name: DecimalName) -> SqlType {
+        match self {
+            SqlType::Decimal { precision, scale, .. } => SqlType::Decimal { precision, scale, name },
+            other => other,
+        }
+    }
+
+    /// The type of a computed value: a `decimal` loses its name.
+    pub fn computed(self) -> SqlType {
+        self.named(DecimalName::Unknown)
+    }
+
     /// The name without lengths, as in `sys.types`.
     pub fn name(self) -> &'static str {
         match self {
@@ -134,6 +184,7 @@ impl SqlType {
             SqlType::SmallInt => "smallint",
             SqlType::Int => "int",
             SqlType::BigInt => "bigint",
+            SqlType::Decimal { name: DecimalName::Numeric, .. } => "numeric",
             SqlType::Decimal { .. } => "decimal",
             SqlType::Money => "money",
             SqlType::SmallMoney => "smallmoney",
@@ -161,7 +212,7 @@ impl SqlType {
         }
     }
 
-    /// The name in conversion and arithmetic errors, which call `decimal` by its synonym.
+    /// The name in conversion and arithmetic errors, which call every `decimal` by its synonym.
     pub fn message_name(self) -> &'static str {
         match self {
             SqlType::Decimal { .. } => "numeric",
@@ -302,7 +353,7 @@ impl SqlType {
     pub fn facts(self) -> (i16, u8, u8) {
         let length = self.max_bytes().map_or(-1, |bytes| bytes as i16);
         let (precision, scale) = match self {
-            SqlType::Decimal { precision, scale } => (precision, scale),
+            SqlType::Decimal { precision, scale, .. } => (precision, scale),
             SqlType::Bit => (1, 0),
             SqlType::TinyInt => (3, 0),
             SqlType::SmallInt => (5, 0),
@@ -331,7 +382,7 @@ impl SqlType {
             SqlType::SmallInt => Some((5, 0)),
             SqlType::Int => Some((10, 0)),
             SqlType::BigInt => Some((19, 0)),
-            SqlType::Decimal { precision, scale } => Some((precision, scale)),
+            SqlType::Decimal { precision, scale, .. } => Some((precision, scale)),
             SqlType::Money => Some((19, MONEY_SCALE)),
             SqlType::SmallMoney => Some((10, MONEY_SCALE)),
             _ => None,
@@ -403,7 +454,7 @@ mod tests {
     use super::*;
 
     fn decimal(precision: u8, scale: u8) -> SqlType {
-        SqlType::Decimal { precision, scale }
+        SqlType::decimal(precision, scale)
     }
 
     #[test]

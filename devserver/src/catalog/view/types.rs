@@ -141,6 +141,7 @@ fn system_facts(name: &str) -> (i16, u8, u8) {
         "smalldatetime" => SqlType::SmallDateTime,
         "float" => SqlType::Float,
         "bit" => SqlType::Bit,
+        "sql_variant" => SqlType::Variant,
         "bigint" => SqlType::BigInt,
         _ => return (0, 0, 0),
     };

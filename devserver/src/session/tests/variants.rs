@@ -221,7 +221,7 @@ fn what_else_a_variant_could_do_is_refused() {
         "DECLARE @v sql_variant = 'a' COLLATE Latin1_General_BIN2",
         "CREATE TABLE t (v sql_variant PRIMARY KEY)",
         "CREATE TABLE t (v sql_variant, INDEX i (v))",
-        "SELECT SQL_VARIANT_PROPERTY(1.5, 'BaseType')",
+        "SELECT SQL_VARIANT_PROPERTY(1.5 * CAST(1 AS decimal(5, 2)), 'BaseType')",
         "SELECT SQL_VARIANT_PROPERTY(1, 'TotalBytes')",
         "SELECT SERVERPROPERTY('ProcessID')",
     ];

@@ -1,5 +1,7 @@
 //! The numbers of types, and the limits of lengths and dates on the wire.
 
+use crate::value::DecimalName;
+
 pub(super) const NULL_TYPE: u8 = 0x1F;
 pub(in crate::tds) const IMAGE: u8 = 0x22;
 pub(in crate::tds) const TEXT: u8 = 0x23;
@@ -69,3 +71,15 @@ pub(super) const THIRD_CENTISECONDS_PER_DAY: u32 = 25_920_000;
 
 /// The user type (alias) of `rowversion` among the 8-byte binaries: 80, as sys.types lists it.
 pub(super) const ROWVERSION_USER_TYPE: u32 = 80;
+
+/// A computed value whose name is not known goes as `decimal`.
+pub(super) fn decimal_type_byte(name: DecimalName) -> u8 {
+    match name {
+        DecimalName::Numeric => NUMERIC_N,
+        DecimalName::Decimal | DecimalName::Unknown => DECIMAL_N,
+    }
+}
+
+pub(super) fn decimal_name(type_byte: u8) -> DecimalName {
+    if type_byte == NUMERIC_N { DecimalName::Numeric } else { DecimalName::Decimal }
+}

@@ -7,7 +7,7 @@ use crate::tds::wire_type::number::{
     DATETIMEOFFSET_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, FLOAT4, FLOAT8, GUID, IMAGE, INT_N, INT1, INT2, INT4,
     INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, MONEY, MONEY_N, MONEY4, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE,
     NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, SMALL_DATETIME, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY,
-    TIME_N, VARIANT,
+    TIME_N, VARIANT, decimal_name,
 };
 use crate::tds::wire_type::variant::read_variant;
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
@@ -58,7 +58,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
             if !(1..=38).contains(&precision) || scale > precision {
                 return Err(ReadError::InvalidLength(type_byte));
             }
-            simple(SqlType::Decimal { precision, scale }, Form::ShortLength)
+            simple(SqlType::Decimal { precision, scale, name: decimal_name(type_byte) }, Form::ShortLength)
         }
         DATE_N => simple(SqlType::Date, Form::ShortLength),
         TIME_N | DATETIME2_N | DATETIMEOFFSET_N => {
@@ -204,7 +204,7 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             Value::money(i64::from_le_bytes([e, f, g, h, a, b, c, d]))
         }
         SqlType::SmallMoney => Value::small_money(i32::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
-        SqlType::Decimal { precision, scale } => decimal_of(bytes, precision, scale, type_byte)?,
+        SqlType::Decimal { precision, scale, .. } => decimal_of(bytes, precision, scale, type_byte)?,
         SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes_le(bytes.try_into().map_err(wrong_length)?)),
         SqlType::Date => Value::Date(day_of(bytes, type_byte)?),
         SqlType::Time(scale) => Value::Time(time_of(bytes, scale, type_byte)?),

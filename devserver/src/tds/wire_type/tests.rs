@@ -1,11 +1,11 @@
 use crate::tds::packet::{PayloadReader, ReadError};
 use crate::tds::wire_type::number::{
-    BIG_VARBINARY, BIG_VARCHAR, DATE_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT8, IMAGE, LAST_DAY, NTEXT, TEXT,
+    BIG_VARBINARY, BIG_VARCHAR, DATE_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT8, IMAGE, LAST_DAY, NTEXT, NUMERIC_N, TEXT,
 };
 use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::tds::wire_type::write::{put_type_info, put_value, user_type};
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
-use crate::value::{Decimal, Length, SqlType, Value};
+use crate::value::{Decimal, DecimalName, Length, SqlType, Value};
 use uuid::Uuid;
 
 fn round_trip(sql_type: SqlType, value: &Value) -> (SqlType, Value) {
@@ -19,6 +19,21 @@ fn round_trip(sql_type: SqlType, value: &Value) -> (SqlType, Value) {
     (wire_type.sql_type, read)
 }
 
+/// MS-TDS, 2.2.5.4.2 "Variable-Length Data Types": DECIMALN and NUMERICN.
+#[test]
+fn decimal_and_numeric_go_by_their_names() {
+    for (name, type_byte) in
+        [(DecimalName::Decimal, DECIMAL_N), (DecimalName::Numeric, NUMERIC_N), (DecimalName::Unknown, DECIMAL_N)]
+    {
+        let sql_type = SqlType::Decimal { precision: 5, scale: 2, name };
+        let mut bytes = Vec::new();
+        put_type_info(&mut bytes, sql_type);
+        assert_eq!(bytes, [type_byte, 5, 5, 2]);
+        let read = read_type_info(&mut PayloadReader::new(&bytes)).unwrap().sql_type;
+        assert_eq!(read.name(), sql_type.name());
+    }
+}
+
 fn samples() -> Vec<(SqlType, Value)> {
     let text = |text: &str| Value::String(text.into());
     let bytes = |bytes: &[u8]| Value::Bytes(bytes.into());
@@ -30,8 +45,8 @@ fn samples() -> Vec<(SqlType, Value)> {
         (SqlType::SmallInt, Value::SmallInt(-2)),
         (SqlType::Int, Value::Int(i32::MIN)),
         (SqlType::BigInt, Value::BigInt(i64::MAX)),
-        (SqlType::Decimal { precision: 5, scale: 2 }, decimal(-12345, 5, 2)),
-        (SqlType::Decimal { precision: 38, scale: 0 }, decimal(10_i128.pow(38) - 1, 38, 0)),
+        (SqlType::decimal(5, 2), decimal(-12345, 5, 2)),
+        (SqlType::decimal(38, 0), decimal(10_i128.pow(38) - 1, 38, 0)),
         (SqlType::Money, Value::money(i64::MIN)),
         (SqlType::Money, Value::money(12_345_678_901_234)),
         (SqlType::SmallMoney, Value::small_money(-15_000)),

@@ -6,7 +6,7 @@ use crate::tds::packet::{PayloadReader, ReadError};
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, DATE_N, DATETIME, DATETIME2_N, DATETIMEOFFSET_N, DECIMAL_N,
     FLOAT4, FLOAT8, GUID, INT1, INT2, INT4, INT8, MONEY, MONEY4, NCHAR, NUMERIC_N, NVARCHAR, SMALL_DATETIME, TIME_N,
-    VARIANT, VARIANT_LENGTH,
+    VARIANT, VARIANT_LENGTH, decimal_type_byte,
 };
 use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::tds::wire_type::write::put_value;
@@ -34,7 +34,7 @@ pub(super) fn put_variant(out: &mut Vec<u8>, variant: &Variant) {
         SqlType::Date => vec![DATE_N, 0],
         SqlType::DateTime2(scale) => vec![DATETIME2_N, 1, scale],
         SqlType::DateTimeOffset(scale) => vec![DATETIMEOFFSET_N, 1, scale],
-        SqlType::Decimal { precision, scale } => vec![DECIMAL_N, 2, precision, scale],
+        SqlType::Decimal { precision, scale, name } => vec![decimal_type_byte(name), 2, precision, scale],
         SqlType::Binary(_) => vec![BIG_BINARY, 2, low, high],
         SqlType::VarBinary(_) => vec![BIG_VARBINARY, 2, low, high],
         SqlType::Char(_) => character(BIG_CHAR),

@@ -3,9 +3,9 @@
 use crate::tds::packet::put_utf16;
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
-    DECIMAL_N, FLOAT_N, GUID, IMAGE, INT_N, LONGEST_LIMITED, MAX_LENGTH, MONEY_N, NCHAR, NTEXT, NULL_LENGTH, NVARCHAR,
-    PLP_NULL, ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
-    VARIANT_LENGTH,
+    FLOAT_N, GUID, IMAGE, INT_N, LONGEST_LIMITED, MAX_LENGTH, MONEY_N, NCHAR, NTEXT, NULL_LENGTH, NVARCHAR, PLP_NULL,
+    ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
+    VARIANT_LENGTH, decimal_type_byte,
 };
 use crate::tds::wire_type::variant::put_variant;
 use crate::value::datetime::{DAY_1900, TICKS_PER_MINUTE};
@@ -24,8 +24,8 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::SmallInt => out.extend_from_slice(&[INT_N, 2]),
         SqlType::Int => out.extend_from_slice(&[INT_N, 4]),
         SqlType::BigInt => out.extend_from_slice(&[INT_N, 8]),
-        SqlType::Decimal { precision, scale } => {
-            out.extend_from_slice(&[DECIMAL_N, decimal_length(precision), precision, scale]);
+        SqlType::Decimal { precision, scale, name } => {
+            out.extend_from_slice(&[decimal_type_byte(name), decimal_length(precision), precision, scale]);
         }
         SqlType::Money => out.extend_from_slice(&[MONEY_N, 8]),
         SqlType::SmallMoney => out.extend_from_slice(&[MONEY_N, 4]),

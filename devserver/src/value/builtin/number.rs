@@ -33,7 +33,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
 /// The type in which a function calculates with its first argument: a number's own type, `float` for text.
 fn number_type(ty: SqlType, function: &str) -> SqlResult<SqlType> {
     match ty {
-        _ if ty.is_number() => Ok(ty),
+        _ if ty.is_number() => Ok(ty.computed()),
         _ if ty.is_character() => Ok(SqlType::Float),
         _ => Err(invalid_argument(ty, 1, function)),
     }
@@ -54,7 +54,7 @@ fn floor_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
 /// A decimal without a fraction (example of docs/t-sql/functions/floor-transact-sql.md).
 fn without_fraction(ty: SqlType) -> SqlType {
     match ty {
-        SqlType::Decimal { precision, .. } => SqlType::Decimal { precision, scale: 0 },
+        SqlType::Decimal { precision, .. } => SqlType::decimal(precision, 0),
         other => other,
     }
 }
@@ -80,7 +80,7 @@ fn widened(ty: SqlType) -> SqlType {
 /// "Return types" in docs/t-sql/functions/power-transact-sql.md.
 fn power_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     Ok(match widened(number_type(arguments[0].ty, "power")?) {
-        SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: 38, scale },
+        SqlType::Decimal { scale, .. } => SqlType::decimal(38, scale),
         other => other,
     })
 }
@@ -178,7 +178,7 @@ fn to_whole(
             decimal_value(Some(Decimal { mantissa: decimal(v.mantissa, unit) * unit, ..**v }), ty)
         }
         Value::Decimal(v) => {
-            let SqlType::Decimal { precision, scale } = ty else {
+            let SqlType::Decimal { precision, scale, .. } = ty else {
                 return Err(overflow("expression", ty));
             };
             decimal_value(Decimal::checked(decimal(v.mantissa, power_of_ten(v.scale)), precision, scale), ty)

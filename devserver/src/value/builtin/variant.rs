@@ -5,7 +5,7 @@ use crate::value::builtin::definition::Arity::Exactly;
 use crate::value::builtin::definition::{Arguments, Builtin};
 use crate::value::collation::Collation;
 use crate::value::convert::chart::check_conversion;
-use crate::value::types::SqlType;
+use crate::value::types::{DecimalName, SqlType};
 use crate::value::values::Value;
 use crate::value::variant::{of_int, of_text};
 
@@ -27,9 +27,10 @@ fn property(arguments: &Arguments<'_>) -> SqlResult<Value> {
     };
     let (length, precision, scale) = base.facts();
     Ok(match arguments.text(1)?.to_ascii_lowercase().as_str() {
-        // `decimal` and `numeric` are one type here, and two names there.
-        "basetype" if matches!(base, SqlType::Decimal { .. }) => {
-            return Err(SqlError::not_supported("SQL_VARIANT_PROPERTY(…, 'BaseType') of a decimal or numeric"));
+        "basetype" if matches!(base, SqlType::Decimal { name: DecimalName::Unknown, .. }) => {
+            return Err(SqlError::not_supported(
+                "SQL_VARIANT_PROPERTY(…, 'BaseType') of a computed decimal or numeric",
+            ));
         }
         "basetype" => of_text(base.name()),
         "precision" => of_int(i32::from(precision)),

@@ -41,7 +41,7 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
         SqlType::Variant => Ok(Value::variant(from, value)),
         SqlType::Bit => to_bit(&value, from),
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => to_integer(&value, from, to),
-        SqlType::Decimal { precision, scale } => to_decimal(&value, from, precision, scale),
+        SqlType::Decimal { precision, scale, .. } => to_decimal(&value, from, precision, scale),
         SqlType::Money | SqlType::SmallMoney => to_money(&value, from, to),
         SqlType::Real | SqlType::Float => to_float(&value, from, to),
         SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {

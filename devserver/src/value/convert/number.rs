@@ -121,7 +121,7 @@ fn parse_integer(text: &str) -> Result<i128, IntegerText> {
 }
 
 pub(super) fn to_decimal(value: &Value, from: SqlType, precision: u8, scale: u8) -> SqlResult<Value> {
-    let to = SqlType::Decimal { precision, scale };
+    let to = SqlType::decimal(precision, scale);
     let decimal = match value {
         Value::Decimal(v) => v.resize(precision, scale),
         Value::Real(v) => Decimal::from_f64(f64::from(*v), precision, scale),

@@ -22,7 +22,7 @@ fn nvarchar(n: u16) -> SqlType {
 }
 
 fn decimal(precision: u8, scale: u8) -> SqlType {
-    SqlType::Decimal { precision, scale }
+    SqlType::decimal(precision, scale)
 }
 
 fn text(value: &str) -> Value {
