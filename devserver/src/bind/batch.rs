@@ -268,11 +268,8 @@ impl<'a> Compiler<'a> {
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(size) => StepKind::SetTextSize(text_size(size)?),
             StatementKind::SetDateFirst(value) => StepKind::SetDateFirst(self.expr(value, Some(SqlType::Int))?),
-            // It sets the first day of the week too ("@@DATEFIRST").
-            StatementKind::SetLanguage(value) => {
-                only_text(value, "us_english", "SET LANGUAGE")?;
-                StepKind::SetDateFirst(self.expr(&Expr::Literal(Literal::Int(7)), None)?)
-            }
+            // The language that is already set: what SET DATEFIRST said goes on.
+            StatementKind::SetLanguage(value) => only_text(value, "us_english", "SET LANGUAGE")?,
             StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
             StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
                 return Err(SqlError::not_supported("EXECUTE AS and REVERT"));

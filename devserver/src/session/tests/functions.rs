@@ -452,7 +452,9 @@ fn the_first_day_of_the_week_can_be_set() {
         rows(&mut s, "DECLARE @d int = 2; SET DATEFIRST @d; EXEC p; SELECT @@DATEFIRST"),
         ["ROW(TinyInt(3))", "ROW(TinyInt(2))"]
     );
-    assert_eq!(rows(&mut s, "SET LANGUAGE us_english; SELECT @@DATEFIRST"), ["ROW(TinyInt(7))"]);
+    // As tedious' own tests against SQL Server have it (test/integration/connection-test.ts, "should test date first
+    // custom"): the language that is set already leaves the first day of the week alone.
+    assert_eq!(rows(&mut s, "SET DATEFIRST 3; SET LANGUAGE us_english; SELECT @@DATEFIRST"), ["ROW(TinyInt(3))"]);
     for day in ["0", "8"] {
         assert_eq!(errors(&mut s, &format!("SET DATEFIRST {day}")), [2742]);
     }
