@@ -98,6 +98,7 @@ impl<'a> Compiler<'a> {
             table_variables: self.table_variables,
             table_types: self.table_types,
             schema: Arc::clone(self.surroundings.schema),
+            owner: self.surroundings.owner,
         })
     }
 
@@ -282,8 +283,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn binder(&self) -> Binder<'_> {
-        let Surroundings { database, latch, state, schema, calls } = self.surroundings;
-        Surroundings { database, latch, state, schema, calls }.binder(&self.declarations)
+        let Surroundings { database, latch, state, schema, owner, calls } = self.surroundings;
+        Surroundings { database, latch, state, schema, owner, calls }.binder(&self.declarations)
     }
 
     fn declare(&mut self, list: &[VariableDeclaration]) -> SqlResult<StepKind> {
@@ -305,7 +306,10 @@ impl<'a> Compiler<'a> {
                 (VariableType::Scalar(_), None) => {}
                 (VariableType::Table(template), _) => self.table_variables.push((place, Arc::clone(template))),
                 (VariableType::TableType { user_type, template }, _) => {
-                    self.table_types.push(Arc::clone(user_type));
+                    let owner = self.surroundings.database.catalog.read().owner_in(&user_type.schema);
+                    if self.surroundings.owner.is_none() || self.surroundings.owner != owner {
+                        self.table_types.push(Arc::clone(user_type));
+                    }
                     self.table_variables.push((place, Arc::clone(template)));
                 }
             }
@@ -319,6 +323,7 @@ impl<'a> Compiler<'a> {
             cell: self.cell(Source::Statement(select))?,
             declarations: self.declarations.clone(),
             schema: Arc::clone(self.surroundings.schema),
+            owner: self.surroundings.owner,
             definition: definition.clone(),
         }))
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::bind::query_scope::{QueryScope, VisibleColumn};
 use crate::catalog::database::Database;
+use crate::catalog::object::View;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
@@ -30,6 +31,9 @@ pub struct Binder<'a> {
     pub declarations: &'a Declarations,
     /// Names without schema are looked for here first, then in `dbo`.
     pub default_schema: Arc<str>,
+    /// Who owns the module, view, function or table in whose definition this stands: what else is theirs needs no
+    /// permission. `None`: a batch.
+    pub owner: Option<i32>,
     /// The queries around the current place, the innermost last.
     pub scopes: Vec<QueryScope>,
     /// The CTEs that are visible, the latest last; each sees those before it.
@@ -68,6 +72,8 @@ pub struct Binder<'a> {
     pub view_depth: usize,
     /// The slots of tables that views with INSTEAD OF triggers stand over, and for what they have these.
     pub taken_over: Vec<(SlotSet, Vec<TriggerEvent>)>,
+    /// The slots of tables that views stand over, and these views, from the inside out.
+    pub views: Vec<(SlotSet, Arc<View>)>,
     /// The table hints on the views that are being bound: those of the tables they refer to.
     pub view_hints: Vec<TableHint>,
     /// The slots of system views.
@@ -102,6 +108,7 @@ impl<'a> Binder<'a> {
             state,
             declarations,
             default_schema: Arc::clone(&state.default_schema),
+            owner: None,
             scopes: Vec::new(),
             ctes: Vec::new(),
             slots: 0,
@@ -123,6 +130,7 @@ impl<'a> Binder<'a> {
             outer_columns: Vec::new(),
             view_depth: 0,
             taken_over: Vec::new(),
+            views: Vec::new(),
             view_hints: Vec::new(),
             system_slots: 0,
             hidden_text: 0,
@@ -147,15 +155,39 @@ impl<'a> Binder<'a> {
     }
 
     pub fn need(&mut self, permission: &'static str, schema: &TableSchema) {
+        self.need_object(permission, schema.id, &schema.schema, &schema.name);
+    }
+
+    /// Notes that a permission is needed, unless what is named and what names it have one owner.
+    pub fn need_object(&mut self, permission: &'static str, id: ObjectId, schema: &Arc<str>, name: &Arc<str>) {
         let catalog = self.database.catalog.read();
-        let Some(schema_entry) = catalog.schema(&schema.schema) else { return };
-        let on = SecurableId::Object { id: schema.id, schema: schema_entry.id };
-        self.needs.push(PermissionNeed {
-            permission,
-            on,
-            schema: Arc::clone(&schema.schema),
-            name: Arc::clone(&schema.name),
-        });
+        let Some(entry) = catalog.schema(schema) else { return };
+        if self.owner == Some(entry.owner) {
+            return;
+        }
+        let on = SecurableId::Object { id, schema: entry.id };
+        self.needs.push(PermissionNeed { permission, on, schema: Arc::clone(schema), name: Arc::clone(name) });
+    }
+
+    /// Notes the permission to change the table in a slot: it is needed on the view through which that is reached.
+    pub fn need_change(&mut self, permission: &'static str, slot: usize, schema: &TableSchema) {
+        let outer = self.owner;
+        let through = self.views.iter().rev().filter(|(slots, _)| slots & slot_bit(slot) != 0);
+        for view in through.map(|(_, view)| Arc::clone(view)).collect::<Vec<_>>() {
+            self.need_object(permission, view.id, &view.schema, &view.name);
+            self.owner = self.database.catalog.read().owner_in(&view.schema);
+        }
+        self.need(permission, schema);
+        self.owner = outer;
+    }
+
+    /// Binds what stands in the definition of something in a schema: its owner is the next link of the chain.
+    pub fn owned<T>(&mut self, schema: &str, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let owner = self.database.catalog.read().owner_in(schema);
+        let outer = std::mem::replace(&mut self.owner, owner);
+        let bound = bind(self);
+        self.owner = outer;
+        bound
     }
 
     /// The columns of a stored table in a slot.
@@ -244,10 +276,7 @@ impl<'a> Binder<'a> {
         self.in_default = true;
         // Where the statement itself must not take a value, a default still may.
         let next_values = self.next_values;
-        // A default and the sequence that it takes numbers of have one owner, so that nobody needs a right on it.
-        let needs = self.needs.len();
         let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(expr));
-        self.needs.truncate(needs);
         self.next_values = next_values;
         self.in_default = false;
         scalar

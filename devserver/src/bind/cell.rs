@@ -24,6 +24,8 @@ pub struct Surroundings<'a> {
     pub state: &'a SessionState,
     /// Names without schema are looked for here first.
     pub schema: &'a Arc<str>,
+    /// See [`Binder::owner`].
+    pub owner: Option<i32>,
     /// See [`Binder::calls`].
     pub calls: Option<&'a CallChain<'a>>,
 }
@@ -32,6 +34,7 @@ impl<'a> Surroundings<'a> {
     pub(super) fn binder(self, declarations: &'a Declarations) -> Binder<'a> {
         let mut binder = Binder::new(self.database, self.latch, self.state, declarations);
         binder.default_schema = Arc::clone(self.schema);
+        binder.owner = self.owner;
         binder.calls = self.calls;
         binder
     }

@@ -123,7 +123,8 @@ pub fn bind_statements(
         declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), false)?;
     }
     let Binder { database, latch, state, .. } = *binder;
-    let surroundings = Surroundings { database, latch, state, schema: &function.schema, calls: Some(&chain) };
+    let owner = database.catalog.read().owner_in(&function.schema);
+    let surroundings = Surroundings { database, latch, state, schema: &function.schema, owner, calls: Some(&chain) };
     let version = database.version();
     let compiled = Compiler::new(surroundings, declarations, version).for_function(returns, is_final).compile(body)?;
     check_compiled(&compiled, version)?;

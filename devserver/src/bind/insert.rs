@@ -22,7 +22,7 @@ impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
         self.options = PlanOptions::of(&insert.options)?;
         self.ctes.clone_from(&insert.ctes);
-        let (table, columns) = self.insert_through(&insert.target.name, insert.columns.as_deref())?;
+        let (table, columns, slot) = self.insert_through(&insert.target.name, insert.columns.as_deref())?;
         let hints = TableHints::of_target(&insert.target.hints)?;
         if hints.readpast {
             return Err(SqlError::not_supported("READPAST on the target of an INSERT"));
@@ -32,7 +32,10 @@ impl Binder<'_> {
             return Err(SqlError::new(4140, message).severity(15));
         }
         if table.schema.lifetime == Lifetime::Permanent {
-            self.need("INSERT", &Arc::clone(&table.schema));
+            match slot {
+                Some(slot) => self.need_change("INSERT", slot, &table.schema),
+                None => self.need("INSERT", &table.schema),
+            }
         }
         let target = self.insert_target(table, columns.as_deref())?;
         let width = target.ordinals.len();

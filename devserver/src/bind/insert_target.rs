@@ -51,6 +51,9 @@ pub(super) fn identity_not_given(schema: &TableSchema) -> SqlError {
     )
 }
 
+/// The target of an INSERT, its columns, and its slot if a view or CTE stands over it.
+type InsertThrough = (TableHandle, Option<Vec<Ident>>, Option<usize>);
+
 impl Binder<'_> {
     pub(crate) fn target_table(&mut self, name: &TargetName) -> SqlResult<TableHandle> {
         self.uses = self.uses.max(Uses::OwnTables);
@@ -77,11 +80,7 @@ impl Binder<'_> {
 
     /// The table that an INSERT means, and its columns by the table's own names: a CTE or view over one table hands the
     /// rows on, whatever its WHERE says.
-    pub(super) fn insert_through(
-        &mut self,
-        name: &TargetName,
-        columns: Option<&[Ident]>,
-    ) -> SqlResult<(TableHandle, Option<Vec<Ident>>)> {
+    pub(super) fn insert_through(&mut self, name: &TargetName, columns: Option<&[Ident]>) -> SqlResult<InsertThrough> {
         if let TargetName::Table(name) = name
             && self.find_cte(name)?.is_none()
             && self.logical_table(name).is_some()
@@ -89,14 +88,16 @@ impl Binder<'_> {
             return Err(logical_table_changed());
         }
         if let Some(view) = self.view_to_insert(name, columns)? {
-            return Ok((view, columns.map(<[Ident]>::to_vec)));
+            return Ok((view, columns.map(<[Ident]>::to_vec), None));
         }
         let through = match name {
             TargetName::Table(name) if self.find_cte(name)?.is_some() => Some(name),
             TargetName::Table(name) => matches!(self.resolve_table(name)?, ResolvedTable::View(_)).then_some(name),
             TargetName::Variable(_) => None,
         };
-        let Some(through) = through else { return Ok((self.target_table(name)?, columns.map(<[Ident]>::to_vec))) };
+        let Some(through) = through else {
+            return Ok((self.target_table(name)?, columns.map(<[Ident]>::to_vec), None));
+        };
         let needs = self.needs.len();
         self.scopes.push(QueryScope::new());
         let source = TableSource::Table { name: through.clone(), alias: None, hints: Vec::new() };
@@ -143,7 +144,7 @@ impl Binder<'_> {
                 }
             }
         }
-        Ok((table.table, Some(names)))
+        Ok((table.table, Some(names), Some(table.slot)))
     }
 
     pub(super) fn takes_identity(&self, table: &TableHandle) -> bool {

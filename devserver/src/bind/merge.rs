@@ -166,14 +166,12 @@ impl Binder<'_> {
         let schema = table.table.schema.clone();
         if schema.lifetime == Lifetime::Permanent {
             for clause in &merge.clauses {
-                self.need(
-                    match clause.action {
-                        MergeAction::Update(_) => "UPDATE",
-                        MergeAction::Delete => "DELETE",
-                        MergeAction::Insert { .. } => "INSERT",
-                    },
-                    &schema,
-                );
+                let permission = match clause.action {
+                    MergeAction::Update(_) => "UPDATE",
+                    MergeAction::Delete => "DELETE",
+                    MergeAction::Insert { .. } => "INSERT",
+                };
+                self.need_change(permission, table.slot, &schema);
             }
         }
         Ok((table, target))

@@ -11,9 +11,8 @@ use crate::bind::index_function;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
 use crate::bind::table_function::is_of_the_system;
-use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::{PermissionNeed, Uses};
+use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{ColumnOrigin, QueryPlan, TableHandle, TableLocation};
 use crate::plan::relation::{JoinRelation, Relation, TableRelation};
@@ -233,21 +232,20 @@ impl Binder<'_> {
                 self.view_depth += 1;
                 let outer_hints = self.view_hints.len();
                 self.view_hints.extend_from_slice(hints);
-                // What the view reads belongs to its owner: only SELECT on the view itself is asked for.
-                let needs = self.needs.len();
-                let bound = self.bind_query(&view.select.query, false);
-                self.needs.truncate(needs);
+                self.need_object("SELECT", view.id, &view.schema, &view.name);
+                let bound = self.owned(&view.schema, |binder| binder.bind_query(&view.select.query, false));
                 self.view_depth -= 1;
                 self.view_hints.truncate(outer_hints);
                 self.default_schema = outer_schema;
                 std::mem::swap(&mut self.ctes, &mut ctes);
                 self.scopes = scopes;
-                self.need_object("SELECT", view.id, &view.schema, &view.name);
                 let schema = alias.is_none().then(|| Arc::clone(&view.schema));
                 let bound = bound?;
                 Self::check_columns_as_made(name, &bound, &view.described, &view.columns)?;
                 let relation = self.add_view(bound, schema, &exposed, &view.columns, mergeable)?;
                 self.note_instead_of(&view);
+                let slots = self.scope().sources.last().map_or(0, |source| source.slots);
+                self.views.push((slots, view));
                 Ok(relation)
             }
             ResolvedTable::System(view) => {
@@ -280,13 +278,6 @@ impl Binder<'_> {
                 Ok(Relation::View { slot, view, unlocked })
             }
         }
-    }
-
-    pub fn need_object(&mut self, permission: &'static str, id: i32, schema: &Arc<str>, name: &Arc<str>) {
-        let catalog = self.database.catalog.read();
-        let Some(entry) = catalog.schema(schema) else { return };
-        let on = SecurableId::Object { id, schema: entry.id };
-        self.needs.push(PermissionNeed { permission, on, schema: Arc::clone(schema), name: Arc::clone(name) });
     }
 
     /// A query in an expression: it sees everything around it.

@@ -150,7 +150,7 @@ pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &Colum
     };
     let default = match &column.default {
         Some(default) => {
-            let scalar = binder.bind_default(&default.expr)?;
+            let scalar = binder.owned(&schema.schema, |binder| binder.bind_default(&default.expr))?;
             implicit(scalar, sql_type)?;
             let name = match &default.constraint {
                 Some(name) => Arc::clone(name),
@@ -220,7 +220,7 @@ pub fn set_computed(binder: &mut Binder<'_>, schema: &TableSchema, column: &mut 
     binder.scopes.push(table_scope(schema, slot));
     let scalar = parse_expression(text).and_then(|expr| {
         binder.without_next_value(ForbiddenPlace::Nested, |binder| {
-            binder.forbidding_subqueries(|binder| binder.bind_expr(&expr))
+            binder.owned(&schema.schema, |binder| binder.forbidding_subqueries(|binder| binder.bind_expr(&expr)))
         })
     });
     binder.scopes.pop();
@@ -263,7 +263,9 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
         binder.scopes.push(table_scope(schema, slot));
         let bound = parse_predicate(&check.text).and_then(|predicate| {
             binder.without_next_value(ForbiddenPlace::Nested, |binder| {
-                binder.forbidding_subqueries(|binder| binder.bind_check(&predicate))
+                binder.owned(&schema.schema, |binder| {
+                    binder.forbidding_subqueries(|binder| binder.bind_check(&predicate))
+                })
             })
         });
         binder.scopes.pop();

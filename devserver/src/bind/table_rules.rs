@@ -25,7 +25,7 @@ impl Binder<'_> {
             updatable: false,
         });
         self.scopes.push(scope);
-        let rules = self.bind_rules_in_scope(schema, slot);
+        let rules = self.owned(&schema.schema, |binder| binder.bind_rules_in_scope(schema, slot));
         self.scopes = scopes;
         rules
     }
@@ -42,7 +42,7 @@ impl Binder<'_> {
                 None => None,
             });
             if let Some(text) = column.computed.as_ref().filter(|_| !schema.is_virtual(ordinal)) {
-                let scalar = self.bind_expr(&parse_expression(text)?)?;
+                let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(&parse_expression(text)?))?;
                 computed.push((ordinal, implicit(scalar, column.sql_type)?));
             }
         }

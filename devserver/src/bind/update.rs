@@ -68,7 +68,7 @@ impl Binder<'_> {
             self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed, TriggerEvent::Update)?;
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
-            self.need("UPDATE", &Arc::clone(&table.schema));
+            self.need_change("UPDATE", slot, &table.schema);
         }
         let conditions = self.bind_dml_condition(update.condition.as_ref())?;
         let row_slot = self.new_slot()?;
@@ -225,7 +225,7 @@ impl Binder<'_> {
             self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[], TriggerEvent::Delete)?;
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
-            self.need("DELETE", &Arc::clone(&table.schema));
+            self.need_change("DELETE", slot, &table.schema);
         }
         let conditions = self.bind_dml_condition(delete.condition.as_ref())?;
         let limit = self.bind_top(delete.top.as_ref())?;

@@ -40,13 +40,13 @@ impl Binder<'_> {
         let ctes = std::mem::take(&mut self.ctes);
         let arguments = self.function_arguments.take();
         let used = self.used_columns[slot].clone();
-        let needs = self.needs.len();
-        let result = ordinals.into_iter().try_for_each(|ordinal| {
-            let value = Box::new(self.bind_virtual_column(schema, ordinal)?);
-            columns[ordinal].scalar.node = Node::Computed { slot, ordinal, value };
-            Ok(())
+        let result = self.owned(&schema.schema, |binder| {
+            ordinals.into_iter().try_for_each(|ordinal| {
+                let value = Box::new(binder.bind_virtual_column(schema, ordinal)?);
+                columns[ordinal].scalar.node = Node::Computed { slot, ordinal, value };
+                Ok(())
+            })
         });
-        self.needs.truncate(needs);
         self.used_columns[slot] = used;
         self.function_arguments = arguments;
         self.ctes = ctes;

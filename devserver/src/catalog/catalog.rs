@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::catalog::extended_property::ExtendedProperty;
-use crate::catalog::object::{Object, Procedure, Schema};
-use crate::catalog::principal::Principals;
+use crate::catalog::object::{Object, Procedure, Schema, Synonym};
+use crate::catalog::principal::{DBO_USER, Principals, SecurableId};
 use crate::catalog::user_type::{UserType, UserTypeKind};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, fold};
@@ -93,6 +93,48 @@ impl Catalog {
         self.next_schema_id += 1;
         self.schemas.push(Schema { id, name, owner });
         Ok(Box::new(move |catalog| catalog.schemas.retain(|schema| schema.id != id)))
+    }
+
+    /// Who owns a schema and with it what is in it.
+    pub fn owner_in(&self, schema: &str) -> Option<i32> {
+        self.schema(schema).map(|schema| schema.owner)
+    }
+
+    /// Refuses a synonym that does not belong to the owner of what it stands for, in the schema `target`.
+    pub fn check_synonym(&self, synonym: &Synonym, target: &str) -> SqlResult<()> {
+        if self.owner_in(&synonym.schema) == self.owner_in(target) {
+            return Ok(());
+        }
+        Err(SqlError::not_supported("a synonym that has another owner than what it stands for"))
+    }
+
+    /// Gives a schema to another owner: what was granted and denied on it and in it is forgotten.
+    pub fn set_schema_owner(&mut self, id: i32, owner: i32) -> Undo {
+        let Some(schema) = self.schemas.iter_mut().find(|schema| schema.id == id) else { return Box::new(|_| {}) };
+        let before = std::mem::replace(&mut schema.owner, owner);
+        let permissions = self.principals.drop_permissions_in(id);
+        Box::new(move |catalog| {
+            permissions(catalog);
+            if let Some(schema) = catalog.schemas.iter_mut().find(|schema| schema.id == id) {
+                schema.owner = before;
+            }
+        })
+    }
+
+    /// Who owns something.
+    pub fn owner_of(&self, securable: SecurableId) -> i32 {
+        let schema = match securable {
+            SecurableId::Database => None,
+            SecurableId::Schema(schema) | SecurableId::Object { schema, .. } | SecurableId::Type { schema, .. } => {
+                self.schema_by_id(schema)
+            }
+        };
+        schema.map_or(DBO_USER, |schema| schema.owner)
+    }
+
+    /// Whether a user has a permission.
+    pub fn permits(&self, user: i32, permission: &str, on: SecurableId) -> SqlResult<bool> {
+        self.principals.permits(user, permission, on, self.owner_of(on))
     }
 
     pub fn remove_schema(&mut self, name: &str) -> Option<Undo> {

@@ -1,7 +1,12 @@
 //! Users, roles and permissions of one database.
 //!
 //! A permission is looked for on the object, then on its schema, then on the database, for the user and every role it
-//! is a member of. A DENY anywhere beats every GRANT; members of `db_owner` are not asked.
+//! is a member of. Who owns a schema has CONTROL on it and all that is in it, and so have the members of a role that
+//! does. A DENY anywhere beats every GRANT, but "does not apply to object owners"; members of `db_owner` are not asked.
+//! [`crate::execute::permission`] tells when a statement asks at all.
+//!
+//! Sources: "DENY", "CREATE SCHEMA" (MicrosoftDocs/sql-docs, docs/t-sql/statements/deny-transact-sql.md,
+//! docs/t-sql/statements/create-schema-transact-sql.md).
 
 use std::sync::Arc;
 
@@ -13,6 +18,8 @@ use crate::storage::{ObjectId, fold};
 pub const DBO_USER: i32 = 1;
 const PUBLIC: i32 = 0;
 const GUEST: i32 = 2;
+pub const INFORMATION_SCHEMA: i32 = 3;
+pub const SYS: i32 = 4;
 const DB_OWNER: i32 = 16384;
 const DB_DDLADMIN: i32 = 16387;
 const DB_DATAREADER: i32 = 16390;
@@ -106,8 +113,8 @@ impl Principals {
             role(PUBLIC, "public"),
             user(DBO_USER, "dbo", Some("sa")),
             user(GUEST, "guest", None),
-            user(3, "INFORMATION_SCHEMA", None),
-            user(4, "sys", None),
+            user(INFORMATION_SCHEMA, "INFORMATION_SCHEMA", None),
+            user(SYS, "sys", None),
             role(DB_OWNER, "db_owner"),
             role(16385, "db_accessadmin"),
             role(16386, "db_securityadmin"),
@@ -246,6 +253,11 @@ impl Principals {
         self.with_roles(user).contains(&role)
     }
 
+    /// Those that are no user of anybody's.
+    pub fn is_special(&self, id: i32) -> bool {
+        [PUBLIC, GUEST, INFORMATION_SCHEMA, SYS].contains(&id)
+    }
+
     /// Whether nothing is forbidden to the user.
     pub fn is_owner(&self, user: i32) -> bool {
         user == DBO_USER || self.is_member(user, DB_OWNER)
@@ -256,14 +268,17 @@ impl Principals {
         self.is_owner(user) || role.owner.is_some_and(|owner| owner != DBO_USER && self.is_member(user, owner))
     }
 
-    /// Whether the user has a permission. CONTROL implies all others, as ALTER implies VIEW DEFINITION.
-    pub fn has(&self, user: i32, permission: &str, on: SecurableId) -> bool {
-        if self.is_owner(user) {
-            return true;
+    /// Whether the user has a permission on what belongs to `owner`. CONTROL implies all others, as ALTER implies VIEW
+    /// DEFINITION.
+    pub(super) fn permits(&self, user: i32, permission: &str, on: SecurableId, owner: i32) -> SqlResult<bool> {
+        if user == owner || self.is_owner(user) {
+            return Ok(true);
         }
         let grantees = self.with_roles(user);
         let places = on.with_containers();
+        let owns = grantees.contains(&owner);
         let mut granted = match permission {
+            _ if owns => true,
             "SELECT" => grantees.contains(&DB_DATAREADER),
             "INSERT" | "UPDATE" | "DELETE" => grantees.contains(&DB_DATAWRITER),
             "ALTER" | "VIEW DEFINITION" => grantees.contains(&DB_DDLADMIN),
@@ -278,12 +293,22 @@ impl Principals {
             if &*entry.permission != permission && !implied {
                 continue;
             }
+            if entry.deny && owns {
+                return Err(SqlError::not_supported("DENY that bears on a member of the role that owns the schema"));
+            }
             if entry.deny {
-                return false;
+                return Ok(false);
             }
             granted = true;
         }
-        granted
+        Ok(granted)
+    }
+
+    /// Forgets the permissions on a schema and all that is in it.
+    pub(super) fn drop_permissions_in(&mut self, schema: i32) -> Undo {
+        let before = self.permissions.clone();
+        self.permissions.retain(|entry| !entry.on.with_containers().contains(&SecurableId::Schema(schema)));
+        Box::new(move |catalog: &mut Catalog| catalog.principals.permissions = before)
     }
 }
 

@@ -25,9 +25,8 @@ pub struct Activation {
     pub current_row: Option<CurrentRow>,
     /// In a trigger: the columns that the statement sets, for UPDATE().
     pub updated_columns: Option<Arc<[bool]>>,
-    /// The statements of a procedure run under its owner's permissions (ownership chaining), those of a batch and of
-    /// dynamic text under the user's.
-    pub check_permissions: bool,
+    /// Who owns the module that runs; `None` for a batch and for dynamic text, where ownership chains end.
+    pub owner: Option<i32>,
 }
 
 impl Activation {

@@ -101,14 +101,13 @@ fn records(table: &TableSchema, index: IndexId, counts: bool, run: &mut Run<'_>)
 fn check_permission(run: &Run<'_>, object: ObjectId) -> SqlResult<()> {
     let catalog = run.database.catalog.read();
     let user = run.state.user;
-    if catalog.principals.has(user, "VIEW DATABASE STATE", SecurableId::Database) {
+    if catalog.permits(user, "VIEW DATABASE STATE", SecurableId::Database)? {
         return Ok(());
     }
     let table = run.storage.as_ref().and_then(|storage| storage.latch.schema(object));
-    let schema = table.and_then(|table| catalog.schema(&table.schema));
-    if schema.is_some_and(|schema| {
-        catalog.principals.has(user, "CONTROL", SecurableId::Object { id: object, schema: schema.id })
-    }) {
+    if let Some(schema) = table.and_then(|table| catalog.schema(&table.schema))
+        && catalog.permits(user, "CONTROL", SecurableId::Object { id: object, schema: schema.id })?
+    {
         return Ok(());
     }
     let message = format!("VIEW DATABASE STATE permission denied in database '{}'.", run.database.name);

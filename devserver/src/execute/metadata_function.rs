@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{DBO, temporary_schema};
+use crate::catalog::catalog::{Catalog, DBO, temporary_schema};
 use crate::catalog::constraint::constraints;
 use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
@@ -129,26 +129,36 @@ impl WithColumns {
 ///
 /// Source: "Metadata visibility configuration" (MicrosoftDocs/sql-docs,
 /// docs/relational-databases/security/metadata-visibility-configuration.md).
-fn is_visible(id: ObjectId, schema: &str, is_table: bool, run: &Run<'_>) -> bool {
+fn is_visible(id: ObjectId, schema: &str, is_table: bool, run: &Run<'_>) -> SqlResult<bool> {
     let catalog = run.database.catalog.read();
     let user = run.state.user;
     if catalog.principals.is_owner(user) {
-        return true;
+        return Ok(true);
     }
-    let Some(schema) = catalog.schema(schema) else { return false };
+    let Some(schema) = catalog.schema(schema) else { return Ok(false) };
     let on = SecurableId::Object { id, schema: schema.id };
     let permissions: &[&str] = if is_table {
         &["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "ALTER", "VIEW DEFINITION", "CONTROL"]
     } else {
         &["EXECUTE", "SELECT", "ALTER", "VIEW DEFINITION", "CONTROL"]
     };
-    permissions.iter().any(|permission| catalog.principals.has(user, permission, on))
+    has_any(&catalog, user, permissions, on)
+}
+
+fn has_any(catalog: &Catalog, user: i32, permissions: &[&str], on: SecurableId) -> SqlResult<bool> {
+    for permission in permissions {
+        if catalog.permits(user, permission, on)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A table by its name in a string, if the user may know of it.
 pub fn visible_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
-    let table = find_table(name, run)?;
-    Ok(table.filter(|table| name.contains('#') || is_visible(table.id, &table.schema, true, run)))
+    let Some(table) = find_table(name, run)? else { return Ok(None) };
+    let is_visible = name.contains('#') || is_visible(table.id, &table.schema, true, run)?;
+    Ok(is_visible.then_some(table))
 }
 
 pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
@@ -161,7 +171,7 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
         && !ParsedName::parse(name_text).is_some_and(|name| is_misplaced(&name))
         && let Some(table) = find_table(name_text, run)?
     {
-        let visible = name_text.contains('#') || is_visible(table.id, &table.schema, true, run);
+        let visible = name_text.contains('#') || is_visible(table.id, &table.schema, true, run)?;
         return Ok(if visible { Value::Int(table.id) } else { Value::Null });
     }
     let Some(name) = ParsedName::parse(name_text) else { return Ok(Value::Null) };
@@ -188,7 +198,7 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
             _ => continue,
         };
         drop(catalog);
-        return Ok(if is_visible(found, &schema, false, run) { Value::Int(found) } else { Value::Null });
+        return Ok(if is_visible(found, &schema, false, run)? { Value::Int(found) } else { Value::Null });
     }
     // Constraints are objects too.
     if ["pk", "uq", "d", "c", "f"].iter().any(|kind| wants(kind)) {
@@ -238,9 +248,8 @@ pub fn type_id(name: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
                 Some(schema) => SecurableId::Type { id: user_type.id, schema: schema.id },
                 None => SecurableId::Database,
             };
-            let visible = ["EXECUTE", "REFERENCES", "VIEW DEFINITION", "CONTROL"]
-                .iter()
-                .any(|permission| catalog.principals.has(run.state.user, permission, on));
+            let permissions = ["EXECUTE", "REFERENCES", "VIEW DEFINITION", "CONTROL"];
+            let visible = has_any(&catalog, run.state.user, &permissions, on)?;
             return Ok(if visible { Value::Int(user_type.id) } else { Value::Null });
         }
     }
@@ -406,5 +415,5 @@ pub fn has_permission(securable: &Value, class: &Value, permission: &Value, run:
         _ => return Ok(Value::Null),
     };
     let catalog = run.database.catalog.read();
-    Ok(int(catalog.principals.has(run.state.user, &permission, on)))
+    Ok(int(catalog.permits(run.state.user, &permission, on)?))
 }

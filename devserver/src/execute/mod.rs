@@ -22,6 +22,7 @@ pub mod new_row;
 pub mod open_json;
 pub mod operator;
 pub mod output_clause;
+pub mod permission;
 pub mod property;
 pub mod query;
 pub mod recursion;

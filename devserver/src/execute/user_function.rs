@@ -3,6 +3,7 @@
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run};
+use crate::execute::permission::check_needs;
 use crate::execute::select_statement::run_select;
 use crate::plan::batch::CalledFunction;
 use crate::plan::batch::{Step, StepKind};
@@ -53,18 +54,21 @@ pub(super) fn call(function: &CalledFunction, arguments: Vec<Value>, run: &mut R
     }
 }
 
-fn bound(cell: &Cell, version: u64) -> SqlResult<std::sync::Arc<BoundPlan>> {
-    cell.kept(version).ok_or_else(|| SqlError::not_supported("a function whose tables are not there"))
+/// What a cell has to do, if the user may.
+fn bound(cell: &Cell, version: u64, run: &Run<'_>) -> SqlResult<std::sync::Arc<BoundPlan>> {
+    let bound = cell.kept(version).ok_or_else(|| SqlError::not_supported("a function whose tables are not there"))?;
+    check_needs(&bound.needs, run.state.user, run.database)?;
+    Ok(bound)
 }
 
 fn value(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<Value> {
-    let bound = bound(cell, version)?;
+    let bound = bound(cell, version, run)?;
     let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
     scalar.eval(run, &mut Frame::of(&bound))
 }
 
 fn holds(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<bool> {
-    let bound = bound(cell, version)?;
+    let bound = bound(cell, version, run)?;
     let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
     condition.holds(run, &mut Frame::of(&bound))
 }
@@ -118,7 +122,7 @@ fn run_step(step: &Step, version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> 
             }
         }
         StepKind::Query(cell) => {
-            let bound = bound(cell, version)?;
+            let bound = bound(cell, version, run)?;
             let Plan::Select(select) = &bound.plan else { unreachable!("a function changes nothing") };
             let result = run_select(select, run, &mut Frame::of(&bound), &mut Vec::new())?;
             run.state.row_count = result.count as i64;

@@ -21,10 +21,12 @@ pub struct CompiledBatch {
     pub declarations: Declarations,
     /// The table variables to be made before the first step.
     pub table_variables: Vec<(usize, Arc<TableSchema>)>,
-    /// The user-defined types of table variables: they need a permission.
+    /// The user-defined types of table variables that need a permission.
     pub table_types: Vec<Arc<UserType>>,
     /// Where names without schema are looked for first.
     pub schema: Arc<str>,
+    /// Who owns the module whose body this is. `None`: it is none, or a temporary one.
+    pub owner: Option<i32>,
 }
 
 #[derive(Debug)]

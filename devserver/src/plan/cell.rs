@@ -121,7 +121,7 @@ pub enum Uses {
     Database,
 }
 
-/// A permission that a statement needs when it does not run under ownership chaining.
+/// A permission that a statement needs; none for what belongs to the owner of that which names it (ownership chaining).
 #[derive(Debug, Clone)]
 pub struct PermissionNeed {
     pub permission: &'static str,

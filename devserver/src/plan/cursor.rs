@@ -13,6 +13,8 @@ pub struct CursorSource {
     pub cell: Cell,
     pub declarations: Declarations,
     pub schema: Arc<str>,
+    /// See `CompiledBatch::owner`.
+    pub owner: Option<i32>,
     pub definition: CursorDefinition,
 }
 

@@ -27,7 +27,7 @@ impl Session {
 
     fn make_table_variables(&mut self, compiled: &CompiledBatch, activation: &mut Activation) -> SqlResult<()> {
         for user_type in &compiled.table_types {
-            self.check_type(user_type, activation)?;
+            self.check_type(user_type)?;
         }
         for (place, template) in &compiled.table_variables {
             let id = self.create_table_variable(template)?;

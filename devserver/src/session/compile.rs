@@ -17,16 +17,18 @@ impl Session {
     /// Parses and compiles a text, or takes it from the batches that were compiled before.
     pub(crate) fn compiled_batch(&mut self, sql: &str, parameters: Declarations) -> SqlResult<Arc<CompiledBatch>> {
         let schema = Arc::clone(&self.state.default_schema);
-        self.compiled_text(sql, "", parameters, &schema)
+        self.compiled_text(sql, "", parameters, &schema, None)
     }
 
-    /// `declared`: the text of the parameters' declaration, which the batch depends on too.
+    /// `declared`: the text of the parameters' declaration, which the batch depends on too. `owner`: see
+    /// [`CompiledBatch::owner`]; one text has always the same.
     pub(crate) fn compiled_text(
         &mut self,
         sql: &str,
         declared: &str,
         parameters: Declarations,
         schema: &Arc<str>,
+        owner: Option<i32>,
     ) -> SqlResult<Arc<CompiledBatch>> {
         let version = self.version();
         let key: BatchKey = (self.database.id, Arc::clone(schema), format!("{declared}\u{0}{sql}"));
@@ -36,7 +38,7 @@ impl Session {
             return Ok(compiled);
         }
         let statements = tsql::parse_request(sql)?;
-        let (compiled, is_common) = self.compile(&statements, parameters, schema)?;
+        let (compiled, is_common) = self.compile(&statements, parameters, schema, owner)?;
         let compiled = Arc::new(compiled);
         if is_shared && is_common {
             self.engine.plans.keep_batch(key, version, &compiled);
@@ -50,8 +52,9 @@ impl Session {
         statements: &[Statement],
         parameters: Declarations,
         schema: &Arc<str>,
+        owner: Option<i32>,
     ) -> SqlResult<(CompiledBatch, bool)> {
-        self.with_compiler(&parameters, schema, |compiler| compiler.compile(statements))
+        self.with_compiler(&parameters, schema, owner, |compiler| compiler.compile(statements))
     }
 
     /// What CREATE and ALTER of a procedure or trigger find wrong with its statements.
@@ -61,18 +64,19 @@ impl Session {
         parameters: Declarations,
         schema: &Arc<str>,
     ) -> SqlResult<()> {
-        self.with_compiler(&parameters, schema, |compiler| compiler.creating().compile(statements)).map(|_| ())
+        self.with_compiler(&parameters, schema, None, |compiler| compiler.creating().compile(statements)).map(|_| ())
     }
 
     fn with_compiler<T>(
         &mut self,
         parameters: &Declarations,
         schema: &Arc<str>,
+        owner: Option<i32>,
         compile: impl Fn(Compiler<'_>) -> SqlResult<T>,
     ) -> SqlResult<(T, bool)> {
         loop {
             let version = self.version();
-            let (compiled, looks) = self.with_surroundings(schema, |surroundings| {
+            let (compiled, looks) = self.with_surroundings(schema, owner, |surroundings| {
                 let compiled = compile(Compiler::new(surroundings, parameters.clone(), version));
                 (compiled, surroundings.latch.take_looks())
             });
@@ -84,15 +88,16 @@ impl Session {
 
     /// The plan of a cell of a batch, bound anew if the catalog has changed.
     pub fn bound(&mut self, cell: &Cell, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
-        self.bound_in(cell, &compiled.declarations, &compiled.schema)
+        self.bound_in(cell, &compiled.declarations, &compiled.schema, compiled.owner)
     }
 
-    /// The same among these variables and where `schema` is that of unqualified names.
+    /// The same among these variables, where `schema` is that of unqualified names, in a module of this owner.
     pub(crate) fn bound_in(
         &mut self,
         cell: &Cell,
         declarations: &Declarations,
         schema: &Arc<str>,
+        owner: Option<i32>,
     ) -> SqlResult<Arc<BoundPlan>> {
         loop {
             let version = self.version();
@@ -100,16 +105,21 @@ impl Session {
                 return Ok(bound);
             }
             let (bound, looks) =
-                self.with_surroundings(schema, |surroundings| surroundings.bind(cell, declarations, version));
+                self.with_surroundings(schema, owner, |surroundings| surroundings.bind(cell, declarations, version));
             if !self.waits_after(&looks)? {
                 return bound;
             }
         }
     }
 
-    fn with_surroundings<T>(&self, schema: &Arc<str>, bind: impl FnOnce(Surroundings<'_>) -> T) -> T {
+    fn with_surroundings<T>(
+        &self,
+        schema: &Arc<str>,
+        owner: Option<i32>,
+        bind: impl FnOnce(Surroundings<'_>) -> T,
+    ) -> T {
         let database = &self.database;
         let latch = database.storage.latch();
-        bind(Surroundings { database, latch: &latch, state: &self.state, schema, calls: None })
+        bind(Surroundings { database, latch: &latch, state: &self.state, schema, owner, calls: None })
     }
 }

@@ -1,52 +1,51 @@
 //! Permission checks: 229 for objects, 262 and 2760 for creating things.
 
-use crate::catalog::principal::SecurableId;
+use crate::catalog::principal::{DBO_USER, SecurableId};
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::execute::permission::{check_needs, denied};
 use crate::plan::cell::PermissionNeed;
 use crate::session::client_session::Session;
 use crate::storage::fold;
 
 impl Session {
-    /// Checks what a statement needs, unless it runs under ownership chaining: the objects of one owner may use each
-    /// other, and everything in a database of the dev server belongs to `dbo`.
-    pub(crate) fn check_permissions(&self, needs: &[PermissionNeed], activation: &Activation) -> SqlResult<()> {
-        if !activation.check_permissions || needs.is_empty() || self.state.user == crate::catalog::principal::DBO_USER {
-            return Ok(());
-        }
-        let catalog = self.database.catalog.read();
-        for need in needs {
-            if !catalog.principals.has(self.state.user, need.permission, need.on) {
-                return Err(denied(need.permission, &need.name, &self.database.name, &need.schema));
-            }
-        }
-        Ok(())
+    /// Checks what a statement needs.
+    pub(crate) fn check_permissions(&self, needs: &[PermissionNeed]) -> SqlResult<()> {
+        check_needs(needs, self.state.user, &self.database)
     }
 
-    /// EXECUTE on a procedure.
+    /// Who owns what is in a schema; nobody, for what is temporary: "ownership chaining" does not reach out of tempdb.
+    pub(crate) fn owner_in(&self, schema: &str) -> Option<i32> {
+        self.database.catalog.read().owner_in(schema)
+    }
+
+    /// EXECUTE on a procedure or function, unless it belongs to the owner of the module that calls it.
     pub(crate) fn check_execute(&self, schema: &str, name: &str, id: i32, activation: &Activation) -> SqlResult<()> {
-        if !activation.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
+        if self.state.user == DBO_USER {
             return Ok(());
         }
         let catalog = self.database.catalog.read();
         let Some(schema_entry) = catalog.schema(schema) else { return Ok(()) };
+        if activation.owner == Some(schema_entry.owner) {
+            return Ok(());
+        }
         let on = SecurableId::Object { id, schema: schema_entry.id };
-        if catalog.principals.has(self.state.user, "EXECUTE", on) {
+        if catalog.permits(self.state.user, "EXECUTE", on)? {
             return Ok(());
         }
         Err(denied("EXECUTE", name, &self.database.name, schema))
     }
 
     /// EXECUTE on a table type, which declaring a variable of it or passing a table needs.
-    pub(crate) fn check_type(&self, user_type: &UserType, activation: &Activation) -> SqlResult<()> {
-        if !activation.check_permissions || self.state.user == crate::catalog::principal::DBO_USER {
+    pub(crate) fn check_type(&self, user_type: &UserType) -> SqlResult<()> {
+        if self.state.user == DBO_USER {
             return Ok(());
         }
         let catalog = self.database.catalog.read();
         let Some(schema) = catalog.schema(&user_type.schema) else { return Ok(()) };
         let on = SecurableId::Type { id: user_type.id, schema: schema.id };
-        if catalog.principals.has(self.state.user, "EXECUTE", on) {
+        if catalog.permits(self.state.user, "EXECUTE", on)? {
             return Ok(());
         }
         Err(denied("EXECUTE", &user_type.name, &self.database.name, &user_type.schema))
@@ -56,7 +55,7 @@ impl Session {
     /// own permissions count in procedures too.
     pub(crate) fn check_create(&self, permission: &str) -> SqlResult<()> {
         let catalog = self.database.catalog.read();
-        if catalog.principals.has(self.state.user, permission, SecurableId::Database) {
+        if catalog.permits(self.state.user, permission, SecurableId::Database)? {
             return Ok(());
         }
         let message = format!("{permission} permission denied in database '{}'.", self.database.name);
@@ -79,8 +78,7 @@ impl Session {
         if fold(schema) == "sys" || fold(schema) == "information_schema" {
             return Err(missing());
         }
-        let owns = entry.owner == self.state.user;
-        if owns || catalog.principals.has(self.state.user, "ALTER", SecurableId::Schema(entry.id)) {
+        if catalog.permits(self.state.user, "ALTER", SecurableId::Schema(entry.id))? {
             return Ok(());
         }
         Err(missing())
@@ -91,7 +89,7 @@ impl Session {
         let catalog = self.database.catalog.read();
         let Some(entry) = catalog.schema(schema) else { return Err(error) };
         let on = SecurableId::Object { id, schema: entry.id };
-        if catalog.principals.has(self.state.user, "ALTER", on) { Ok(()) } else { Err(error) }
+        if catalog.permits(self.state.user, "ALTER", on)? { Ok(()) } else { Err(error) }
     }
 
     /// Whether the user may do everything in the database.
@@ -103,15 +101,4 @@ impl Session {
     pub(crate) fn is_administrator(&self) -> bool {
         self.state.is_administrator
     }
-}
-
-fn denied(permission: &str, name: &str, database: &str, schema: &str) -> SqlError {
-    SqlError::new(
-        229,
-        format!(
-            "The {permission} permission was denied on the object '{name}', database '{database}', schema '{schema}'."
-        ),
-    )
-    .severity(14)
-    .state(5)
 }

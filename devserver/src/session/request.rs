@@ -20,7 +20,7 @@ impl Session {
         let mut out = Output::new(writer);
         // All batches of a session are one scope.
         let scope_identity = self.state.scope_identity;
-        let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
+        let mut activation = Activation { scope_identity, ..Activation::default() };
         let compiled = match self.compiled_batch(sql, Declarations::default()) {
             Ok(compiled) => compiled,
             Err(error) => {
@@ -76,7 +76,7 @@ impl Session {
         self.note_activity(true);
         let mut out = Output::new(writer);
         let scope_identity = self.state.scope_identity;
-        let mut activation = Activation { check_permissions: true, scope_identity, ..Activation::default() };
+        let mut activation = Activation { scope_identity, ..Activation::default() };
         let loaded = self.load_rows(awaited, payload, &mut activation, &mut out);
         self.state.scope_identity = activation.scope_identity;
         if let Err(failure) = loaded

@@ -39,6 +39,7 @@ mod recursion;
 mod refusals;
 mod rename;
 mod rpc;
+mod schema_owners;
 mod select_into;
 mod sequences;
 mod server;

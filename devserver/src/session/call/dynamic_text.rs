@@ -33,9 +33,9 @@ impl Session {
             return Err(ended(self.fail(error, Origin::Statement, activation, line, out)));
         }
         // Ownership chaining ends at dynamic text: it runs with the user's own permissions.
-        callee.check_permissions = true;
+        callee.owner = None;
         let schema = Arc::clone(&self.state.default_schema);
-        let compiled = match self.compiled_text(text, declared, parameters, &schema) {
+        let compiled = match self.compiled_text(text, declared, parameters, &schema, None) {
             Ok(compiled) => compiled,
             Err(error) => {
                 self.drop_table_variables(&mut callee);

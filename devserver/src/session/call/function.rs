@@ -63,8 +63,9 @@ impl Session {
         let (text, declarations) = assignment(function).map_err(|error| (error, Origin::Statement))?;
         callee.grow(declarations.len());
         // No declaration of sp_executesql begins so.
+        let owner = self.owner_in(&function.schema);
         let compiled = self
-            .compiled_text(&text, "\u{0}EXEC", declarations, &Arc::from(DBO))
+            .compiled_text(&text, "\u{0}EXEC", declarations, &Arc::from(DBO), owner)
             .map_err(|error| (error, Origin::Statement))?;
         let [step] = &compiled.steps[..] else { unreachable!("it is one assignment") };
         let StepKind::Set(_, cell) = &step.kind else { unreachable!("it is an assignment") };

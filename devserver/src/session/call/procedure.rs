@@ -150,13 +150,15 @@ impl Session {
     }
 
     /// The procedure that a name means.
-    fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<Arc<Procedure>> {
+    fn find_procedure(&self, name: &ObjectName, schema: &Arc<str>) -> Option<SqlResult<Arc<Procedure>>> {
         let catalog = self.database.catalog.read();
         match self.object_in(&catalog, name, schema)? {
-            Object::Procedure(procedure) => Some(Arc::clone(procedure)),
+            Object::Procedure(procedure) => Some(Ok(Arc::clone(procedure))),
             Object::Synonym(synonym) => {
                 let target = &synonym.target;
-                catalog.procedure(target.schema.as_deref().unwrap_or(DBO), &target.name).cloned()
+                let target_schema = target.schema.as_deref().unwrap_or(DBO);
+                let found = Arc::clone(catalog.procedure(target_schema, &target.name)?);
+                Some(catalog.check_synonym(synonym, target_schema).map(|()| found))
             }
             _ => None,
         }
@@ -185,7 +187,9 @@ impl Session {
         }
         let found = match name.name.starts_with('#') {
             true => self.find_temporary_procedure(name),
-            false => self.settled(name, schema, |session| session.find_procedure(name, schema)),
+            false => {
+                self.settled(name, schema, |session| session.find_procedure(name, schema)).and_then(Option::transpose)
+            }
         };
         let found = found.and_then(|found| found.ok_or_else(|| not_found(&display_name(name))));
         let procedure = match found {
@@ -196,10 +200,15 @@ impl Session {
             error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
             return none(self.fail(error, Origin::Statement, activation, line, out));
         }
-        let prepared = self
-            .check_execute(&procedure.schema, &procedure.name, procedure.id, activation)
+        let kept = self.engine.plans.body(&procedure, self.version());
+        let is_chained = activation.owner.is_some() && kept.as_ref().is_some_and(|body| body.owner == activation.owner);
+        let may_execute = match is_chained {
+            true => Ok(()),
+            false => self.check_execute(&procedure.schema, &procedure.name, procedure.id, activation),
+        };
+        let prepared = may_execute
             .and_then(|()| self.check_nesting())
-            .and_then(|()| self.compiled_procedure(&procedure))
+            .and_then(|()| kept.map_or_else(|| self.compile_procedure(&procedure), Ok))
             .and_then(|compiled| {
                 let callee = self.bind_arguments(&procedure, &arguments)?;
                 Ok((compiled, callee))
@@ -230,6 +239,7 @@ impl Session {
         out: &mut Output<'_>,
     ) -> Result<Option<Returned>, Failure> {
         callee.procedure = Some(Arc::clone(procedure));
+        callee.owner = compiled.owner;
         let options = self.state.options;
         let transactions = self.state.transaction_count;
         let outer_worst = self.worst_severity.replace(0);
@@ -285,22 +295,21 @@ impl Session {
         Ok(Some(Returned { status, value: None, outputs }))
     }
 
-    /// The compiled body, made anew if the catalog has changed since.
-    fn compiled_procedure(&mut self, procedure: &Arc<Procedure>) -> SqlResult<Arc<CompiledBatch>> {
+    /// Compiles the body, which is kept until the catalog changes.
+    fn compile_procedure(&mut self, procedure: &Arc<Procedure>) -> SqlResult<Arc<CompiledBatch>> {
         let version = self.version();
-        if let Some(compiled) = self.engine.plans.body(procedure, version) {
-            return Ok(compiled);
-        }
         let mut declarations = Declarations::default();
         for parameter in &procedure.parameters {
             let is_table = parameter.ty.template().is_some();
             declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
         }
         let schema = if procedure.schema.starts_with('#') { DBO.into() } else { Arc::clone(&procedure.schema) };
-        let (compiled, is_common) = self.compile(&procedure.body, declarations, &schema).map_err(|mut error| {
-            error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
-            error
-        })?;
+        let owner = self.owner_in(&procedure.schema);
+        let (compiled, is_common) =
+            self.compile(&procedure.body, declarations, &schema, owner).map_err(|mut error| {
+                error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
+                error
+            })?;
         let compiled = Arc::new(compiled);
         // A #temp table of this session must not be found in another's plan; such cells are not kept anyway.
         if is_common {

@@ -24,7 +24,7 @@ const SP_UNPREPARE: u16 = 15;
 impl Session {
     /// Runs one call with its answer.
     pub(crate) fn call(&mut self, call: RpcCall, out: &mut Output<'_>) -> Result<(), Failure> {
-        let mut activation = Activation { check_permissions: true, ..Activation::default() };
+        let mut activation = Activation::default();
         out.writer().enter_procedure();
         let result = self.call_in(call, &mut activation, out);
         self.drop_table_variables(&mut activation);
@@ -105,7 +105,7 @@ impl Session {
                     schema: type_schema.as_deref().filter(|schema| !schema.is_empty()).map(Arc::from),
                     name: type_name.as_str().into(),
                 };
-                let (table, ty) = self.table_parameter(&type_name, &columns, rows, activation)?;
+                let (table, ty) = self.table_parameter(&type_name, &columns, rows)?;
                 activation.owned_tables.push(table);
                 Passed::Table { table, ty }
             }

@@ -22,7 +22,6 @@ impl Session {
         name: &ObjectName,
         columns: &[TableColumn],
         rows: Vec<Vec<Value>>,
-        activation: &Activation,
     ) -> SqlResult<(ObjectId, VariableType)> {
         let schemas = match &name.schema {
             Some(schema) => vec![Arc::clone(schema)],
@@ -44,7 +43,7 @@ impl Session {
             }
         };
         if let Some(user_type) = &user_type {
-            self.check_type(user_type, activation)?;
+            self.check_type(user_type)?;
         }
         let found = user_type.and_then(|user_type| match &user_type.kind {
             crate::catalog::user_type::UserTypeKind::Table { template, .. } => {
@@ -72,7 +71,7 @@ impl Session {
             ));
         };
         if let VariableType::TableType { user_type, .. } = wanted {
-            self.check_type(user_type, &Activation { check_permissions: true, ..Activation::default() })?;
+            self.check_type(user_type)?;
         }
         let table = self.filled_table(&template, columns, rows)?;
         callee.tables[place] = Some(table);

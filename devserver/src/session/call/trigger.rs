@@ -194,6 +194,7 @@ impl Session {
         let compiled = self.compiled_trigger(trigger)?;
         let mut callee = Activation { updated_columns: Some(Arc::clone(&target.updated)), ..Activation::default() };
         callee.procedure = Some(Arc::clone(&trigger.procedure));
+        callee.owner = compiled.owner;
         callee.grow(compiled.declarations.len());
         self.fill_logical_tables(&compiled, changes, &mut callee)?;
         let options = self.state.options;
@@ -276,8 +277,9 @@ impl Session {
             return Ok(compiled);
         }
         let schema = self.trigger_target_schema(trigger.table)?;
+        let owner = self.owner_in(&procedure.schema);
         let (compiled, is_common) = self
-            .compile(&procedure.body, declarations(&schema, trigger.instead_of)?, &procedure.schema)
+            .compile(&procedure.body, declarations(&schema, trigger.instead_of)?, &procedure.schema, owner)
             .map_err(|mut error| {
                 error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
                 error

@@ -57,8 +57,8 @@ impl Session {
             let entry = catalog.schema(schema).filter(|_| !["sys", "information_schema"].contains(&&*fold(schema)));
             if let Some(entry) = entry {
                 let on = SecurableId::Schema(entry.id);
-                let has = |permission| catalog.principals.has(self.state.user, permission, on);
-                if has(PERMISSION) || has("ALTER") {
+                let has = |permission| catalog.permits(self.state.user, permission, on);
+                if has(PERMISSION)? || has("ALTER")? {
                     return Ok(Arc::clone(&entry.name));
                 }
             }

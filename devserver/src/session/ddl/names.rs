@@ -10,7 +10,7 @@ use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{CatalogName, LockMode, ObjectId, fold};
-use crate::tsql::ast::{Drop, DropKind, ObjectName, StatementKind};
+use crate::tsql::ast::{Drop, DropKind, ObjectName, SecurableClass, StatementKind};
 
 /// Whether a statement changes what names mean that other sessions may use.
 fn changes_names(statement: &StatementKind) -> bool {
@@ -32,6 +32,7 @@ fn changes_names(statement: &StatementKind) -> bool {
         | StatementKind::SwitchTriggers(_)
         | StatementKind::CreateSequence(_)
         | StatementKind::CreateSchema(_) => true,
+        StatementKind::AlterAuthorization { on, .. } => on.class == SecurableClass::Schema,
         StatementKind::Drop(drop) => {
             !matches!(drop.kind, DropKind::Database | DropKind::Login | DropKind::Role | DropKind::User)
                 && drop.names.iter().any(is_shared)
@@ -97,6 +98,7 @@ impl Session {
                 }
                 Ok(())
             }
+            StatementKind::AlterAuthorization { on, .. } => self.lock_name(CatalogName::schema(&on.name.name)),
             StatementKind::TransferToSchema { schema, object, .. } => {
                 self.lock_existing_name(object)?;
                 self.lock_name(CatalogName::object(schema, &object.name))

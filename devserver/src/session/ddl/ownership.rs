@@ -1,14 +1,13 @@
 //! Who owns what: ALTER AUTHORIZATION.
 //!
-//! Roles have owners of their own. Schemas and what is in them belong to dbo here, because ownership chaining is only
-//! imitated for one owner.
+//! Roles and schemas have owners of their own; what is in a schema belongs to its owner.
 //!
 //! Source: "ALTER AUTHORIZATION" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-authorization-transact-sql.md).
 
 use crate::bind::name::display_name;
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
-use crate::catalog::principal::{DBO_USER, PrincipalKind};
+use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find_principal;
@@ -24,13 +23,26 @@ fn cannot_find_entity(word: &str, name: &ObjectName) -> SqlError {
 }
 
 impl Session {
-    /// The number of whoever is to own something: a user or role that the session may hand it to.
+    /// The number of whoever is to own something. "If the new owner is not the user that is executing this statement,
+    /// also requires … IMPERSONATE permission on the new owner if it is a user … or, if the new owner is a role,
+    /// membership in the role, or ALTER permission on the role": CONTROL on the database implies both.
     pub(crate) fn find_new_owner(&self, name: &str) -> SqlResult<i32> {
         let catalog = self.database.catalog.read();
-        let found = catalog.principals.find(name).filter(|owner| {
-            catalog.principals.is_owner(self.state.user) || catalog.principals.is_member(self.state.user, owner.id)
-        });
-        found.map(|owner| owner.id).ok_or_else(|| cannot_find_principal(name))
+        let (principals, user) = (&catalog.principals, self.state.user);
+        let owner = principals.find(name).ok_or_else(|| cannot_find_principal(name))?;
+        let may_alter = owner.is_role()
+            && (principals.controls_role(user, owner)
+                || catalog.permits(user, "ALTER ANY ROLE", SecurableId::Database)?);
+        let may = may_alter
+            || principals.is_member(user, owner.id)
+            || catalog.permits(user, "CONTROL", SecurableId::Database)?;
+        if !may {
+            return Err(cannot_find_principal(name));
+        }
+        if principals.is_special(owner.id) {
+            return Err(SqlError::not_supported(format!("{} as an owner", owner.name)));
+        }
+        Ok(owner.id)
     }
 
     /// `to`: `None` for SCHEMA OWNER.
@@ -54,21 +66,31 @@ impl Session {
                 Ok(())
             }
             SecurableClass::Schema => {
-                let is_there = self.is_owner() && self.database.catalog.read().schema(&name.name).is_some();
-                if !is_there {
-                    return Err(cannot_find_entity("schema", name));
-                }
+                let (id, before) = {
+                    let catalog = self.database.catalog.read();
+                    let schema = catalog.schema(&name.name).ok_or_else(|| cannot_find_entity("schema", name))?;
+                    if !catalog.permits(self.state.user, "TAKE OWNERSHIP", SecurableId::Schema(schema.id))? {
+                        return Err(cannot_find_entity("schema", name));
+                    }
+                    (schema.id, schema.owner)
+                };
                 if ["dbo", "guest", "sys", "information_schema"].contains(&fold(&name.name).as_str()) {
                     return Err(SqlError::not_supported(format!("ALTER AUTHORIZATION ON SCHEMA::{}", name.name)));
                 }
-                self.check_stays_with_dbo(to, "a schema")
+                let owner = self.find_new_owner(to.unwrap_or(DBO))?;
+                // "If … the entity is being transferred to a new owner, all permissions on the target will be dropped."
+                if owner != before {
+                    let undo = self.database.catalog.write().set_schema_owner(id, owner);
+                    self.keep_undo(undo);
+                }
+                Ok(())
             }
             SecurableClass::Object => {
                 let is_there = self.is_owner() && self.is_object_with_owner(name)?;
                 if !is_there {
                     return Err(cannot_find_entity("object", name));
                 }
-                self.check_stays_with_dbo(to, "an object")
+                self.check_stays_with_schema(name, to)
             }
             SecurableClass::Type | SecurableClass::Database | SecurableClass::User => {
                 Err(SqlError::not_supported("ALTER AUTHORIZATION ON anything but roles, schemas and objects"))
@@ -87,11 +109,15 @@ impl Session {
         }
     }
 
-    fn check_stays_with_dbo(&self, to: Option<&str>, what: &str) -> SqlResult<()> {
-        let owner = to.map_or(Ok(DBO_USER), |to| self.find_new_owner(to))?;
-        if owner == DBO_USER {
+    /// An object belongs to the owner of its schema. To name that owner is to give it one of its own, which only in
+    /// schema dbo, whose owner is always the same, makes no difference.
+    fn check_stays_with_schema(&self, name: &ObjectName, to: Option<&str>) -> SqlResult<()> {
+        let Some(to) = to else { return Ok(()) };
+        let owner = self.find_new_owner(to)?;
+        let schema = name.schema.as_deref().unwrap_or(&self.state.default_schema);
+        if owner == DBO_USER && fold(schema) == DBO {
             return Ok(());
         }
-        Err(SqlError::not_supported(format!("{what} that does not belong to dbo")))
+        Err(SqlError::not_supported("an object with an owner of its own"))
     }
 }

@@ -2,31 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::catalog::principal::DBO_USER;
+use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find_principal;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 
 impl Session {
     pub(crate) fn create_schema(&mut self, name: &Arc<str>, owner: Option<&str>) -> SqlResult<()> {
         self.check_create("CREATE SCHEMA")?;
-        let undo = {
-            let mut catalog = self.database.catalog.write();
-            let owner = match owner {
-                Some(owner) => match catalog.principals.find(owner) {
-                    Some(principal) => principal.id,
-                    None => return Err(cannot_find_principal(owner)),
-                },
-                None => self.state.user,
-            };
-            // Ownership chaining is only imitated for one owner.
-            if owner != DBO_USER && !catalog.principals.is_owner(owner) {
-                return Err(SqlError::not_supported("a schema that does not belong to dbo"));
-            }
-            catalog.add_schema(Arc::clone(name), DBO_USER)?
-        };
+        let owner = owner.map_or(Ok(self.state.user), |owner| self.find_new_owner(owner))?;
+        let undo = self.database.catalog.write().add_schema(Arc::clone(name), owner)?;
         self.keep_undo(undo);
         Ok(())
     }
@@ -45,7 +31,13 @@ impl Session {
         if !is_there {
             return if if_exists { Ok(()) } else { Err(missing()) };
         }
-        if !self.is_owner() {
+        let may_drop = {
+            let catalog = self.database.catalog.read();
+            let on = catalog.schema(&name.name).map_or(SecurableId::Database, |schema| SecurableId::Schema(schema.id));
+            catalog.permits(self.state.user, "CONTROL", on)?
+                || catalog.permits(self.state.user, "ALTER ANY SCHEMA", SecurableId::Database)?
+        };
+        if !may_drop {
             return Err(missing());
         }
         let table = {

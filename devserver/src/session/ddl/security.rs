@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
-use crate::catalog::principal::{DBO_USER, PrincipalKind, SecurableId};
+use crate::catalog::principal::{DBO_USER, INFORMATION_SCHEMA, PrincipalKind, SYS, SecurableId};
 use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
@@ -188,7 +188,7 @@ impl Session {
         let securable = self.resolve_securable(change.on.as_ref())?;
         let may_grant = {
             let catalog = self.database.catalog.read();
-            catalog.principals.has(self.state.user, "CONTROL", securable.id)
+            catalog.permits(self.state.user, "CONTROL", securable.id)?
         };
         if !may_grant {
             return Err(SqlError::new(
@@ -209,8 +209,15 @@ impl Session {
             let mut catalog = self.database.catalog.write();
             for principal in &change.principals {
                 let grantee = catalog.principals.find(principal).ok_or_else(|| cannot_find_principal(principal))?;
-                let fixed = matches!(grantee.kind, PrincipalKind::Role { fixed: true }) && grantee.id != 0;
-                if fixed || grantee.id == DBO_USER {
+                let owner = catalog.owner_of(securable.id);
+                if [self.state.user, owner, DBO_USER, INFORMATION_SCHEMA, SYS].contains(&grantee.id) {
+                    return Err(SqlError::new(
+                        4624,
+                        "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or \
+                         yourself.",
+                    ));
+                }
+                if matches!(grantee.kind, PrincipalKind::Role { fixed: true }) && grantee.id != 0 {
                     return Err(SqlError::new(
                         4617,
                         "Cannot grant, deny or revoke permissions to or from special roles.",
@@ -302,6 +309,12 @@ impl Session {
                 None if if_exists => return Ok(()),
                 None => return Err(missing()),
             };
+            if catalog.schemas().iter().any(|schema| schema.owner == id) {
+                return Err(SqlError::new(
+                    15138,
+                    "The database principal owns a schema in the database, and cannot be dropped.",
+                ));
+            }
             catalog.principals.remove(id)?
         };
         self.keep_undo(undo);

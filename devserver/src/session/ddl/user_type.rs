@@ -6,6 +6,7 @@ use crate::bind::name::display_name;
 use crate::bind::type_name::system_type;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::object::Object;
+use crate::catalog::principal::SecurableId;
 use crate::catalog::user_type::UserTypeKind;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
@@ -50,7 +51,13 @@ impl Session {
                 ),
             ));
         };
-        if !self.is_owner() {
+        let may_drop = {
+            let catalog = self.database.catalog.read();
+            let schema = catalog.schema(&found.schema).map_or(0, |schema| schema.id);
+            catalog.permits(self.state.user, "CONTROL", SecurableId::Type { id: found.id, schema })?
+                || catalog.permits(self.state.user, "ALTER", SecurableId::Schema(schema))?
+        };
+        if !may_drop {
             return Err(SqlError::new(
                 218,
                 format!(

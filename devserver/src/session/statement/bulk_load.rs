@@ -18,24 +18,24 @@ use crate::tsql::ast::InsertBulk;
 
 impl Session {
     /// INSERT BULK: what is wrong with it is said now, the rows come with the client's next message.
-    pub(crate) fn insert_bulk(&mut self, insert: &InsertBulk, activation: &Activation) -> SqlResult<()> {
+    pub(crate) fn insert_bulk(&mut self, insert: &InsertBulk) -> SqlResult<()> {
         if self.state.nest_level > 0 {
             return Err(SqlError::not_supported("INSERT BULK in procedures and dynamic text"));
         }
         if self.state.options.row_limit != 0 {
             return Err(SqlError::not_supported("INSERT BULK under SET ROWCOUNT"));
         }
-        let plan = self.bulk_load_plan(insert, activation)?;
+        let plan = self.bulk_load_plan(insert)?;
         let schema = Arc::clone(&plan.target.table.schema);
         self.awaited_rows = Some(AwaitedRows { insert: insert.clone(), schema });
         Ok(())
     }
 
-    fn bulk_load_plan(&self, insert: &InsertBulk, activation: &Activation) -> SqlResult<BulkLoadPlan> {
+    fn bulk_load_plan(&self, insert: &InsertBulk) -> SqlResult<BulkLoadPlan> {
         let plan = self.with_binder(|binder| binder.bind_bulk_load(insert))?;
-        self.check_permissions(&plan.needs, activation)?;
+        self.check_permissions(&plan.needs)?;
         if let Some(need) = &plan.needs_alter {
-            self.check_permissions(std::slice::from_ref(need), activation).map_err(|_| {
+            self.check_permissions(std::slice::from_ref(need)).map_err(|_| {
                 SqlError::not_supported(
                     "INSERT BULK that passes over constraints or triggers or gives identity values, without ALTER on the \
                      table",
@@ -53,7 +53,7 @@ impl Session {
         activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
-        let plan = self.bulk_load_plan(&awaited.insert, activation)?;
+        let plan = self.bulk_load_plan(&awaited.insert)?;
         if !Arc::ptr_eq(&plan.target.table.schema, &awaited.schema) {
             return Err(schema_has_changed().into());
         }

@@ -186,7 +186,7 @@ impl Session {
             }
             CursorStep::Open(name) => {
                 let cursor = self.cursor(name, activation)?;
-                self.open_cursor(&mut cursor.lock(), activation)?;
+                self.open_cursor(&mut cursor.lock())?;
             }
             CursorStep::Close(name) => {
                 let cursor = self.cursor(name, activation)?;
@@ -209,7 +209,7 @@ impl Session {
     }
 
     fn bind_cursor(&mut self, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
-        self.bound_in(&source.cell, &source.declarations, &source.schema)
+        self.bound_in(&source.cell, &source.declarations, &source.schema, source.owner)
     }
 
     /// Something was created, changed or dropped since the cursor was opened: 16943 if it was the cursor's table.
@@ -225,12 +225,12 @@ impl Session {
         if is_same { Ok(after) } else { Err(schema_changed()) }
     }
 
-    fn open_cursor(&mut self, cursor: &mut Cursor, activation: &Activation) -> SqlResult<()> {
+    fn open_cursor(&mut self, cursor: &mut Cursor) -> SqlResult<()> {
         if cursor.open.is_some() {
             return Err(SqlError::new(16905, "The cursor is already open."));
         }
         let bound = self.bind_cursor(&cursor.source)?;
-        self.check_permissions(&bound.needs, activation)?;
+        self.check_permissions(&bound.needs)?;
         let model = effective(cursor.options.model, &bound)?;
         let mut own = own_activation(cursor);
         let rows = match model {

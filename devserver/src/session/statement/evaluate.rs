@@ -70,7 +70,7 @@ impl Session {
         activation: &mut Activation,
     ) -> Result<Value, (SqlError, Origin)> {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
+        self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
         let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
         self.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::of(&bound)))
             .map_err(|error| (error, Origin::Statement))
@@ -83,7 +83,7 @@ impl Session {
         activation: &mut Activation,
     ) -> Result<bool, (SqlError, Origin)> {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
+        self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
         let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
         self.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::of(&bound)))
             .map_err(|error| (error, Origin::Statement))

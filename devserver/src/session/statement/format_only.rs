@@ -27,7 +27,7 @@ impl Session {
             // Its own statements are described.
             StepKind::Execute(execute) if matches!(execute.target, ExecuteTarget::Text(_)) => return None,
             StepKind::Declare(_) => Ok(()),
-            StepKind::Query(cell) => self.describe_query(cell, compiled, activation, out),
+            StepKind::Query(cell) => self.describe_query(cell, compiled, out),
             _ => Err((SqlError::not_supported("this statement under SET FMTONLY ON"), Origin::Statement)),
         };
         Some(match result {
@@ -40,11 +40,10 @@ impl Session {
         &mut self,
         cell: &Cell,
         compiled: &CompiledBatch,
-        activation: &Activation,
         out: &mut Output<'_>,
     ) -> Result<(), (SqlError, Origin)> {
         let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs, activation).map_err(|error| (error, Origin::Statement))?;
+        self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
         match bound.plan.client_columns() {
             Some(columns) => {
                 out.result_set(columns, bound.plan.client_order(), Vec::new(), self.state.options.text_size);

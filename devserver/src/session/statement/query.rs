@@ -54,7 +54,7 @@ impl Session {
         activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
-        self.check_permissions(&bound.needs, activation)?;
+        self.check_permissions(&bound.needs)?;
         let kind = match &bound.plan {
             Plan::Select(_) => DoneKind::Select,
             Plan::Insert(_) => DoneKind::Insert,

@@ -39,7 +39,7 @@ impl Session {
                 self.save_transaction(name.as_deref().unwrap_or_default())?;
             }
             StatementKind::Kill(spid) => self.kill(*spid)?,
-            StatementKind::InsertBulk(insert) => self.insert_bulk(insert, activation)?,
+            StatementKind::InsertBulk(insert) => self.insert_bulk(insert)?,
             StatementKind::Use(name) => self.use_database(name, out)?,
             ddl => self.run_ddl(ddl, activation)?,
         }

@@ -34,24 +34,29 @@ fn the_owner_of_a_role_changes_its_members() {
     assert_eq!(errors(&mut lead, "DROP ROLE other"), [15151]);
 }
 
-// Source: "ALTER AUTHORIZATION", docs/t-sql/statements/alter-authorization-transact-sql.md.
+// Source: "ALTER AUTHORIZATION", docs/t-sql/statements/alter-authorization-transact-sql.md ("Cannot change the owner of
+// sys, dbo, or information_schema").
 #[test]
-fn schemas_and_objects_stay_with_dbo() {
+fn objects_stay_with_the_owner_of_their_schema() {
     let (_e, mut s) = session();
     ok(&mut s, "CREATE TABLE t (a int); CREATE USER u WITHOUT LOGIN");
     ok(&mut s, "CREATE SCHEMA app");
+    ok(&mut s, "CREATE TABLE app.t (a int)");
     ok(
         &mut s,
-        "ALTER AUTHORIZATION ON SCHEMA::app TO dbo; ALTER AUTHORIZATION ON dbo.t TO SCHEMA OWNER; ALTER AUTHORIZATION ON OBJECT::t TO dbo",
+        "ALTER AUTHORIZATION ON SCHEMA::app TO dbo; ALTER AUTHORIZATION ON dbo.t TO SCHEMA OWNER;
+        ALTER AUTHORIZATION ON OBJECT::t TO dbo; ALTER AUTHORIZATION ON app.t TO SCHEMA OWNER",
     );
     for refused in [
-        "ALTER AUTHORIZATION ON SCHEMA::app TO u",
-        "ALTER AUTHORIZATION ON OBJECT::dbo.t TO u",
-        "ALTER AUTHORIZATION ON DATABASE::readpast TO sa",
-        "ALTER AUTHORIZATION ON ROLE::db_owner TO u",
-        "ALTER AUTHORIZATION ON SCHEMA::dbo TO u",
+        "OBJECT::dbo.t TO u",
+        "OBJECT::app.t TO dbo",
+        "DATABASE::readpast TO sa",
+        "ROLE::db_owner TO u",
+        "SCHEMA::dbo TO u",
+        "SCHEMA::app TO [public]",
+        "SCHEMA::app TO guest",
     ] {
-        assert_eq!(errors(&mut s, refused), [59000], "{refused}");
+        assert_eq!(errors(&mut s, &format!("ALTER AUTHORIZATION ON {refused}")), [59000], "{refused}");
     }
     for missing in ["SCHEMA::nothing TO dbo", "OBJECT::nothing TO dbo", "ROLE::nothing TO dbo", "SCHEMA::app TO nobody"]
     {
