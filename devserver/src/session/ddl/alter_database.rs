@@ -204,9 +204,9 @@ impl Session {
         if !self.is_administrator() {
             return Err(SqlError::new(6102, "User does not have permission to use the KILL statement.").severity(14));
         }
-        let spid = i32::try_from(spid).ok().filter(|spid| (1..=32_767).contains(spid));
-        let Some(spid) = spid else {
-            return Err(SqlError::new(6101, "Session ID is not valid."));
+        let number = i32::try_from(spid).ok().filter(|spid| (1..=32_767).contains(spid));
+        let Some(spid) = number else {
+            return Err(SqlError::new(6101, format!("Session ID {spid} is not valid.")));
         };
         if spid == self.state.spid {
             return Err(SqlError::new(6104, "Cannot use KILL to kill your own process."));

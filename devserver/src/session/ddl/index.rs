@@ -331,6 +331,14 @@ impl Session {
             return Err(SqlError::new(2727, format!("Cannot find index '{name}'.")).severity(11));
         }
         let is_meant = |index: &Index| alter.name.as_ref().is_none_or(|name| fold(name) == fold(&index.name));
+        if let AlterIndexAction::Rebuild(options) | AlterIndexAction::Set(options) = &alter.action
+            && options.iter().any(|option| matches!(option, IndexOption::IgnoreDupKey(_)))
+        {
+            let mut all = schema.indexes.iter().chain(&schema.disabled_indexes);
+            if let Some(index) = all.find(|index| is_meant(index) && index.is_constraint()) {
+                return Err(ignores_no_duplicates(index, alter.name.is_none()));
+            }
+        }
         match &alter.action {
             AlterIndexAction::Rebuild(options) => {
                 check_rebuild_options(options)?;
@@ -391,6 +399,22 @@ fn check_rebuild_options(options: &[IndexOption]) -> SqlResult<()> {
         true => Err(SqlError::not_supported("DROP_EXISTING in REBUILD")),
         false => Ok(()),
     }
+}
+
+/// Source: 1979 in docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md.
+fn ignores_no_duplicates(index: &Index, among_all: bool) -> SqlError {
+    if among_all {
+        return SqlError::not_supported(
+            "ALTER INDEX ALL with IGNORE_DUP_KEY on a table with a primary key or unique constraint",
+        );
+    }
+    SqlError::new(
+        1979,
+        format!(
+            "Cannot use index option ignore_dup_key to alter index '{}' as it enforces a primary or unique constraint.",
+            index.name
+        ),
+    )
 }
 
 fn no_page_locks(schema: &TableSchema, index: &Index) -> SqlError {

@@ -57,6 +57,26 @@ fn rebuilding_a_table_sets_the_options_of_its_clustered_index() {
     assert_eq!(errors(&mut s, "ALTER TABLE twice REBUILD WITH (IGNORE_DUP_KEY = ON)"), [1916]);
 }
 
+/// 1979 in docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md.
+#[test]
+fn the_index_of_a_constraint_keeps_what_it_does_with_duplicates() {
+    let (_e, mut s) = session();
+    ok(&mut s, TABLE);
+    ok(&mut s, "ALTER TABLE t ADD CONSTRAINT t_u UNIQUE (k)");
+    for index in ["t_pk", "t_u"] {
+        for action in ["SET", "REBUILD WITH"] {
+            for value in ["ON", "OFF"] {
+                let sql = format!("ALTER INDEX {index} ON t {action} (IGNORE_DUP_KEY = {value})");
+                assert_eq!(errors(&mut s, &sql), [1979], "{sql}");
+            }
+        }
+    }
+    ok(&mut s, "ALTER INDEX t_pk ON t REBUILD WITH (FILLFACTOR = 90)");
+    assert_eq!(errors(&mut s, "ALTER INDEX ALL ON t SET (IGNORE_DUP_KEY = ON)"), [59000]);
+    ok(&mut s, "CREATE TABLE u (a int); CREATE UNIQUE INDEX i ON u (a); ALTER INDEX i ON u SET (IGNORE_DUP_KEY = ON)");
+    ok(&mut s, "ALTER INDEX ALL ON u REBUILD WITH (IGNORE_DUP_KEY = OFF)");
+}
+
 #[test]
 fn an_index_without_page_locks_cannot_be_reorganized() {
     let (_e, mut s) = session();

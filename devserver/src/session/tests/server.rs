@@ -1,7 +1,7 @@
 //! What the server says of itself, and its databases.
 
 use crate::catalog::connections::Wire;
-use crate::session::tests::harness::{errors, login, login_to, ok, rows, session};
+use crate::session::tests::harness::{errors, login, login_to, ok, rows, run, session};
 
 // Source: "@@VERSION", docs/t-sql/functions/version-transact-sql-configuration-functions.md.
 #[test]
@@ -186,4 +186,23 @@ fn the_host_and_the_connections_are_seen() {
     );
     drop(other);
     assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM master.sys.dm_exec_connections"), ["ROW(Int(1))"]);
+}
+
+/// Source: "KILL" (docs/t-sql/language-elements/kill-transact-sql.md), "You can't kill your own process"; the messages are
+/// those of docs/relational-databases/errors-events/database-engine-events-and-errors-6000-to-6999.md.
+#[test]
+fn no_session_kills_itself_or_nobody() {
+    let (_e, mut s) = session();
+    for (sql, error) in [
+        ("KILL 0", "ERROR(6101, Session ID 0 is not valid.)"),
+        ("KILL 32768", "ERROR(6101, Session ID 32768 is not valid.)"),
+        ("KILL 3000", "ERROR(6106, Process ID 3000 is not an active process ID.)"),
+        (
+            "DECLARE @kill nvarchar(40) = CONCAT(N'KILL ', @@SPID); EXEC (@kill)",
+            "ERROR(6104, Cannot use KILL to kill your own process.)",
+        ),
+    ] {
+        let answer = run(&mut s, sql);
+        assert!(answer.iter().any(|token| token.starts_with(error.trim_end_matches(')'))), "{sql}: {answer:?}");
+    }
 }
