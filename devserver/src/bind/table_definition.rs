@@ -7,13 +7,14 @@ use crate::bind::conversion::implicit;
 use crate::bind::determinism::{Kept, check_indexed, check_kept};
 use crate::bind::index_definition::{index_options, inline_index, key_columns};
 use crate::bind::query_scope::{QueryScope, VisibleSource};
+use crate::bind::type_name::{AliasType, system_type, type_not_found_at};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{Node, slot_bit};
 use crate::storage::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Identity, Index, Lifetime, NamedText, TableSchema, Uniqueness, fold,
 };
-use crate::tsql::ast::{ColumnDefinition, ColumnKind, ConstraintKind, TableConstraint, TableDefinition};
+use crate::tsql::ast::{ColumnDefinition, ColumnKind, ConstraintKind, TableConstraint, TableDefinition, TypeName};
 use crate::tsql::{parse_expression, parse_predicate};
 use crate::value::{Collation, SqlType, Value};
 
@@ -52,7 +53,7 @@ pub fn template(
             )
             .state(3));
         }
-        let mut column = bind_column(binder, &schema, column)?;
+        let mut column = bind_column(binder, &schema, column, position + 1)?;
         if let Some(text) = column.computed.clone() {
             set_computed(binder, &schema, &mut column, &text)?;
         }
@@ -94,15 +95,39 @@ pub fn template(
     Ok(schema)
 }
 
-/// One column; the type of a computed one is still to be found.
-pub fn bind_column(binder: &mut Binder<'_>, schema: &TableSchema, column: &ColumnDefinition) -> SqlResult<Column> {
-    let (sql_type, computed) = match &column.kind {
-        ColumnKind::Typed(name) => (binder.resolve_type(name)?, None),
-        ColumnKind::Computed { text, .. } => (SqlType::Int, Some(Arc::clone(text))),
-    };
-    let alias = match &column.kind {
-        ColumnKind::Typed(name) => binder.alias_type(name)?,
-        ColumnKind::Computed { .. } => None,
+/// The type that a name means for a column of a table; tempdb has none of the types of this database.
+///
+/// Source: "CREATE TYPE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-type-transact-sql.md): "Creates an alias
+/// data type … in the current database".
+pub fn column_type(
+    binder: &Binder<'_>,
+    schema: &TableSchema,
+    name: &TypeName,
+    place: usize,
+) -> SqlResult<(SqlType, Option<AliasType>)> {
+    let not_found = || type_not_found_at(place, &name.name);
+    if let Some(sql_type) = system_type(name)? {
+        return Ok((sql_type, None));
+    }
+    if schema.name.starts_with('#') || binder.find_user_type(&name.name)?.is_none() {
+        return Err(not_found());
+    }
+    Ok((binder.resolve_type(name)?, binder.alias_type(name)?))
+}
+
+/// One column, the `place`-th of its statement; the type of a computed one is still to be found.
+pub fn bind_column(
+    binder: &mut Binder<'_>,
+    schema: &TableSchema,
+    column: &ColumnDefinition,
+    place: usize,
+) -> SqlResult<Column> {
+    let (sql_type, alias, computed) = match &column.kind {
+        ColumnKind::Typed(name) => {
+            let (sql_type, alias) = column_type(binder, schema, name, place)?;
+            (sql_type, alias, None)
+        }
+        ColumnKind::Computed { text, .. } => (SqlType::Int, None, Some(Arc::clone(text))),
     };
     let collation = match &column.collation {
         Some(collation) => binder.collation(collation)?,

@@ -12,8 +12,13 @@ use crate::tsql::ast::{Ident, ObjectName, TypeArguments, TypeName};
 use crate::value::{Collation, DecimalName, Length, SqlType};
 
 pub fn type_not_found(name: &ObjectName) -> SqlError {
-    SqlError::new(2715, format!("Column, parameter, or variable #1: Cannot find data type {}.", display_name(name)))
-        .state(3)
+    type_not_found_at(1, name)
+}
+
+/// `place`: that of the column in its statement, from 1.
+pub fn type_not_found_at(place: usize, name: &ObjectName) -> SqlError {
+    let message = format!("Column, parameter, or variable #{place}: Cannot find data type {}.", display_name(name));
+    SqlError::new(2715, message).state(3)
 }
 
 /// A system type with its length, precision or scale; `None` if the name is none of them.

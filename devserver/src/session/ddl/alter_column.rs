@@ -25,7 +25,7 @@ impl Session {
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let column = self.with_binder(|binder| {
-            let mut column = table_definition::bind_column(binder, &schema, definition)?;
+            let mut column = table_definition::bind_column(binder, &schema, definition, 1)?;
             if let Some(text) = column.computed.clone() {
                 table_definition::set_computed(binder, &schema, &mut column, &text)?;
             }
@@ -197,7 +197,8 @@ impl Session {
                 Some(collation) => binder.collation(collation)?,
                 None => crate::value::Collation::default(),
             };
-            Ok((binder.resolve_type(data_type)?, binder.alias_type(data_type)?, collation))
+            let (sql_type, alias) = table_definition::column_type(binder, schema, data_type, 1)?;
+            Ok((sql_type, alias, collation))
         })?;
         if sql_type == SqlType::RowVersion {
             return Err(SqlError::new(4927, format!("Cannot alter column '{name}' to be data type timestamp.")));

@@ -1,6 +1,6 @@
 //! What columns do by themselves: rowversion, identity, NEWSEQUENTIALID.
 
-use crate::session::tests::harness::{errors, ok, rows, session};
+use crate::session::tests::harness::{errors, ok, rows, run, session};
 
 // "rowversion" (docs/t-sql/data-types/rowversion-transact-sql.md) and "@@DBTS"
 // (docs/t-sql/functions/dbts-transact-sql.md).
@@ -227,6 +227,27 @@ fn columns_of_alias_types_are_what_the_type_says() {
     ok(&mut s, "DROP TABLE t");
     assert_eq!(errors(&mut s, "DROP TYPE code"), [3732]);
     ok(&mut s, "DROP TYPE list; DROP TYPE code");
+}
+
+/// "Creates an alias data type or a user-defined type in the current database" ("CREATE TYPE",
+/// docs/t-sql/statements/create-type-transact-sql.md), which is not tempdb; 2715:
+/// docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
+#[test]
+fn temporary_tables_do_not_know_the_types_of_the_database() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TYPE code FROM varchar(10); CREATE TABLE t (a code); INSERT t VALUES ('a')");
+    for name in ["#t", "##t"] {
+        let answer = run(&mut s, &format!("CREATE TABLE {name} (id int, a dbo.code)"));
+        let message = "ERROR(2715, Column, parameter, or variable #2: Cannot find data type dbo.code.)";
+        assert_eq!(answer[0], message, "{name}");
+        ok(&mut s, &format!("CREATE TABLE {name} (id int, a sysname NULL)"));
+        assert_eq!(errors(&mut s, &format!("ALTER TABLE {name} ADD b code")), [2715]);
+    }
+    assert_eq!(errors(&mut s, "ALTER TABLE #t ALTER COLUMN id code"), [2715]);
+    ok(
+        &mut s,
+        "DECLARE @t TABLE (a code); SELECT a INTO #copy FROM t; CREATE TABLE #u (a varchar(10)); DROP TYPE IF EXISTS n",
+    );
 }
 
 /// "The result of most expressions is considered nullable even if only nonnullable columns are present." Sources: "CREATE
