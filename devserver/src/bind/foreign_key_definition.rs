@@ -10,6 +10,7 @@ use crate::bind::binder::Binder;
 use crate::bind::name::display_name;
 use crate::bind::table_definition::{generated_name, not_persisted_in};
 use crate::bind::trigger::triggers_of;
+use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ForeignKey, Index, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint, TriggerEvent};
@@ -113,13 +114,31 @@ fn partner(binder: &mut Binder<'_>, schema: &TableSchema, name: &ObjectName, key
     let is_itself = fold(&name.name) == fold(&schema.name)
         && name.schema.as_ref().is_none_or(|written| fold(written) == fold(&schema.schema));
     let partner = match found {
-        Some(id) => Some(binder.table_handle(id)?.schema),
+        Some(id) => {
+            let partner = binder.table_handle(id)?.schema;
+            check_references(binder, &partner)?;
+            Some(partner)
+        }
         None if is_itself => Some(Arc::new(schema.clone())),
         None => None,
     };
     partner.filter(|partner| !partner.name.starts_with('#')).ok_or_else(|| {
         SqlError::new(1767, format!("Foreign key '{key}' references invalid table '{}'.", display_name(name)))
     })
+}
+
+/// "The REFERENCES permission on a table is needed to create a FOREIGN KEY constraint that references that table"
+/// ("Permissions", MicrosoftDocs/sql-docs, docs/relational-databases/security/permissions-database-engine.md); no page has
+/// the error.
+fn check_references(binder: &Binder<'_>, table: &TableSchema) -> SqlResult<()> {
+    let catalog = binder.database.catalog.read();
+    let Some(schema) = catalog.schema(&table.schema) else { return Ok(()) };
+    let on = SecurableId::Object { id: table.id, schema: schema.id };
+    if catalog.permits(binder.state.user, "REFERENCES", on)? {
+        return Ok(());
+    }
+    let name = format!("{}.{}", table.schema, table.name);
+    Err(SqlError::not_supported(format!("a foreign key to {name} without the permission REFERENCES on it")))
 }
 
 fn column_names(table: &TableSchema, names: &[Ident], key: &str, number: i32, role: &str) -> SqlResult<Vec<Arc<str>>> {

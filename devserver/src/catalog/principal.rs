@@ -281,7 +281,7 @@ impl Principals {
             _ if owns => true,
             "SELECT" => grantees.contains(&DB_DATAREADER),
             "INSERT" | "UPDATE" | "DELETE" => grantees.contains(&DB_DATAWRITER),
-            "ALTER" | "VIEW DEFINITION" => grantees.contains(&DB_DDLADMIN),
+            "ALTER" | "VIEW DEFINITION" | "REFERENCES" => grantees.contains(&DB_DDLADMIN),
             _ => permission.starts_with("CREATE ") && grantees.contains(&DB_DDLADMIN),
         };
         for entry in &self.permissions {
@@ -306,8 +306,17 @@ impl Principals {
 
     /// Forgets the permissions on a schema and all that is in it.
     pub(super) fn drop_permissions_in(&mut self, schema: i32) -> Undo {
+        self.drop_permissions(|on| on.with_containers().contains(&SecurableId::Schema(schema)))
+    }
+
+    /// Forgets the permissions on an object.
+    pub fn drop_permissions_on(&mut self, object: ObjectId) -> Undo {
+        self.drop_permissions(|on| matches!(on, SecurableId::Object { id, .. } if id == object))
+    }
+
+    fn drop_permissions(&mut self, is_meant: impl Fn(SecurableId) -> bool) -> Undo {
         let before = self.permissions.clone();
-        self.permissions.retain(|entry| !entry.on.with_containers().contains(&SecurableId::Schema(schema)));
+        self.permissions.retain(|entry| !is_meant(entry.on));
         Box::new(move |catalog: &mut Catalog| catalog.principals.permissions = before)
     }
 }

@@ -86,10 +86,15 @@ impl Session {
 
     /// ALTER on an object, or membership in db_owner: `error` otherwise.
     pub(crate) fn check_alter_object(&self, id: i32, schema: &str, error: SqlError) -> SqlResult<()> {
+        self.check_object("ALTER", id, schema, error)
+    }
+
+    /// A permission on an object: `error` otherwise.
+    pub(crate) fn check_object(&self, permission: &str, id: i32, schema: &str, error: SqlError) -> SqlResult<()> {
         let catalog = self.database.catalog.read();
         let Some(entry) = catalog.schema(schema) else { return Err(error) };
         let on = SecurableId::Object { id, schema: entry.id };
-        if catalog.permits(self.state.user, "ALTER", on)? { Ok(()) } else { Err(error) }
+        if catalog.permits(self.state.user, permission, on)? { Ok(()) } else { Err(error) }
     }
 
     /// Whether the user may do everything in the database.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::catalog::extended_property::PropertyOwner;
 use crate::catalog::object::Object;
+use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::session::call::argument::{Passed, PassedArgument, Returned};
 use crate::session::call::system_argument::argument;
@@ -165,7 +166,9 @@ impl Session {
         };
         let is_owner = self.is_owner();
         let only_owner = || {
-            SqlError::not_supported("extended properties of the database or a schema, from somebody else than db_owner")
+            SqlError::not_supported(
+                "extended properties of the database or a schema, from somebody else than their owners",
+            )
         };
         let [(_, schema), rest @ ..] = levels else {
             return if is_owner { Ok(PropertyOwner::Database) } else { Err(only_owner()) };
@@ -173,7 +176,9 @@ impl Session {
         let found = self.database.catalog.read().schema(schema).map(|schema| schema.id);
         let schema_id = found.ok_or_else(missing)?;
         let [(kind, name), rest @ ..] = rest else {
-            return if is_owner { Ok(PropertyOwner::Schema(schema_id)) } else { Err(only_owner()) };
+            let catalog = self.database.catalog.read();
+            let may_alter = catalog.permits(self.state.user, "ALTER", SecurableId::Schema(schema_id))?;
+            return if may_alter { Ok(PropertyOwner::Schema(schema_id)) } else { Err(only_owner()) };
         };
         if name.starts_with('#') {
             return Err(SqlError::not_supported("extended properties of temporary tables"));

@@ -277,7 +277,7 @@ impl Session {
             return Ok(compiled);
         }
         let schema = self.trigger_target_schema(trigger.table)?;
-        let owner = self.owner_in(&procedure.schema);
+        let owner = self.owner_in(&schema.schema);
         let (compiled, is_common) = self
             .compile(&procedure.body, declarations(&schema, trigger.instead_of)?, &procedure.schema, owner)
             .map_err(|mut error| {

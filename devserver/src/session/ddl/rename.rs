@@ -237,21 +237,34 @@ impl Session {
         };
         if let Some(table) = self.lookup_table(object)? {
             let existing = self.stored_schema(table)?;
-            self.check_alter_object(table, &existing.schema, missing())?;
+            self.check_object("CONTROL", table, &existing.schema, missing())?;
             let is_used = self.check_free(&target, &existing.name).is_err();
             if is_used && fold(&target) != fold(&existing.schema) {
                 return Err(duplicate_in_schema(&existing.name));
             }
             let name = Arc::clone(&existing.name);
-            return self.table_change(activation, |latch, tx| latch.rename_table(tx, table, &target, &name));
+            self.table_change(activation, |latch, tx| latch.rename_table(tx, table, &target, &name))?;
+            if fold(&target) != fold(&existing.schema) {
+                self.drop_permissions_on(table);
+            }
+            return Ok(());
         }
         let found = self.with_binder(|binder| binder.find_object(object))?.ok_or_else(missing)?;
-        self.check_alter_object(found.id(), found.schema(), missing())?;
+        self.check_object("CONTROL", found.id(), found.schema(), missing())?;
         if self.check_free(&target, found.name()).is_err() {
             return Err(duplicate_in_schema(found.name()));
         }
         let name = Arc::clone(found.name());
-        self.move_object(&found, &target, &name)
+        self.move_object(&found, &target, &name)?;
+        self.drop_permissions_on(found.id());
+        Ok(())
+    }
+
+    /// "All permissions associated with the securable will be dropped when the securable is moved to the new schema"
+    /// ("ALTER SCHEMA", MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-schema-transact-sql.md).
+    fn drop_permissions_on(&mut self, object: ObjectId) {
+        let undo = self.database.catalog.write().principals.drop_permissions_on(object);
+        self.keep_undo(undo);
     }
 
     /// Puts an object under another schema and name. Its text stays as it was written, as SQL Server leaves it.

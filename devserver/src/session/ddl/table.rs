@@ -185,20 +185,23 @@ impl Session {
     }
 
     pub(crate) fn set_identity_insert(&mut self, table: &ObjectName, on: bool) -> SqlResult<()> {
-        let id = match self.lookup_table(table)? {
-            Some(id) => id,
-            None => {
-                return Err(SqlError::new(
-                    1088,
-                    format!(
-                        "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                        display_name(table)
-                    ),
-                )
-                .state(11));
-            }
+        let missing = || {
+            SqlError::new(
+                1088,
+                format!(
+                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
+                    display_name(table)
+                ),
+            )
+            .state(11)
         };
+        let id = self.lookup_table(table)?.ok_or_else(missing)?;
         let schema = self.stored_schema(id)?;
+        // "User must own the table or have ALTER permission on the table" ("SET IDENTITY_INSERT",
+        // docs/t-sql/statements/set-identity-insert-transact-sql.md).
+        if schema.lifetime == Lifetime::Permanent {
+            self.check_alter_object(id, &schema.schema, missing())?;
+        }
         if !schema.columns.iter().any(|column| column.identity.is_some()) {
             return Err(SqlError::new(
                 8106,

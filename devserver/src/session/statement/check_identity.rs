@@ -32,8 +32,10 @@ impl Session {
         let name = ParsedName::parse(table).ok_or_else(not_found)?.to_object_name();
         let id = self.lookup_table(&name)?.ok_or_else(not_found)?;
         let schema = self.stored_schema(id)?;
-        if !self.is_owner() {
-            return Err(SqlError::not_supported("DBCC CHECKIDENT by others than the database's owners"));
+        if !self.is_owner() && self.owner_in(&schema.schema) != Some(self.state.user) {
+            return Err(SqlError::not_supported(
+                "DBCC CHECKIDENT by others than the owners of the database and of the schema",
+            ));
         }
         self.check_ddl_allowed(table.starts_with('#'))?;
         let Some(column) = schema.columns.iter().position(|column| column.identity.is_some()) else {

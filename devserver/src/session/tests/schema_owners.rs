@@ -308,6 +308,65 @@ fn the_sequence_of_a_default_has_an_owner() {
     ok(&mut outsider, "INSERT b.t (n) VALUES (1); EXEC b.put");
 }
 
+// Sources: "ALTER SCHEMA", docs/t-sql/statements/alter-schema-transact-sql.md ("All permissions associated with the
+// securable will be dropped when the securable is moved … after the move SCHEMA OWNER will resolve to the owner of the new
+// schema", "the current user must have CONTROL permission on the securable (not schema) and ALTER permission on the target
+// schema").
+#[test]
+fn what_is_moved_belongs_to_the_owner_of_the_new_schema() {
+    let (_e, mut s, mut worker, mut outsider) = two_users();
+    batches(
+        &mut s,
+        &[
+            "CREATE SCHEMA ours AUTHORIZATION crew",
+            "CREATE TABLE dbo.t (a int)",
+            "CREATE PROCEDURE dbo.p AS SELECT a FROM dbo.t",
+            "GRANT SELECT ON dbo.t TO outsider; GRANT EXECUTE ON dbo.p TO outsider; GRANT ALTER ON dbo.t TO worker",
+        ],
+    );
+    ok(&mut outsider, "EXEC dbo.p");
+    assert_eq!(errors(&mut worker, "ALTER SCHEMA ours TRANSFER dbo.t"), [15151]);
+    ok(&mut s, "BEGIN TRANSACTION; ALTER SCHEMA ours TRANSFER dbo.t; ROLLBACK");
+    ok(&mut outsider, "SELECT a FROM dbo.t");
+    ok(&mut s, "ALTER SCHEMA ours TRANSFER dbo.t; ALTER SCHEMA ours TRANSFER dbo.p");
+    ok(&mut worker, "EXEC ('ALTER PROCEDURE ours.p AS SELECT a FROM ours.t'); EXEC ours.p");
+    for denied in ["SELECT a FROM ours.t", "EXEC ours.p"] {
+        assert_eq!(errors(&mut outsider, denied), [229], "{denied}");
+    }
+    ok(&mut s, "ALTER SCHEMA dbo TRANSFER ours.t");
+    assert_eq!(errors(&mut outsider, "SELECT a FROM dbo.t"), [229]);
+    assert_eq!(errors(&mut worker, "SELECT a FROM dbo.t"), [229]);
+}
+
+// Sources: "SET IDENTITY_INSERT", docs/t-sql/statements/set-identity-insert-transact-sql.md ("User must own the table or
+// have ALTER permission on the table"); "DBCC CHECKIDENT",
+// docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md ("Caller must own the schema that contains the
+// table"); "DROP TYPE", docs/t-sql/statements/drop-type-transact-sql.md; "Permissions",
+// docs/relational-databases/security/permissions-database-engine.md (REFERENCES).
+#[test]
+fn what_else_an_owner_may() {
+    let (_e, mut s, mut worker, mut outsider) = two_users();
+    batches(&mut s, &["CREATE SCHEMA mine AUTHORIZATION worker", "GRANT CREATE TABLE, CREATE TYPE TO [public]"]);
+    ok(&mut s, "GRANT CREATE SCHEMA TO outsider; CREATE TYPE mine.id FROM int");
+    ok(&mut worker, "CREATE TABLE mine.t (id int IDENTITY PRIMARY KEY)");
+    batches(
+        &mut worker,
+        &[
+            "SET IDENTITY_INSERT mine.t ON; INSERT mine.t (id) VALUES (5); SET IDENTITY_INSERT mine.t OFF",
+            "DBCC CHECKIDENT ('mine.t', RESEED, 7)",
+            "CREATE TABLE mine.u (id int REFERENCES mine.t); DROP TYPE mine.id",
+            "EXEC sp_addextendedproperty 'note', 'x', 'schema', 'mine'",
+        ],
+    );
+    ok(&mut outsider, "CREATE SCHEMA theirs");
+    let with_key = "CREATE TABLE theirs.u (id int REFERENCES mine.t)";
+    assert_eq!(errors(&mut outsider, "SET IDENTITY_INSERT mine.t ON"), [1088]);
+    assert_eq!(errors(&mut outsider, "DBCC CHECKIDENT ('mine.t', RESEED, 7)"), [59000]);
+    assert_eq!(errors(&mut outsider, with_key), [59000]);
+    ok(&mut worker, "GRANT REFERENCES ON mine.t TO outsider");
+    ok(&mut outsider, with_key);
+}
+
 #[test]
 fn what_is_not_known_of_two_owners_is_refused() {
     let (_e, mut s, _worker, mut outsider) = two_users();
