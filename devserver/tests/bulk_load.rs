@@ -1,36 +1,18 @@
 //! Bulk loads through a real client, which asks for the table's columns first and announces those that take values.
 
+mod client;
 mod wire;
 
 use std::time::Duration;
 
 use readpast_devserver::DevServer;
-use tiberius::{Client, Config, IntoRow, SqlBulkCopyOption};
-use tokio::net::TcpStream;
-use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+use tiberius::{IntoRow, SqlBulkCopyOption};
 
+use client::{Connection, connect, number, run};
 use wire::{
     ATTENTION, BULK_LOAD, RPC, RawClient, SQL_BATCH, batch, batch_payload, bulk_load_payload, execute_sql_payload,
     message,
 };
-
-type Connection = Client<Compat<TcpStream>>;
-
-async fn connect(server: &DevServer) -> Connection {
-    let config = Config::from_ado_string(&server.connection_string()).unwrap();
-    let socket = TcpStream::connect(server.address()).await.unwrap();
-    Client::connect(config, socket.compat_write()).await.unwrap()
-}
-
-async fn run(connection: &mut Connection, sql: &str) {
-    let results = async { connection.simple_query(sql).await?.into_results().await };
-    results.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-async fn number(connection: &mut Connection, sql: &str) -> i32 {
-    let row = connection.simple_query(sql).await.unwrap().into_row().await.unwrap();
-    row.and_then(|row| row.get(0)).unwrap()
-}
 
 #[tokio::test]
 async fn rows_go_in_by_bulk_insert() {

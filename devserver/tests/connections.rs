@@ -1,36 +1,14 @@
 //! Connections, from the handshake to their end, through a real client.
 
+mod client;
+
 use std::time::Duration;
 
 use readpast_devserver::DevServer;
-use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
+use tiberius::{AuthMethod, EncryptionLevel};
 use tokio::net::TcpStream;
-use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-type Connection = Client<Compat<TcpStream>>;
-
-async fn connect(server: &DevServer) -> Connection {
-    connect_with(server, |_| {}).await.expect("the connection string fits the server")
-}
-
-async fn connect_with(server: &DevServer, change: impl FnOnce(&mut Config)) -> tiberius::Result<Connection> {
-    let mut config = Config::from_ado_string(&server.connection_string())?;
-    change(&mut config);
-    let socket = TcpStream::connect(server.address()).await?;
-    socket.set_nodelay(true)?;
-    Client::connect(config, socket.compat_write()).await
-}
-
-async fn run(connection: &mut Connection, sql: &str) {
-    let results = async { connection.simple_query(sql).await?.into_results().await };
-    results.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-async fn number(connection: &mut Connection, sql: &str) -> i32 {
-    let row = async { connection.simple_query(sql).await?.into_row().await };
-    let row = row.await.unwrap_or_else(|error| panic!("{sql}: {error}")).expect("a row");
-    row.get(0).expect("not NULL")
-}
+use client::{connect, connect_with, number, run};
 
 #[tokio::test]
 async fn every_encryption_carries_small_and_large_packets() {

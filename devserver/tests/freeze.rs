@@ -1,5 +1,6 @@
 //! A server that stands still, as its clients see it.
 
+mod client;
 mod wire;
 
 use std::future::Future;
@@ -7,27 +8,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use readpast_devserver::DevServer;
-use tiberius::{Client, Config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-type Connection = Client<Compat<TcpStream>>;
+use client::{connect, number};
 
 /// Far longer than the answers of these tests take.
 const STANDSTILL: Duration = Duration::from_millis(300);
-
-async fn connect(server: &DevServer) -> Connection {
-    let config = Config::from_ado_string(&server.connection_string()).expect("its own connection string");
-    let socket = TcpStream::connect(server.address()).await.expect("the listener is there");
-    Client::connect(config, socket.compat_write()).await.expect("the login is right")
-}
-
-async fn number(connection: &mut Connection, sql: &str) -> i32 {
-    let row = async { connection.simple_query(sql).await?.into_row().await };
-    let row = row.await.unwrap_or_else(|error| panic!("{sql}: {error}")).expect("a row");
-    row.get(0).expect("not NULL")
-}
 
 async fn stands_still<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> bool {
     tokio::time::timeout(STANDSTILL, future).await.is_err()

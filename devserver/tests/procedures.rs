@@ -1,22 +1,11 @@
 //! Procedures through a real client: table-valued parameters, output parameters, transactions of the client, errors.
 
+mod client;
+
 use readpast_devserver::DevServer;
-use tiberius::{Client, Command, Config, SqlTableDataRow, TableValueRow};
-use tokio::net::TcpStream;
-use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
-type Connection = Client<Compat<TcpStream>>;
-
-async fn connect(server: &DevServer) -> Connection {
-    let config = Config::from_ado_string(&server.connection_string()).unwrap();
-    let socket = TcpStream::connect(server.address()).await.unwrap();
-    Client::connect(config, socket.compat_write()).await.unwrap()
-}
-
-async fn run(connection: &mut Connection, sql: &str) {
-    let results = async { connection.simple_query(sql).await?.into_results().await };
-    results.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
+use client::{Connection, connect, run};
 
 /// A server with a table, a list type and procedures over both.
 async fn prepared() -> (DevServer, Connection) {
