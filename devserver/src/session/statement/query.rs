@@ -10,6 +10,7 @@ use crate::execute::statement_result::StatementResult;
 use crate::execute::{delete, insert, instead_of, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
 use crate::plan::cell::{BoundPlan, Cell, Plan};
+use crate::plan::query::TableLocation;
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
@@ -40,6 +41,9 @@ impl Session {
                 // such a statement again. It has been taken back as a whole.
                 Err(SimpleFailure::Error(error, _))
                     if error.number == STALE_PLAN && is_repeatable && self.version() != version => {}
+                Err(SimpleFailure::Error(error, origin)) if error.number == STALE_PLAN && !is_repeatable => {
+                    return Err(SimpleFailure::Error(target_altered(), origin));
+                }
                 result => return result,
             }
         }
@@ -226,6 +230,14 @@ impl Session {
         self.statement_done(out, kind, Some(count));
     }
 
+    /// Whether the target of an INSERT is another table than when the INSERT was bound; one that is gone is missed when
+    /// it is bound again.
+    fn has_other_target(&self, plan: &Plan) -> bool {
+        let Plan::Insert(plan) = plan else { return false };
+        let TableLocation::Stored(table) = plan.target.table.place else { return false };
+        self.database.storage.latch().schema(table).is_some_and(|now| !Arc::ptr_eq(now, &plan.target.table.schema))
+    }
+
     pub(crate) fn run_insert_execute(
         &mut self,
         cell: &Cell,
@@ -240,7 +252,7 @@ impl Session {
             return Err(SimpleFailure::Error(error, Origin::Statement));
         }
         // Bound before the procedure runs: a wrong target must not be noticed only afterwards.
-        self.bound(cell, compiled).map_err(binding_failure)?;
+        let bound = self.bound(cell, compiled).map_err(binding_failure)?;
         // Everything the procedure does belongs to the INSERT: it runs in a transaction, and can commit only its own.
         let began = self.tx.is_none();
         if began {
@@ -253,6 +265,9 @@ impl Session {
         let rows = out.end_capture();
         self.state.in_insert_exec = false;
         let result = match executed {
+            Ok(_) if self.has_other_target(&bound.plan) => {
+                Err(SimpleFailure::Error(target_altered(), Origin::Statement))
+            }
             Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
             Err(failure) => Err(SimpleFailure::Passed(failure)),
         };
@@ -262,6 +277,13 @@ impl Session {
         }
         result.map(|()| Control::Next)
     }
+}
+
+/// Source: "Database Engine events and errors (0 to 999)" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md).
+fn target_altered() -> SqlError {
+    SqlError::new(556, "INSERT EXEC failed because the stored procedure altered the schema of the target table.")
+        .state(2)
 }
 
 fn of_a_change(failure: SimpleFailure, is_change: bool) -> SimpleFailure {

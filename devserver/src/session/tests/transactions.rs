@@ -81,6 +81,28 @@ fn insert_exec_is_one_transaction() {
     ok(&mut s, "IF @@TRANCOUNT > 0 ROLLBACK");
 }
 
+/// 556: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md.
+#[test]
+fn insert_exec_fails_if_the_procedure_changes_its_target() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (a int)");
+    for change in [
+        "ALTER TABLE t ADD b int",
+        "ALTER TABLE t ALTER COLUMN a bigint",
+        "ALTER TABLE t ADD CHECK (a > 0)",
+        "CREATE INDEX i ON t (a)",
+    ] {
+        ok(&mut s, &format!("CREATE PROCEDURE p AS {change}; SELECT 1"));
+        assert_eq!(errors(&mut s, "INSERT t (a) EXEC p"), [556], "{change}");
+        assert_eq!(rows(&mut s, "SELECT COUNT(*), COUNT(COL_LENGTH('t', 'b')) FROM t"), ["ROW(Int(0), Int(0))"]);
+        ok(&mut s, "DROP PROCEDURE p");
+    }
+    ok(&mut s, "CREATE PROCEDURE p AS CREATE TABLE other (a int); TRUNCATE TABLE t; SELECT 1");
+    ok(&mut s, "INSERT t EXEC p");
+    ok(&mut s, "CREATE TABLE #t (a int); EXEC('CREATE PROCEDURE q AS ALTER TABLE #t ADD b int; SELECT 1')");
+    assert_eq!(errors(&mut s, "INSERT #t (a) EXEC q"), [556]);
+}
+
 #[test]
 fn options_set_in_a_procedure_end_with_it() {
     let (_e, mut s) = session();
