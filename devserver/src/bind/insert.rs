@@ -7,6 +7,7 @@ use crate::bind::conversion::{check_variant, column_types, foreign_text, implici
 use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
 use crate::bind::next_value_forbidden::takes_next_value;
+use crate::bind::output::reads_columns;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
@@ -31,11 +32,9 @@ impl Binder<'_> {
             let message = "The READCOMMITTEDLOCK lock hint is not allowed on the target table of an INSERT statement.";
             return Err(SqlError::new(4140, message).severity(15));
         }
-        if table.schema.lifetime == Lifetime::Permanent {
-            match slot {
-                Some(slot) => self.need_change("INSERT", slot, &table.schema),
-                None => self.need("INSERT", &table.schema),
-            }
+        let is_permanent = table.schema.lifetime == Lifetime::Permanent;
+        if is_permanent {
+            self.need_of_target("INSERT", slot, &table.schema);
         }
         let target = self.insert_target(table, columns.as_deref())?;
         let width = target.ordinals.len();
@@ -86,9 +85,20 @@ impl Binder<'_> {
         let limit = self.bind_top(insert.top.as_ref())?;
         let inserted = self.visible_columns(&target.table.schema, target.rules.slot)?;
         let output = self.bind_outputs(&insert.output, None, Some(inserted), Vec::new())?;
+        if is_permanent && reads_columns(&output) {
+            self.need_of_target("SELECT", slot, &target.table.schema);
+        }
         let changes = Changes { inserts: true, deletes: false, updates: &[] };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&target.table.schema), changes)?;
         Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
+    }
+
+    /// `slot`: that of the table, if it is reached through a view or CTE.
+    fn need_of_target(&mut self, permission: &'static str, slot: Option<usize>, schema: &TableSchema) {
+        match slot {
+            Some(slot) => self.need_change(permission, slot, schema),
+            None => self.need(permission, schema),
+        }
     }
 
     /// 11739 and 11740: a limited INSERT takes no value from a sequence, not even by a default.

@@ -47,6 +47,12 @@ pub(super) fn slots_of(set: SlotSet, new_row: usize) -> Vec<usize> {
     (0..64).filter(|&slot| slot != new_row && set & slot_bit(slot) != 0).collect()
 }
 
+/// "SELECT permissions are required on any columns retrieved" ("OUTPUT Clause", MicrosoftDocs/sql-docs,
+/// docs/t-sql/queries/output-clause-transact-sql.md).
+pub(super) fn reads_columns(outputs: &[OutputPlan]) -> bool {
+    outputs.iter().flat_map(|output| &output.items).any(|item| item.slots() != 0)
+}
+
 impl Binder<'_> {
     /// `deleted` and `inserted`: the columns under those names. `beside`: the other tables of the statement.
     pub(crate) fn bind_outputs(

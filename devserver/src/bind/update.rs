@@ -1,5 +1,6 @@
 //! Binds UPDATE and DELETE.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
@@ -7,7 +8,7 @@ use crate::bind::change_target::{Target, assigned_twice, computed_column, curren
 use crate::bind::conversion::{check_variant, implicit};
 use crate::bind::expression::{binary_op, bind_binary};
 use crate::bind::foreign_key::Changes;
-use crate::bind::output::{moved_columns, output_slots, slots_of};
+use crate::bind::output::{moved_columns, output_slots, reads_columns, slots_of};
 use crate::bind::query_scope::{QueryScope, VisibleColumn};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
@@ -22,7 +23,7 @@ use crate::plan::scalar::{Condition, Node, Scalar, slot_bit};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
-    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TriggerEvent, Update,
+    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TargetName, TriggerEvent, Update,
 };
 use crate::value::{self, SqlType};
 
@@ -64,8 +65,10 @@ impl Binder<'_> {
     fn bind_update_in_scope(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
         let changed: Vec<&ColumnRef> =
             update.assignments.iter().filter_map(|assignment| assignment.column.as_ref()).collect();
+        let before = self.needs.len();
         let target =
             self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed, TriggerEvent::Update)?;
+        let to_read = before..self.needs.len();
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
             self.need_change("UPDATE", slot, &table.schema);
@@ -96,6 +99,12 @@ impl Binder<'_> {
         let inserted = moved_columns(&columns, slot, row_slot);
         let beside = self.sources_beside(slot);
         let output = self.bind_outputs(&update.output, Some(columns), Some(inserted), beside)?;
+        let reads = update.condition.is_some()
+            || reads_columns(&output)
+            || assignments.iter().any(|assignment| assignment.value.slots() & slot_bit(slot) != 0);
+        if !reads && update.from.is_empty() {
+            self.forget_reading(&update.target.name, to_read)?;
+        }
         let set = assignments.iter().map(|assignment| &assignment.value);
         let read = set.clone().chain(output.iter().flat_map(|output| &output.items));
         let kept_slots = slots_of(read.map(Scalar::slots).fold(slot_bit(slot), |slots, more| slots | more), row_slot);
@@ -122,6 +131,21 @@ impl Binder<'_> {
             kept_slots,
             is_apart,
         })
+    }
+
+    /// "SELECT permissions are also required for the table being updated if the UPDATE statement contains a WHERE clause,
+    /// or if expression in the SET clause uses a column in the table" ("UPDATE", MicrosoftDocs/sql-docs,
+    /// docs/t-sql/queries/update-transact-sql.md; "DELETE", docs/t-sql/statements/delete-transact-sql.md). What a CTE reads
+    /// is read all the same. `to_read`: the needs that came with the target.
+    fn forget_reading(&mut self, target: &TargetName, to_read: Range<usize>) -> SqlResult<()> {
+        let is_cte = match target {
+            TargetName::Table(name) => self.find_cte(name)?.is_some(),
+            TargetName::Variable(_) => false,
+        };
+        if to_read.len() == 1 && !is_cte {
+            self.needs.remove(to_read.start);
+        }
+        Ok(())
     }
 
     /// The operator that finds the rows to change.
@@ -221,8 +245,10 @@ impl Binder<'_> {
     }
 
     fn bind_delete_in_scope(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
+        let before = self.needs.len();
         let target =
             self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[], TriggerEvent::Delete)?;
+        let to_read = before..self.needs.len();
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
             self.need_change("DELETE", slot, &table.schema);
@@ -231,6 +257,9 @@ impl Binder<'_> {
         let limit = self.bind_top(delete.top.as_ref())?;
         let beside = self.sources_beside(slot);
         let output = self.bind_outputs(&delete.output, Some(columns), None, beside)?;
+        if delete.condition.is_none() && delete.from.is_empty() && !reads_columns(&output) {
+            self.forget_reading(&delete.target.name, to_read)?;
+        }
         let output_slots = output_slots(&output, usize::MAX);
         let input = match &delete.condition {
             Some(DmlCondition::CurrentOf(_)) => current_row(slot, &delete.from, &limit)?,

@@ -118,3 +118,38 @@ fn permissions_have_their_short_names() {
         ]
     );
 }
+
+/// "SELECT permissions are also required if the statement contains a WHERE clause" ("DELETE",
+/// docs/t-sql/statements/delete-transact-sql.md), "or if expression in the SET clause uses a column in the table"
+/// ("UPDATE", docs/t-sql/queries/update-transact-sql.md), and "on any columns retrieved" ("OUTPUT Clause",
+/// docs/t-sql/queries/output-clause-transact-sql.md).
+#[test]
+fn a_change_that_reads_needs_select() {
+    let (_e, mut owner, mut user) = guarded();
+    ok(&mut owner, "CREATE VIEW app.v AS SELECT a FROM app.t");
+    ok(&mut owner, "GRANT INSERT, UPDATE, DELETE ON app.t TO u; GRANT INSERT, UPDATE, DELETE ON app.v TO u");
+    let blind = ["INSERT {} VALUES (1)", "UPDATE {} SET a = 2", "UPDATE TOP (1) {} SET a = 2", "DELETE {}"];
+    let reading = [
+        "INSERT {} OUTPUT inserted.a VALUES (1)",
+        "UPDATE {} SET a = a + 1",
+        "UPDATE {} SET a += 1",
+        "UPDATE {} SET a = (SELECT COUNT(*) FROM (VALUES (1)) v (n) WHERE n = a)",
+        "UPDATE {} SET a = 2 WHERE a = 1",
+        "UPDATE {} SET a = 2 OUTPUT deleted.a",
+        "DELETE {} WHERE a = 1",
+        "DELETE {} OUTPUT deleted.a",
+        "WITH c AS (SELECT a FROM {}) DELETE c",
+    ];
+    for target in ["app.t", "app.v"] {
+        for sql in blind {
+            ok(&mut user, &sql.replace("{}", target));
+        }
+        for sql in reading {
+            assert_eq!(errors(&mut user, &sql.replace("{}", target)), [229], "{sql} {target}");
+        }
+    }
+    ok(&mut owner, "GRANT SELECT ON app.t TO u");
+    for sql in reading {
+        ok(&mut user, &sql.replace("{}", "app.t"));
+    }
+}
