@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::catalog::extended_property::ExtendedProperty;
 use crate::catalog::object::{Object, Procedure, Schema, Synonym};
-use crate::catalog::principal::{DBO_USER, Principals, SecurableId};
+use crate::catalog::principal::{DBO_USER, Principal, PrincipalKind, Principals, SecurableId};
 use crate::catalog::user_type::{UserType, UserTypeKind};
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{ObjectId, fold};
@@ -130,6 +130,13 @@ impl Catalog {
             }
         };
         schema.map_or(DBO_USER, |schema| schema.owner)
+    }
+
+    /// Whether a user may change a role: its members, or whether it is there.
+    pub fn may_alter_role(&self, user: i32, role: &Principal) -> SqlResult<bool> {
+        let is_fixed = role.kind == (PrincipalKind::Role { fixed: true });
+        Ok(self.principals.controls_role(user, role)
+            || !is_fixed && self.permits(user, "ALTER ANY ROLE", SecurableId::Database)?)
     }
 
     /// Whether a user has a permission.

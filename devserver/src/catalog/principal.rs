@@ -85,6 +85,31 @@ pub struct PermissionEntry {
     pub deny: bool,
 }
 
+impl PermissionEntry {
+    /// Whether the permission on this or on what it contains comes with it.
+    ///
+    /// Sources: "GRANT Database Permissions", "GRANT Schema Permissions", "GRANT Object Permissions"
+    /// (MicrosoftDocs/sql-docs, docs/t-sql/statements/grant-database-permissions-transact-sql.md and so on).
+    fn implies(&self, permission: &str, on: SecurableId) -> bool {
+        let is_on_database = self.on == SecurableId::Database;
+        match &*self.permission {
+            "CONTROL" => true,
+            // That of a schema does not reach what is in it.
+            "TAKE OWNERSHIP" => permission == "TAKE OWNERSHIP" && self.on == on,
+            "ALTER" => {
+                let of_database = permission.starts_with("ALTER ANY ") || permission.starts_with("CREATE ");
+                ["ALTER", "VIEW DEFINITION", "CREATE SEQUENCE"].contains(&permission) || is_on_database && of_database
+            }
+            "ALTER ANY SCHEMA" => {
+                let of_schema = ["ALTER", "CREATE SEQUENCE"].contains(&permission) && on != SecurableId::Database;
+                of_schema || ["ALTER ANY SCHEMA", "CREATE SCHEMA"].contains(&permission)
+            }
+            "ALTER ANY ROLE" => ["ALTER ANY ROLE", "CREATE ROLE"].contains(&permission),
+            same => same == permission,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Principals {
     principals: Vec<Principal>,
@@ -268,8 +293,7 @@ impl Principals {
         self.is_owner(user) || role.owner.is_some_and(|owner| owner != DBO_USER && self.is_member(user, owner))
     }
 
-    /// Whether the user has a permission on what belongs to `owner`. CONTROL implies all others, as ALTER implies VIEW
-    /// DEFINITION.
+    /// Whether the user has a permission on what belongs to `owner`.
     pub(super) fn permits(&self, user: i32, permission: &str, on: SecurableId, owner: i32) -> SqlResult<bool> {
         if user == owner || self.is_owner(user) {
             return Ok(true);
@@ -282,15 +306,14 @@ impl Principals {
             "SELECT" => grantees.contains(&DB_DATAREADER),
             "INSERT" | "UPDATE" | "DELETE" => grantees.contains(&DB_DATAWRITER),
             "ALTER" | "VIEW DEFINITION" | "REFERENCES" => grantees.contains(&DB_DDLADMIN),
+            "ALTER ANY SCHEMA" => grantees.contains(&DB_DDLADMIN),
             _ => permission.starts_with("CREATE ") && grantees.contains(&DB_DDLADMIN),
         };
         for entry in &self.permissions {
             if !grantees.contains(&entry.grantee) || !places.contains(&entry.on) {
                 continue;
             }
-            let implied =
-                &*entry.permission == "CONTROL" || (permission == "VIEW DEFINITION" && &*entry.permission == "ALTER");
-            if &*entry.permission != permission && !implied {
+            if !entry.implies(permission, on) {
                 continue;
             }
             if entry.deny && owns {

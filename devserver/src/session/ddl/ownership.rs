@@ -30,10 +30,7 @@ impl Session {
         let catalog = self.database.catalog.read();
         let (principals, user) = (&catalog.principals, self.state.user);
         let owner = principals.find(name).ok_or_else(|| cannot_find_principal(name))?;
-        let may_alter = owner.is_role()
-            && (principals.controls_role(user, owner)
-                || catalog.permits(user, "ALTER ANY ROLE", SecurableId::Database)?);
-        let may = may_alter
+        let may = owner.is_role() && catalog.may_alter_role(user, owner)?
             || principals.is_member(user, owner.id)
             || catalog.permits(user, "CONTROL", SecurableId::Database)?;
         if !may {

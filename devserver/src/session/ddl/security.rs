@@ -244,9 +244,7 @@ impl Session {
         let undo = {
             let mut catalog = self.database.catalog.write();
             let role_id = match catalog.principals.find(role) {
-                Some(principal)
-                    if principal.is_role() && catalog.principals.controls_role(self.state.user, principal) =>
-                {
+                Some(principal) if principal.is_role() && catalog.may_alter_role(self.state.user, principal)? => {
                     principal.id
                 }
                 _ => {
@@ -297,8 +295,8 @@ impl Session {
                     if principal.is_role() == (kind == DropKind::Role) && principal.id > 4 && principal.id < 16384 =>
                 {
                     let may_drop = match kind {
-                        DropKind::Role => catalog.principals.controls_role(self.state.user, principal),
-                        _ => catalog.principals.is_owner(self.state.user),
+                        DropKind::Role => catalog.may_alter_role(self.state.user, principal)?,
+                        _ => catalog.permits(self.state.user, "ALTER ANY USER", SecurableId::Database)?,
                     };
                     if !may_drop {
                         return Err(missing());

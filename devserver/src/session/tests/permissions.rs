@@ -153,3 +153,36 @@ fn a_change_that_reads_needs_select() {
         ok(&mut user, &sql.replace("{}", "app.t"));
     }
 }
+
+/// Sources: "GRANT Database Permissions" and "GRANT Schema Permissions", docs/t-sql/statements/
+/// grant-database-permissions-transact-sql.md and grant-schema-permissions-transact-sql.md (the tables of what is
+/// implied); "ALTER ROLE", "DROP ROLE", "DROP USER" beside them.
+#[test]
+fn permissions_come_with_wider_ones() {
+    let (_e, mut owner, mut user) = guarded();
+    ok(&mut owner, "CREATE ROLE r; CREATE USER other WITHOUT LOGIN");
+    let has =
+        "SELECT HAS_PERMS_BY_NAME('app', 'SCHEMA', 'ALTER'), HAS_PERMS_BY_NAME('app', 'SCHEMA', 'TAKE OWNERSHIP'),
+        HAS_PERMS_BY_NAME('app.t', 'OBJECT', 'ALTER'), HAS_PERMS_BY_NAME('app.t', 'OBJECT', 'TAKE OWNERSHIP'),
+        HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE SCHEMA'), HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE TABLE'),
+        HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE ROLE')";
+    for (grant, wanted) in [
+        ("CREATE ROLE", [0, 0, 0, 0, 0, 0, 1]),
+        ("ALTER ANY ROLE", [0, 0, 0, 0, 0, 0, 1]),
+        ("ALTER ANY SCHEMA", [1, 0, 1, 0, 1, 0, 0]),
+        ("ALTER", [1, 0, 1, 0, 1, 1, 1]),
+        ("CONTROL", [1; 7]),
+        ("TAKE OWNERSHIP ON SCHEMA::app", [0, 1, 0, 0, 0, 0, 0]),
+        ("CONTROL ON SCHEMA::app", [1, 1, 1, 1, 0, 0, 0]),
+    ] {
+        ok(&mut owner, &format!("GRANT {grant} TO u"));
+        let wanted = wanted.map(|wanted| format!("Int({wanted})")).join(", ");
+        assert_eq!(rows(&mut user, has), [format!("ROW({wanted})")], "{grant}");
+        ok(&mut owner, &format!("REVOKE {grant} TO u"));
+    }
+    assert_eq!(errors(&mut user, "ALTER ROLE r ADD MEMBER other"), [15151]);
+    assert_eq!(errors(&mut user, "DROP USER other"), [15151]);
+    ok(&mut owner, "GRANT ALTER ANY ROLE, ALTER ANY USER TO u");
+    ok(&mut user, "ALTER ROLE r ADD MEMBER other; ALTER ROLE r DROP MEMBER other; DROP ROLE r; DROP USER other");
+    assert_eq!(errors(&mut user, "ALTER ROLE db_owner ADD MEMBER u"), [15151]);
+}
