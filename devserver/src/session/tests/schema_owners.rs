@@ -338,6 +338,30 @@ fn what_is_moved_belongs_to_the_owner_of_the_new_schema() {
     assert_eq!(errors(&mut worker, "SELECT a FROM dbo.t"), [229]);
 }
 
+// Sources: "CREATE FUNCTION" and "CREATE SYNONYM", docs/t-sql/statements/create-function-transact-sql.md and
+// create-synonym-transact-sql.md (permissions): the permission to create in the database, and ALTER on the schema.
+#[test]
+fn an_owner_creates_what_the_database_lets_it() {
+    let (_e, mut s, mut worker, _outsider) = two_users();
+    ok(&mut s, "CREATE SCHEMA mine AUTHORIZATION worker");
+    let made = [
+        ("FUNCTION", "mine.f (@n int) RETURNS int AS BEGIN RETURN @n END"),
+        ("PROCEDURE", "mine.p AS RETURN"),
+        ("SYNONYM", "mine.s FOR mine.p"),
+        ("TYPE", "mine.id FROM int"),
+        ("VIEW", "mine.v AS SELECT 1 AS one"),
+        ("TABLE", "mine.t (n int)"),
+    ];
+    for (kind, definition) in made {
+        let create = format!("CREATE {kind} {definition}");
+        assert_eq!(errors(&mut worker, &create), [262], "{create}");
+        ok(&mut s, &format!("GRANT CREATE {kind} TO worker"));
+        ok(&mut worker, &create);
+        assert_eq!(errors(&mut worker, &create.replace("mine.", "dbo.")), [2760], "{create}");
+    }
+    ok(&mut worker, "CREATE SEQUENCE mine.q; SELECT mine.f(1); EXEC mine.s");
+}
+
 // Sources: "SET IDENTITY_INSERT", docs/t-sql/statements/set-identity-insert-transact-sql.md ("User must own the table or
 // have ALTER permission on the table"); "DBCC CHECKIDENT",
 // docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md ("Caller must own the schema that contains the
