@@ -218,7 +218,8 @@ impl Session {
             && nullable == before.nullable
             && uses_of(schema, ordinal).all(|index| index.uniqueness != Uniqueness::PrimaryKey);
         let mut dependents = Vec::new();
-        if before.sql_type.name() != sql_type.name() {
+        // `decimal` and `numeric` are two names of one type.
+        if before.sql_type.message_name() != sql_type.message_name() {
             dependents.extend(default_of(schema, ordinal));
         }
         if !uses_allow {

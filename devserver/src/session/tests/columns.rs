@@ -119,7 +119,7 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
         names(&mut s, "SELECT CAST(SQL_VARIANT_PROPERTY(v, 'BaseType') AS sysname) FROM t WHERE d = n"),
         "numeric"
     );
-    ok(&mut s, "ALTER TABLE t ALTER COLUMN d numeric(9, 2)");
+    ok(&mut s, "ALTER TABLE t ADD DEFAULT 1 FOR d; ALTER TABLE t ALTER COLUMN d numeric(9, 2)");
     assert_eq!(
         names(&mut s, "SELECT DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 't' AND COLUMN_NAME = 'd'"),
         "numeric"
