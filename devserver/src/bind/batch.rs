@@ -26,8 +26,8 @@ use crate::plan::scalar::Scalar;
 use crate::storage::{TableSchema, fold};
 use crate::tsql::ast::{
     Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr,
-    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Literal, RaiseError, Statement, StatementKind, UnaryOp,
-    VariableDeclaration,
+    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Literal, QueryHint, RaiseError, Statement,
+    StatementKind, UnaryOp, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
 
@@ -318,7 +318,14 @@ impl<'a> Compiler<'a> {
     }
 
     fn cursor_source(&self, definition: &CursorDefinition) -> SqlResult<Arc<CursorSource>> {
-        let select = StatementKind::Select(Box::new(definition.select.clone()));
+        let mut select = definition.select.clone();
+        let others = ["STATIC", "INSENSITIVE", "FAST_FORWARD", "KEYSET", "SCROLL"];
+        let is_dynamic = !definition.options.iter().any(|word| others.contains(&&**word));
+        if is_dynamic && select.query.order_by.is_empty() && !select.options.contains(&QueryHint::HashJoin) {
+            // A dynamic cursor goes on in the middle of a join, which a table of hashes does not allow.
+            select.options.push(QueryHint::LoopJoin);
+        }
+        let select = StatementKind::Select(Box::new(select));
         Ok(Arc::new(CursorSource {
             cell: self.cell(Source::Statement(select))?,
             declarations: self.declarations.clone(),

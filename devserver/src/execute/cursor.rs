@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::execute::cursor_join::Places;
 use crate::plan::cell::{BoundPlan, Plan};
 use crate::plan::cursor::CursorSource;
 use crate::plan::query::{Body, LoopKind, Operator, SelectPlan, TableScan};
@@ -60,6 +61,8 @@ pub enum Rows {
     /// The values of the keys of `keyset_index`, table by table.
     Keyset(Vec<Vec<Value>>),
     Dynamic(Option<ScanPlace>),
+    /// Of joins.
+    DynamicJoin(Places),
 }
 
 /// The row under a cursor.
@@ -139,17 +142,22 @@ pub struct JoinedTables<'a> {
     pub select: &'a SelectPlan,
     /// By slot.
     pub scans: Vec<&'a TableScan>,
+    /// The slots, those of outer loops first.
+    pub order: Vec<usize>,
     /// No outer join: each row of the result has a row of every table.
     pub inner: bool,
+    /// No table of hashes.
+    pub loops: bool,
 }
 
 /// `None` where something else than joins of tables is read.
 pub fn joined_tables(bound: &BoundPlan) -> Option<JoinedTables<'_>> {
     let Body::Select(select) = &select_of(bound).query.body else { return None };
-    let mut joined = JoinedTables { select, scans: Vec::new(), inner: true };
+    let mut joined = JoinedTables { select, scans: Vec::new(), order: Vec::new(), inner: true, loops: true };
     if !joined.collect(&select.input) {
         return None;
     }
+    joined.order = joined.scans.iter().map(|scan| scan.slot).collect();
     joined.scans.sort_by_key(|scan| scan.slot);
     Some(joined)
 }
@@ -167,6 +175,7 @@ impl<'a> JoinedTables<'a> {
                 self.collect(left) && self.collect(right)
             }
             Operator::Hash(join) => {
+                self.loops = false;
                 self.inner &= join.kind == LoopKind::Inner;
                 self.collect(&join.left) && self.collect(&join.right)
             }
@@ -176,6 +185,12 @@ impl<'a> JoinedTables<'a> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a dynamic cursor can go on where it stands: in loops, with no order to keep and no count of rows.
+    pub fn can_go_on(&self) -> bool {
+        let in_index_order = self.scans.iter().all(|scan| scan.any_of.is_none());
+        self.loops && self.inner && in_index_order && self.select.sort.is_empty() && self.select.limit.is_none()
     }
 
     /// Whether an index may give the rows in the order asked for, or nearly so: it begins with the first column of it.

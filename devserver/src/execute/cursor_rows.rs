@@ -35,7 +35,7 @@ pub fn static_rows(bound: &BoundPlan, run: &mut Run<'_>) -> SqlResult<Vec<Vec<Va
     Ok(rows)
 }
 
-fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
+pub(super) fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
     select.items.iter().map(|item| item.eval(run, frame)).collect()
 }
 

@@ -41,6 +41,16 @@ pub struct ScanPlace {
     finished: bool,
 }
 
+impl ScanPlace {
+    /// The entry that was found last.
+    fn key(&self, direction: Direction) -> Option<&Key> {
+        match if direction == Direction::Forward { &self.low } else { &self.high } {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
+        }
+    }
+}
+
 /// A scan of an index.
 #[derive(Debug)]
 pub struct Scan {
@@ -245,6 +255,31 @@ impl Scan {
         self.low = place.low.clone();
         self.high = place.high.clone();
         self.finished = place.finished && is_empty(&self.low, &self.high);
+    }
+
+    /// Goes on behind the place of another scan of this index, whose range may have been another one; `again`: at it.
+    pub fn go_on(&mut self, place: &ScanPlace, again: bool) {
+        let Some(key) = place.key(self.direction) else { return };
+        let edge = match self.direction {
+            Direction::Forward => &mut self.low,
+            Direction::Backward => &mut self.high,
+        };
+        let is_outside = match &*edge {
+            Bound::Unbounded => false,
+            Bound::Included(edge) | Bound::Excluded(edge) => match self.direction {
+                Direction::Forward => key < edge,
+                Direction::Backward => key > edge,
+            },
+        };
+        if !is_outside {
+            *edge = if again { Bound::Included(key.clone()) } else { Bound::Excluded(key.clone()) };
+        }
+        self.finished = is_empty(&self.low, &self.high);
+    }
+
+    /// Whether the entry that was found last is that of the place.
+    pub fn stands_at(&self, place: &ScanPlace) -> bool {
+        self.place().key(self.direction) == place.key(self.direction)
     }
 
     /// Gives back the locks of the row that [`Scan::next`] returned last: it does not qualify. Without `hold` there are

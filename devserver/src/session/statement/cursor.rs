@@ -7,7 +7,7 @@
 //! Source: "DECLARE CURSOR" and "FETCH" (MicrosoftDocs/sql-docs, docs/t-sql/language-elements/), "Using implicit cursor
 //! conversions" (SQL Server 2005 Books Online), and for the errors docs/relational-databases/errors-events/
 //! database-engine-events-and-errors-16000-to-17999.md. SCROLL_LOCKS is refused, and so are dynamic cursors over several
-//! tables.
+//! tables with an order, TOP or outer joins.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use crate::execute::cursor::{
     Cursor, CursorOptions, Model, OpenCursor, Rows, SharedCursor, display, find, joined_tables, keyset_index,
     select_of, single_table,
 };
+use crate::execute::cursor_join::next_of_join;
 use crate::execute::cursor_rows::{Fetched, keyset, next_dynamic, read_by_key, static_rows};
 use crate::plan::batch::CompiledBatch;
 use crate::plan::cell::{BoundPlan, Uses};
@@ -100,7 +101,8 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
     }
 }
 
-/// What a cursor over several tables becomes: a static one if a table has no unique index, or else a keyset cursor.
+/// What a cursor over several tables becomes: a dynamic one goes through their loops; any other one is a static cursor if
+/// a table has no unique index, or else a keyset cursor.
 fn of_several(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
     if wanted == Model::FastForward {
         return Ok(Model::Static);
@@ -111,8 +113,14 @@ fn of_several(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
         ));
     };
     // "Query generates an internal work table, for example the columns of an ORDER BY are not covered by an index."
+    if wanted == Model::Dynamic && joined.can_go_on() {
+        return Ok(Model::Dynamic);
+    }
     if wanted == Model::Dynamic && joined.may_come_sorted() {
-        return Err(SqlError::not_supported("a DYNAMIC cursor over several tables, which is the default"));
+        return Err(SqlError::not_supported(
+            "a DYNAMIC cursor, which is the default, over several tables with TOP, an outer join, IN, a hash join, or an \
+             ORDER BY that indexes may serve in part",
+        ));
     }
     let schemas = || joined.scans.iter().map(|scan| &scan.table.schema);
     if schemas().any(|schema| !schema.indexes.iter().any(Index::is_unique)) {
@@ -213,16 +221,21 @@ impl Session {
     }
 
     /// Something was created, changed or dropped since the cursor was opened: 16943 if it was the cursor's table.
-    fn bind_again(&mut self, before: &BoundPlan, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
+    fn bind_again(&mut self, before: &Arc<BoundPlan>, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
         let after = self.bind_cursor(source).map_err(|_| schema_changed())?;
-        let is_same =
-            match (joined_tables(before), joined_tables(&after)) {
-                (Some(a), Some(b)) if a.scans.len() == b.scans.len() => a.scans.iter().zip(&b.scans).all(|(a, b)| {
-                    a.slot == b.slot && Arc::ptr_eq(&a.table.schema, &b.table.schema) && a.index == b.index
-                }),
-                _ => false,
-            };
-        if is_same { Ok(after) } else { Err(schema_changed()) }
+        let (Some(a), Some(b)) = (joined_tables(before), joined_tables(&after)) else { return Err(schema_changed()) };
+        let is_same = a.scans.len() == b.scans.len()
+            && a.scans
+                .iter()
+                .zip(&b.scans)
+                .all(|(a, b)| a.slot == b.slot && Arc::ptr_eq(&a.table.schema, &b.table.schema) && a.index == b.index);
+        // Tables that have grown may change places in a join; the plan from before has the place of the cursor.
+        let keeps_order = a.order == b.order;
+        match (is_same, keeps_order) {
+            (true, true) => Ok(after),
+            (true, false) => Ok(Arc::clone(before)),
+            (false, _) => Err(schema_changed()),
+        }
     }
 
     fn open_cursor(&mut self, cursor: &mut Cursor) -> SqlResult<()> {
@@ -234,13 +247,14 @@ impl Session {
         let model = effective(cursor.options.model, &bound)?;
         let mut own = own_activation(cursor);
         let rows = match model {
-            Model::Dynamic | Model::FastForward => Rows::Dynamic(None),
+            Model::Dynamic | Model::FastForward if single_table(&bound).is_some() => Rows::Dynamic(None),
+            Model::Dynamic | Model::FastForward => Rows::DynamicJoin(Vec::new()),
             Model::Static => Rows::Static(self.with_run(Uses::Database, &mut own, |run| static_rows(&bound, run))?),
             Model::Keyset => Rows::Keyset(self.with_run(Uses::Database, &mut own, |run| keyset(&bound, run))?),
         };
         self.state.cursor_rows = match &rows {
             Rows::Static(rows) | Rows::Keyset(rows) => rows.len() as i32,
-            Rows::Dynamic(_) => -1,
+            Rows::Dynamic(_) | Rows::DynamicJoin(_) => -1,
         };
         let transactions_before = self.state.cursor_closing_transactions;
         cursor.open = Some(OpenCursor { bound, rows, position: 0, current: None, transactions_before });
@@ -320,18 +334,26 @@ impl Session {
             open.bound = self.bind_again(&open.bound, source)?;
         }
         let bound = Arc::clone(&open.bound);
+        if matches!(open.rows, Rows::Dynamic(_) | Rows::DynamicJoin(_)) {
+            match motion {
+                Motion::Next | Motion::First => {}
+                Motion::Absolute(_) => {
+                    return Err(SqlError::new(16925, "The fetch type absolute cannot be used with dynamic cursors."));
+                }
+                _ => return Err(SqlError::not_supported(format!("FETCH {word} of a DYNAMIC cursor"))),
+            }
+        }
+        let from_start = matches!(motion, Motion::First);
         let count = match &mut open.rows {
+            Rows::DynamicJoin(places) => {
+                if from_start {
+                    places.clear();
+                }
+                return self.with_run(Uses::Database, own, |run| next_of_join(&bound, places, run));
+            }
             Rows::Dynamic(place) => {
-                match motion {
-                    Motion::Next => {}
-                    Motion::First => *place = None,
-                    Motion::Absolute(_) => {
-                        return Err(SqlError::new(
-                            16925,
-                            "The fetch type absolute cannot be used with dynamic cursors.",
-                        ));
-                    }
-                    _ => return Err(SqlError::not_supported(format!("FETCH {word} of a DYNAMIC cursor"))),
+                if from_start {
+                    *place = None;
                 }
                 let (fetched, current) = self.with_run(Uses::Database, own, |run| next_dynamic(&bound, place, run))?;
                 open.current = current;
@@ -359,7 +381,7 @@ impl Session {
                 open.current = current;
                 Ok(fetched)
             }
-            Rows::Dynamic(_) => unreachable!("it was seen to above"),
+            Rows::Dynamic(_) | Rows::DynamicJoin(_) => unreachable!("it was seen to above"),
         }
     }
 
