@@ -334,7 +334,17 @@ pub fn object_property(id: &Value, property: &Value, run: &mut Run<'_>) -> SqlRe
     let (Some(id), Some(property)) = (as_i32(id), property.as_str()) else { return Ok(Value::Null) };
     let property = fold(property);
     settle_objects(run)?;
-    if let Some(table) = run.storage()?.latch.schema(id).cloned() {
+
+    let table = run.storage()?.latch.schema(id).cloned();
+    if property == "ownerid" || property == "schemaid" {
+        let catalog = run.database.catalog.read();
+        let name = table.map(|table| Arc::clone(&table.schema));
+        let name = name.or_else(|| catalog.object_by_id(id).map(|object| Arc::clone(object.schema())));
+        let schema = name.and_then(|name| catalog.schema(&name));
+        let value = schema.map(|schema| if property == "ownerid" { schema.owner } else { schema.id });
+        return Ok(value.map_or(Value::Null, Value::Int));
+    }
+    if let Some(table) = table {
         return Ok(match property.as_str() {
             "isusertable" | "istable" => int(true),
             "isprocedure" | "isview" => int(false),

@@ -42,6 +42,11 @@ fn the_owner_of_a_schema_may_do_everything_in_it() {
     assert_eq!(errors(&mut worker, "SELECT a FROM app.t"), [229]);
     ok(&mut s, "ALTER AUTHORIZATION ON SCHEMA::app TO crew");
     assert_eq!(owner_of(&mut s, "app"), "ROW(String(\"crew\"))");
+    // "OBJECTPROPERTY", docs/t-sql/functions/objectproperty-transact-sql.md.
+    let properties = "SELECT USER_NAME(OBJECTPROPERTY(OBJECT_ID('app.t'), 'OwnerId')),
+        SCHEMA_NAME(OBJECTPROPERTY(OBJECT_ID('app.t'), 'SchemaId')),
+        (SELECT principal_id FROM sys.tables WHERE name = 't')";
+    assert_eq!(rows(&mut s, properties), ["ROW(String(\"crew\"), String(\"app\"), Null)"]);
     batches(
         &mut worker,
         &[
