@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::execute::cursor_join::Places;
 use crate::plan::cell::{BoundPlan, Plan};
 use crate::plan::cursor::CursorSource;
 use crate::plan::query::{Body, LoopKind, Operator, SelectPlan, TableScan};
@@ -54,6 +53,9 @@ pub struct OpenCursor {
     /// `cursor_closing_transactions` when it was opened: one more of them, and it is closed.
     pub transactions_before: u64,
 }
+
+/// Where the scan of each slot of a join has found its row.
+pub type Places = Vec<Option<ScanPlace>>;
 
 #[derive(Debug)]
 pub enum Rows {

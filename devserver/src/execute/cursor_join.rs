@@ -7,17 +7,13 @@
 use std::sync::Arc;
 
 use crate::error::SqlResult;
-use crate::execute::cursor::joined_tables;
+use crate::execute::cursor::{Places, joined_tables};
 use crate::execute::cursor_rows::{Fetched, project};
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
 use crate::execute::table_scan::{open_scan, seek_range};
 use crate::plan::cell::BoundPlan;
 use crate::plan::query::{Operator, TableScan};
 use crate::plan::scalar::Condition;
-use crate::storage::ScanPlace;
-
-/// Where the scan of each slot has found its row.
-pub type Places = Vec<Option<ScanPlace>>;
 
 /// Where an operator begins to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
