@@ -36,7 +36,7 @@ fn key(schema: &str, name: &str) -> ObjectKey {
 }
 
 /// The catalog of one database.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Catalog {
     schemas: Vec<Schema>,
     next_schema_id: i32,
@@ -70,6 +70,19 @@ impl Catalog {
             extended_properties: Vec::new(),
             principals: Principals::new(),
         }
+    }
+
+    /// The same for another database, without what is temporary. The two share what never changes; each has sequences
+    /// of its own.
+    pub(super) fn copy(&self) -> Catalog {
+        let mut copy = self.clone();
+        copy.objects.retain(|_, object| !object.schema().starts_with('#'));
+        for object in copy.objects.values_mut() {
+            if let Object::Sequence(sequence) = object {
+                *sequence = Arc::new(sequence.named(Arc::clone(&sequence.schema), Arc::clone(&sequence.name)));
+            }
+        }
+        copy
     }
 
     pub fn schemas(&self) -> &[Schema] {

@@ -53,6 +53,23 @@ impl Database {
         database
     }
 
+    /// A database of another name with all that is in this one; `None` while anybody has a lock on anything in it.
+    pub(crate) fn copy(&self, id: i32, name: &str) -> Option<Database> {
+        // What a transaction has changed in the catalog is locked in the storage until it ends.
+        let latch = self.storage.latch();
+        let storage = latch.copy_database(name)?;
+        let catalog = self.catalog.read().copy();
+        drop(latch);
+        let copy = Database {
+            storage,
+            catalog: RwLock::new(catalog),
+            ..Database::new(id, name, &self.connections, &self.server)
+        };
+        copy.options.set_read_only(self.options.is_read_only());
+        copy.options.set_versioning(self.options.reads_committed_snapshot(), self.options.allows_snapshot());
+        Some(copy)
+    }
+
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

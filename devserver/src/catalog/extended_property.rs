@@ -20,7 +20,7 @@ pub enum PropertyOwner {
     Column(ObjectId, String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ExtendedProperty {
     pub owner: PropertyOwner,
     pub name: Arc<str>,

@@ -65,6 +65,22 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// The same under a name, which goes on from the same value by itself.
+    pub fn named(&self, schema: Arc<str>, name: Arc<str>) -> Sequence {
+        Sequence {
+            id: self.id,
+            schema,
+            name,
+            ty: self.ty,
+            start: self.start,
+            increment: self.increment,
+            min: self.min,
+            max: self.max,
+            cycle: self.cycle,
+            next: Mutex::new(*self.next.lock()),
+        }
+    }
+
     /// The next value; 11728 when there is none.
     pub fn next_value(&self) -> SqlResult<i64> {
         let mut next = self.next.lock();

@@ -110,7 +110,7 @@ impl PermissionEntry {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Principals {
     principals: Vec<Principal>,
     /// (role, member)

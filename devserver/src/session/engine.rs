@@ -113,6 +113,35 @@ impl Engine {
 
     /// Adds a database; 1801 if there is one of that name.
     pub(crate) fn create_database(&self, name: &str) -> SqlResult<()> {
+        self.add_database(name, |_, id| Ok(Database::new(id, name, &self.connections, &self.server)))
+    }
+
+    /// Adds a database with all that is in another one.
+    ///
+    /// # Errors
+    ///
+    /// 911 if there is no such database, 1801 if there is one of the new name, 3702 while anybody has a lock on
+    /// anything in it.
+    pub fn copy_database(&self, from: &str, to: &str) -> SqlResult<()> {
+        self.add_database(to, |databases, id| {
+            let source = databases.iter().find(|database| fold(&database.name) == fold(from));
+            let source = source.ok_or_else(|| {
+                let message =
+                    format!("Database '{from}' does not exist. Make sure that the name is entered correctly.");
+                SqlError::new(911, message)
+            })?;
+            source.copy(id, to).ok_or_else(|| {
+                let message = format!("Cannot copy database '{from}' because it is currently in use.");
+                SqlError::new(3702, message)
+            })
+        })
+    }
+
+    fn add_database(
+        &self,
+        name: &str,
+        make: impl FnOnce(&[Arc<Database>], i32) -> SqlResult<Database>,
+    ) -> SqlResult<()> {
         let mut databases = self.databases.write();
         if self.server.database_id(name).is_some() {
             return Err(SqlError::new(
@@ -122,7 +151,7 @@ impl Engine {
             .state(3));
         }
         let id = databases.iter().map(|database| database.id + 1).max().unwrap_or(0).max(FIRST_DATABASE);
-        let database = Arc::new(Database::new(id, name, &self.connections, &self.server));
+        let database = Arc::new(make(&databases, id)?);
         self.faults.add_database(&database);
         databases.push(database);
         Ok(())

@@ -57,8 +57,8 @@ impl Faults {
     /// first statement of the procedure had raised it; with `None` the procedure runs. It runs on the session's own
     /// thread and may block there: that is a slow procedure.
     ///
-    /// `procedure` is `schema.name`, without brackets, in whichever database. What was said about it before is
-    /// forgotten.
+    /// `procedure` is `schema.name`, without brackets, in whichever database, or `database.schema.name`, which goes
+    /// before the other. What was said about the same name before is forgotten.
     pub fn on_call(&self, procedure: &str, decide: impl Fn(u64) -> Option<SqlError> + Send + Sync + 'static) {
         let fault = Fault { calls: AtomicU64::new(0), decide: Box::new(decide) };
         self.by_procedure.write().insert(fold(procedure), Arc::new(fault));
@@ -122,12 +122,16 @@ impl Faults {
         ghosts.databases.push(Arc::downgrade(database));
     }
 
-    /// What the next call of a procedure meets.
-    pub(crate) fn at_call(&self, procedure: &str) -> Option<SqlError> {
+    /// What the next call of a procedure (`schema.name`) meets.
+    pub(crate) fn at_call(&self, database: &str, procedure: &str) -> Option<SqlError> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        let fault = self.by_procedure.read().get(&fold(procedure)).cloned()?;
+        let name = fold(procedure);
+        let faults = self.by_procedure.read();
+        let fault = faults.get(&format!("{}.{name}", fold(database))).or_else(|| faults.get(&name)).cloned();
+        drop(faults);
+        let fault = fault?;
         let call = fault.calls.fetch_add(1, Ordering::AcqRel) + 1;
         (fault.decide)(call)
     }

@@ -14,6 +14,9 @@ use crate::plan::batch::CompiledBatch;
 /// Compiled batches by database, schema of unqualified names, and text.
 pub(crate) type BatchKey = (i32, Arc<str>, String);
 
+/// Compiled bodies by database and the address of the procedure, which a database and its copy share.
+type BodyKey = (i32, usize);
+
 /// How many compiled batches are kept; then all are forgotten, which costs no more than compiling them again.
 const KEPT_BATCHES: usize = 1000;
 
@@ -23,8 +26,7 @@ const KEPT_BODIES: usize = 10_000;
 #[derive(Default)]
 pub(crate) struct PlanCache {
     batches: Mutex<HashMap<BatchKey, (u64, Arc<CompiledBatch>)>>,
-    /// By the address of the procedure.
-    bodies: Mutex<FxHashMap<usize, Body>>,
+    bodies: Mutex<FxHashMap<BodyKey, Body>>,
 }
 
 struct Body {
@@ -34,8 +36,8 @@ struct Body {
     compiled: Arc<CompiledBatch>,
 }
 
-fn address(procedure: &Arc<Procedure>) -> usize {
-    Arc::as_ptr(procedure) as usize
+fn body_key(database: i32, procedure: &Arc<Procedure>) -> BodyKey {
+    (database, Arc::as_ptr(procedure) as usize)
 }
 
 impl PlanCache {
@@ -48,6 +50,7 @@ impl PlanCache {
     /// The database is gone, and another one may get its number.
     pub(crate) fn forget_database(&self, id: i32) {
         self.batches.lock().retain(|(database, ..), _| *database != id);
+        self.bodies.lock().retain(|(database, _), _| *database != id);
     }
 
     pub(crate) fn keep_batch(&self, key: BatchKey, version: u64, compiled: &Arc<CompiledBatch>) {
@@ -59,13 +62,19 @@ impl PlanCache {
     }
 
     /// The body of a procedure or trigger with its variables and plans.
-    pub(crate) fn body(&self, procedure: &Arc<Procedure>, version: u64) -> Option<Arc<CompiledBatch>> {
+    pub(crate) fn body(&self, database: i32, procedure: &Arc<Procedure>, version: u64) -> Option<Arc<CompiledBatch>> {
         let bodies = self.bodies.lock();
-        let body = bodies.get(&address(procedure))?;
+        let body = bodies.get(&body_key(database, procedure))?;
         (body.made_under == version).then(|| Arc::clone(&body.compiled))
     }
 
-    pub(crate) fn keep_body(&self, procedure: &Arc<Procedure>, version: u64, compiled: &Arc<CompiledBatch>) {
+    pub(crate) fn keep_body(
+        &self,
+        database: i32,
+        procedure: &Arc<Procedure>,
+        version: u64,
+        compiled: &Arc<CompiledBatch>,
+    ) {
         let mut bodies = self.bodies.lock();
         // Before the table grows.
         if bodies.len() == bodies.capacity() {
@@ -75,6 +84,6 @@ impl PlanCache {
             bodies.clear();
         }
         let body = Body { procedure: Arc::downgrade(procedure), made_under: version, compiled: Arc::clone(compiled) };
-        bodies.insert(address(procedure), body);
+        bodies.insert(body_key(database, procedure), body);
     }
 }

@@ -8,6 +8,7 @@ mod changes;
 mod collations;
 mod columns;
 mod control;
+mod copied_databases;
 mod cursors;
 mod ddl;
 mod duplicates;

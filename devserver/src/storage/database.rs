@@ -155,6 +155,17 @@ impl<'db> Latch<'db> {
         self.guard = None;
     }
 
+    /// The same tables, rows and options under another name; `None` while anybody has a lock on anything in it.
+    pub fn copy_database(&self, name: &str) -> Option<Database> {
+        let state = self.state_ref().copy(name)?;
+        let read_committed_snapshot = self.database.read_committed_snapshot.load(Ordering::Acquire);
+        Some(Database {
+            state: Mutex::new(state),
+            read_committed_snapshot: AtomicBool::new(read_committed_snapshot),
+            ..Database::new(name)
+        })
+    }
+
     /// Whether the statement may have left anything in the database, if only a lock.
     pub fn was_taken(&self) -> bool {
         self.was_taken

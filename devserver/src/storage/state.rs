@@ -9,7 +9,7 @@ use super::catalog_name::ChangedName;
 use super::key::Key;
 use super::locks::lock_table::LockTable;
 use super::locks::resource::{IndexId, ObjectId};
-use super::schema::{TableSchema, fold};
+use super::schema::{Lifetime, TableSchema, fold};
 use super::table::Table;
 use super::versions::VersionStore;
 
@@ -67,6 +67,27 @@ impl State {
             activity: Activities::default(),
             entries_read: 0,
         }
+    }
+
+    /// The same tables and rows for another database, without the temporary ones; `None` while anybody has a lock on
+    /// anything in it.
+    pub(super) fn copy(&self, name: &str) -> Option<State> {
+        if !self.locks.is_idle() {
+            return None;
+        }
+        let permanent = self.tables.iter().filter(|(_, table)| table.schema.lifetime == Lifetime::Permanent);
+        let tables: FxHashMap<_, _> = permanent.map(|(id, table)| (*id, table.clone())).collect();
+        let names = self.names.iter().filter(|(_, id)| tables.contains_key(*id));
+        Some(State {
+            names: names.map(|(name, id)| (name.clone(), *id)).collect(),
+            tables,
+            next_object_id: self.next_object_id,
+            row_version: self.row_version,
+            allow_snapshot: self.allow_snapshot,
+            versions: self.versions.is_some().then(Box::default),
+            ghosts: KeptGhosts { locked: Vec::new(), ..self.ghosts },
+            ..State::new(name)
+        })
     }
 
     fn name_of(schema: &TableSchema) -> (String, String) {

@@ -25,7 +25,7 @@ const ROW_OVERHEAD: usize = 24;
 const MAX_ROWS_OF_A_PAGE: usize = PAGE_BYTES / ROW_OVERHEAD;
 
 /// A stored row, or what is left of it until its deletion commits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) row: Row,
     pub(super) ghost: bool,
@@ -40,7 +40,7 @@ pub(super) struct Entry {
 }
 
 /// A non-clustered index.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct IndexTree {
     pub(super) id: IndexId,
     pub(super) entries: Tree<Entry>,
@@ -49,7 +49,7 @@ pub(super) struct IndexTree {
 }
 
 /// A table with its rows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Table {
     pub(super) schema: Arc<TableSchema>,
     pub(super) rows: Tree<Record>,

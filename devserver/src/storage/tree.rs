@@ -20,7 +20,7 @@ use super::key::Key;
 const BLOCK: usize = 64;
 
 /// An ordered map from key bytes to values.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tree<V> {
     /// In the order of their bounds. Boxed, so that a block that comes or goes in the middle moves pointers only.
     blocks: VecDeque<Box<Block<V>>>,
@@ -36,7 +36,7 @@ struct Place {
     position: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Block<V> {
     /// A lower bound of the keys in it, greater than all keys of the block before.
     bound: Key,

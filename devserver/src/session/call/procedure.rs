@@ -196,11 +196,11 @@ impl Session {
             Ok(procedure) => procedure,
             Err(error) => return none(self.fail(error, Origin::Statement, activation, line, out)),
         };
-        if let Some(mut error) = self.engine.faults.at_call(&procedure.full_name) {
+        if let Some(mut error) = self.engine.faults.at_call(&self.database.name, &procedure.full_name) {
             error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
             return none(self.fail(error, Origin::Statement, activation, line, out));
         }
-        let kept = self.engine.plans.body(&procedure, self.version());
+        let kept = self.engine.plans.body(self.database.id, &procedure, self.version());
         let is_chained = activation.owner.is_some() && kept.as_ref().is_some_and(|body| body.owner == activation.owner);
         let may_execute = match is_chained {
             true => Ok(()),
@@ -313,7 +313,7 @@ impl Session {
         let compiled = Arc::new(compiled);
         // A #temp table of this session must not be found in another's plan; such cells are not kept anyway.
         if is_common {
-            self.engine.plans.keep_body(procedure, version, &compiled);
+            self.engine.plans.keep_body(self.database.id, procedure, version, &compiled);
         }
         Ok(compiled)
     }

@@ -273,7 +273,7 @@ impl Session {
     fn compiled_trigger(&mut self, trigger: &Trigger) -> SqlResult<Arc<CompiledBatch>> {
         let version = self.version();
         let procedure = &trigger.procedure;
-        if let Some(compiled) = self.engine.plans.body(procedure, version) {
+        if let Some(compiled) = self.engine.plans.body(self.database.id, procedure, version) {
             return Ok(compiled);
         }
         let schema = self.trigger_target_schema(trigger.table)?;
@@ -286,7 +286,7 @@ impl Session {
             })?;
         let compiled = Arc::new(compiled);
         if is_common {
-            self.engine.plans.keep_body(procedure, version, &compiled);
+            self.engine.plans.keep_body(self.database.id, procedure, version, &compiled);
         }
         Ok(compiled)
     }

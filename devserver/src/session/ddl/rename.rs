@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::object::{Object, Procedure, Sequence, Synonym, Trigger, View};
+use crate::catalog::object::{Object, Procedure, Synonym, Trigger, View};
 use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
@@ -290,18 +290,7 @@ impl Session {
                 text: Arc::clone(&view.text),
                 created_at: view.created_at,
             })),
-            Object::Sequence(sequence) => Object::Sequence(Arc::new(Sequence {
-                id: sequence.id,
-                schema,
-                name,
-                ty: sequence.ty,
-                start: sequence.start,
-                increment: sequence.increment,
-                min: sequence.min,
-                max: sequence.max,
-                cycle: sequence.cycle,
-                next: parking_lot::Mutex::new(*sequence.next.lock()),
-            })),
+            Object::Sequence(sequence) => Object::Sequence(Arc::new(sequence.named(schema, name))),
             Object::Synonym(synonym) => Object::Synonym(Arc::new(Synonym {
                 id: synonym.id,
                 schema,

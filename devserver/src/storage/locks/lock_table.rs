@@ -112,6 +112,11 @@ impl LockTable {
         self.session(slot).held_by_session.push(Resource::Database);
     }
 
+    /// Whether nobody has a lock but on the database itself, as every session has.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.locks.keys().all(|resource| *resource == Resource::Database)
+    }
+
     /// The transaction is about to lock a key range.
     pub(crate) fn begin_ranges(&mut self, slot: Slot) {
         let session = self.session(slot);
