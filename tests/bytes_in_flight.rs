@@ -13,7 +13,7 @@ use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::drained;
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, dev_server, numbers, server_url, until};
+use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 /// Looks again and again at what a worker holds, until it is dropped, and fails when it is ever more than `limit`.
 fn never_more_than(limit: usize, worker: &Worker) -> Arc<AtomicUsize> {
@@ -38,7 +38,7 @@ async fn claims_of_large_jobs_are_as_large_as_memory_and_a_slow_link_allow() {
     const LIMIT: usize = 4 << 20;
     let mut fixture = Fixture::new("large_jobs").await;
     fixture.queue.enqueue_many(&(0..60).map(|_| NewJob::bytes(vec![b' '; JOB])).collect::<Vec<_>>()).await.unwrap();
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     proxy.throttle(10_000_000);
     // All at once would take three seconds.
     fixture.config.connection.command_timeout_ms = 2_000;
@@ -163,7 +163,7 @@ async fn a_process_takes_little_more_memory_than_its_jobs_may() {
     const JOBS: usize = 2_000;
     const JOB: usize = 2_000_000;
     let fixture = Fixture::new("resident").await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     proxy.throttle(20_000_000);
     let (url, limit, ledger) = (proxy.connection_string(), (64 << 20).to_string(), Arc::new(Ledger::new()));
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -10,7 +10,7 @@ use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, dev_server, server_url, until};
+use crate::support::{Fixture, changed, dev_server, until};
 
 /// Over a driver's limit for a list, so that it goes by itself.
 const LARGE: usize = 100_000;
@@ -21,7 +21,7 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
     let completion = CompletionPolicy::Annotate;
     let options = QueueOptions::default().completion(completion).max_attempts(1);
     let fixture = Fixture::with(test_name, options).await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.connection.connect_timeout_ms = 1_000;

@@ -4,7 +4,7 @@
 use readpast::{Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, numbers, server_url, until};
+use crate::support::{Fixture, changed, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
@@ -12,7 +12,7 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     let fixture = Fixture::with("undeliverable_payload", options).await;
     let large = fixture.queue.enqueue(&NewJob::bytes(vec![1; 12_000_000])).await.unwrap().job_id;
     fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.connection.connect_timeout_ms = 1_000;

@@ -9,7 +9,7 @@ use readpast::{Handlers, Queue, QueueOptions, Worker, WorkerConfig};
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::drained;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, dev_server, numbers, server_url, until};
+use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 fn short_lease() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
@@ -51,7 +51,7 @@ async fn the_lease_is_renewed_while_every_thread_is_busy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_on() {
     let mut fixture = impatient("in_doubt").await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     fixture.config.connection.url = proxy.connection_string().into();
     let through_proxy = fixture.connect().await;
     let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &through_proxy, short_lease()).await;

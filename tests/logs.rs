@@ -279,7 +279,7 @@ async fn a_lost_lease_and_the_new_registration_are_a_line_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     let fixture = Fixture::new("reconnect").await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let (mut config, queue) = logged_queue(&fixture, "logs: reconnect").await;
     config.connection.url = proxy.connection_string().into();
     let through_proxy = Queue::connect(&config).await.unwrap();

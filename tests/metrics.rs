@@ -177,7 +177,7 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_means_a_lease_and_an_answered_claim() {
     let fixture = Fixture::new("ready").await;
-    let proxy = Proxy::start(&crate::support::server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut through_proxy = fixture.config.clone();
     through_proxy.connection.url = proxy.connection_string().into();
     through_proxy.metrics.listen = "127.0.0.1:0".to_string();

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, dev_server, number, server_url, until};
+use crate::support::{Fixture, changed, dev_server, number, until};
 
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of a second.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
@@ -21,7 +21,7 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
 /// The same with another command time-out.
 async fn through_proxy_of(test_name: &str, command_timeout: Duration) -> (Fixture, Proxy, Queue) {
     let fixture = Fixture::new(test_name).await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.connection.command_timeout_ms = command_timeout.as_millis() as u64;
@@ -31,7 +31,7 @@ async fn through_proxy_of(test_name: &str, command_timeout: Duration) -> (Fixtur
 
 async fn through_proxy_with(test_name: &str, options: QueueOptions) -> (Fixture, Proxy, Queue) {
     let fixture = Fixture::with(test_name, options).await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.connection.connect_timeout_ms = 1_000;

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, numbers, server_url, until};
+use crate::support::{Fixture, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {
@@ -61,7 +61,7 @@ async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
     let mut fixture = Fixture::new("cut").await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     fixture.config.connection.url = proxy.connection_string().into();
     let through_proxy = fixture.connect().await;
     const JOBS: u32 = 3_000;

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, dev_server, server_url, until};
+use crate::support::{Fixture, dev_server, until};
 
 const PLAIN: fn() -> NewJob = || NewJob::text("x");
 const KEYED: fn() -> NewJob = || NewJob::text("x").dedup_key("k");
@@ -20,7 +20,7 @@ const KEYED: fn() -> NewJob = || NewJob::text("x").dedup_key("k");
 /// A fixture, and a queue that reaches it by a proxy, with a command time-out of two seconds.
 async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
     let fixture = Fixture::new(test_name).await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.connection.connect_timeout_ms = 1_000;

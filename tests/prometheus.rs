@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use readpast::{Handlers, JobError, NewJob, Queue, QueueOptions, Worker};
 use serde_json::Value;
 
+use crate::support::Fixture;
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
 use crate::support::shipped::{alerts, dashboard, expressions};
-use crate::support::{Fixture, server_url};
 
 /// Expressions that return nothing while all is well: nothing is compared in them that could be left out.
 const EMPTY_WHEN_WELL: [&str; 2] = ["ReadpastNoWorker", "ReadpastDutiesUndone"];
@@ -152,7 +152,7 @@ fn is_number(sample: &Value) -> bool {
 #[ignore = "needs prometheus and promtool (Debian: prometheus); .ci/run runs it where they are"]
 async fn every_expression_returns_data_from_a_worker_under_load() {
     let fixture = Fixture::new("prometheus").await;
-    let proxy = Proxy::start(&server_url().await).await;
+    let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.metrics.listen = "127.0.0.1:0".to_string();

@@ -2,7 +2,8 @@
 //!
 //! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks.
 //!
-//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. [`Session`] is any other program:
+//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. On the dev server most stand in a database
+//! of their own, a copy of one in which everything was installed once: half of what the tests cost was their installs. [`Session`] is any other program:
 //! plain T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's
 //! procedures by RPC. A test that fails leaves its schema behind, to be looked at.
 
@@ -32,15 +33,22 @@ pub type Client = tiberius::Client<Compat<TcpStream>>;
 /// It ends with the program.
 static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
 
+/// The database of the dev server, and the schema in it, that the tests' databases are copies of.
+static INSTALLED: OnceCell<(String, String)> = OnceCell::const_new();
+
 /// Removes a schema with everything in it.
 const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
 
 /// The connection string of the server that the tests run against.
 pub async fn server_url() -> String {
-    match std::env::var("READPAST_URL") {
-        Ok(url) if !url.is_empty() => url,
-        _ => dev_server().await.connection_string(),
+    match real_server_url() {
+        Some(url) => url,
+        None => dev_server().await.connection_string(),
     }
+}
+
+fn real_server_url() -> Option<String> {
+    std::env::var("READPAST_URL").ok().filter(|url| !url.is_empty())
 }
 
 /// The dev server, for what only it can be made to do: errors on demand.
@@ -80,9 +88,11 @@ pub fn literal(text: &str) -> String {
 pub struct Fixture {
     pub config: Config,
     pub queue: Queue,
-    /// The server's, whatever a test does to `config`.
+    /// That of the test's database, whatever a test does to `config`.
     url: String,
     own_database: Option<String>,
+    /// The database is the test's to drop; a copy ends with the dev server, whoever is still connected to it.
+    is_copy: bool,
 }
 
 /// A login of a test's own. Its user in the test's database has the same name.
@@ -111,48 +121,70 @@ impl Fixture {
 
     /// A schema with a queue `work`.
     pub async fn with(test_name: &str, options: QueueOptions) -> Fixture {
-        let fixture = Fixture::not_installed(test_name).await;
-        fixture.queue.install().await.expect("the schema is installed");
-        fixture.queue.create(options).await.expect("the queue is created");
-        fixture
+        let fixture = match real_server_url() {
+            Some(_) => Fixture::not_installed(test_name).await.install().await,
+            None => Fixture::copied(test_name).await,
+        };
+        fixture.create_queue(options).await
     }
 
     /// The name of a schema in which nothing is installed yet.
     pub async fn not_installed(test_name: &str) -> Fixture {
-        Fixture::connected(test_name, None).await
+        Fixture::connected_to(server_url().await, &unique(test_name), None).await
     }
 
     /// A database of its own, in which nothing is installed yet.
     pub async fn in_own_database(test_name: &str) -> Fixture {
         let name = unique(test_name);
         let url = server_url().await;
-        let mut session = Session { client: connect(&url, None, None).await, schema: String::new() };
+        let mut session = Session { client: connect(&url, None).await, schema: String::new() };
         session.sql(&format!("CREATE DATABASE [{name}]")).await;
-        Fixture::connected(test_name, Some(name)).await
+        Fixture::connected_to(url, &unique(test_name), Some(name)).await
     }
 
-    /// A schema with a queue `work` on a given dev server.
+    /// A schema with a queue `work` on a given dev server. Its name is that of no other there, so that faults hit its
+    /// procedures alone.
     pub async fn on(server: &DevServer, test_name: &str, options: QueueOptions) -> Fixture {
-        let fixture = Fixture::connected_to(server.connection_string(), test_name, None).await;
-        fixture.queue.install().await.expect("the schema is installed");
-        fixture.queue.create(options).await.expect("the queue is created");
+        let fixture = Fixture::connected_to(server.connection_string(), &unique(test_name), None).await;
+        fixture.install().await.create_queue(options).await
+    }
+
+    /// A database of the dev server in which everything is installed.
+    async fn copied(test_name: &str) -> Fixture {
+        let install = || async {
+            let fixture = Fixture::in_own_database("installed").await.install().await;
+            (fixture.own_database.expect("it is in one"), fixture.config.connection.schema)
+        };
+        let (database, schema) = INSTALLED.get_or_init(install).await;
+        let copy = unique(test_name);
+        let server = dev_server().await;
+        server.copy_database(database, &copy).expect("nobody uses the database");
+        let mut fixture = Fixture::connected_to(server.connection_string(), schema, Some(copy)).await;
+        fixture.is_copy = true;
         fixture
     }
 
-    async fn connected(test_name: &str, own_database: Option<String>) -> Fixture {
-        Fixture::connected_to(server_url().await, test_name, own_database).await
+    async fn install(self) -> Fixture {
+        self.queue.install().await.expect("the schema is installed");
+        self
     }
 
-    async fn connected_to(url: String, test_name: &str, own_database: Option<String>) -> Fixture {
-        let mut config = Config::default();
-        config.connection.url = match &own_database {
-            Some(database) => format!("{url};Database={database}").into(),
-            None => url.clone().into(),
+    async fn create_queue(self, options: QueueOptions) -> Fixture {
+        self.queue.create(options).await.expect("the queue is created");
+        self
+    }
+
+    async fn connected_to(server_url: String, schema: &str, own_database: Option<String>) -> Fixture {
+        let url = match &own_database {
+            Some(database) => format!("{server_url};Database={database}"),
+            None => server_url,
         };
-        config.connection.schema = unique(test_name);
+        let mut config = Config::default();
+        config.connection.url = url.clone().into();
+        config.connection.schema = schema.to_string();
         config.queue.name = "work".to_string();
         let queue = Queue::connect(&config).await.expect("the library connects");
-        Fixture { config, queue, url, own_database }
+        Fixture { config, queue, url, own_database, is_copy: false }
     }
 
     /// The schema's name.
@@ -160,7 +192,7 @@ impl Fixture {
         &self.config.connection.schema
     }
 
-    /// The server's connection string.
+    /// The connection string of the test's database.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -184,8 +216,7 @@ impl Fixture {
 
     /// The connection string of the test's database for another login. The last of several equal keys counts.
     pub fn url_as(&self, login: &Login) -> String {
-        let database = self.database().map(|name| format!(";Database={name}")).unwrap_or_default();
-        format!("{}{database};User ID={};Password={}", self.url, login.name, login.password)
+        format!("{};User ID={};Password={}", self.url, login.name, login.password)
     }
 
     /// The test's own database, where it has one.
@@ -195,7 +226,7 @@ impl Fixture {
 
     /// A connection of the driver's, in the test's database.
     pub async fn client(&self) -> Client {
-        connect(&self.url, self.database(), None).await
+        connect(&self.url, None).await
     }
 
     /// Another program's connection.
@@ -205,7 +236,7 @@ impl Fixture {
 
     /// Another program's connection under a login of its own.
     pub async fn session_as(&self, login: &Login) -> Session {
-        let client = connect(&self.url, self.database(), Some(login)).await;
+        let client = connect(&self.url, Some(login)).await;
         Session { client, schema: self.schema().to_string() }
     }
 
@@ -257,9 +288,13 @@ impl Fixture {
     /// Removes the schema or the database. Whatever else has connected to a database of the test's own is to be dropped
     /// before.
     pub async fn remove(self) {
-        let Fixture { config, queue, url, own_database } = self;
+        let Fixture { config, queue, url, own_database, is_copy } = self;
         drop(queue);
-        let mut session = Session { client: connect(&url, None, None).await, schema: config.connection.schema };
+        if is_copy {
+            return;
+        }
+        let url = if own_database.is_some() { server_url().await } else { url };
+        let mut session = Session { client: connect(&url, None).await, schema: config.connection.schema };
         match own_database {
             Some(name) => session.drop(&format!("DATABASE [{name}]")).await,
             None => session.script(UNINSTALL).await.expect("the schema can be removed"),
@@ -272,11 +307,8 @@ fn unique(name: &str) -> String {
     format!("{name}_{}", &Uuid::new_v4().simple().to_string()[..12])
 }
 
-async fn connect(url: &str, database: Option<&str>, login: Option<&Login>) -> Client {
+async fn connect(url: &str, login: Option<&Login>) -> Client {
     let mut config = tiberius::Config::from_ado_string(url).expect("the driver reads the connection string");
-    if let Some(database) = database {
-        config.database(database);
-    }
     if let Some(login) = login {
         config.authentication(AuthMethod::sql_server(&login.name, &login.password));
     }
