@@ -386,9 +386,9 @@ async fn the_same_acknowledgement_twice_at_once_counts_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acknowledgement_that_cannot_be_counted_is_undone() {
     for procedure in ["note_ends", "end_batch"] {
-        let fixture = Fixture::on(dev_server().await, "batch_undone", QueueOptions::default()).await;
+        let fixture = Fixture::on_dev_server("batch_undone", QueueOptions::default()).await;
         let batch = sealed(&fixture.queue, 3).await;
-        let name = format!("{}.{procedure}", fixture.schema());
+        let name = fixture.procedure_to_fail(procedure);
         let busy = |call| (call <= 3).then(|| SqlError::new(40501, "busy").severity(16));
         dev_server().await.faults().on_call(&name, busy);
         let summary = drain(&fixture.queue, |_, _| Ok(Output::default())).await;
@@ -901,9 +901,9 @@ async fn a_part_that_is_being_added_is_waited_for() {
 /// Two begin a part at the very same moment: the unique index refuses the second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_came_in_at_the_same_moment_is_asked_for_again() {
-    let fixture = Fixture::on(dev_server().await, "parts_at_once", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("parts_at_once", QueueOptions::default()).await;
     let batch = fixture.queue.create_batch(&then_sum()).await.unwrap();
-    let procedure = format!("{}.enqueue", fixture.schema());
+    let procedure = fixture.procedure_to_fail("enqueue");
     let refused = |call| (call == 1).then(|| SqlError::new(2601, "Cannot insert duplicate key row").severity(14));
     dev_server().await.faults().on_call(&procedure, refused);
     let job = [NewJob::text("x")];

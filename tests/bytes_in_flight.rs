@@ -81,8 +81,8 @@ async fn claims_of_large_jobs_are_as_large_as_memory_and_a_slow_link_allow() {
 async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_lost() {
     const OUTPUT: usize = 200_000;
     const LIMIT: usize = 2 << 20;
-    let fixture = Fixture::on(dev_server().await, "outputs", QueueOptions::default()).await;
-    let finish_one = format!("{}.finish_one", fixture.schema());
+    let fixture = Fixture::on_dev_server("outputs", QueueOptions::default()).await;
+    let finish_one = fixture.procedure_to_fail("finish_one");
     dev_server().await.faults().on_call(&finish_one, |_| Some(SqlError::new(40501, "busy").severity(16)));
     fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {

@@ -71,10 +71,10 @@ async fn a_handler_s_writes_and_its_acknowledgement_are_committed_together() {
 /// The call that should find nothing left is repeated after one that left open whether it was carried out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_its_handler_has_acknowledged_is_done_also_after_a_lost_answer() {
-    let fixture = Fixture::on(dev_server().await, "handler_open", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("handler_open", QueueOptions::default()).await;
     fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
     let fixture = Arc::new(fixture);
-    let finish = format!("{}.finish", fixture.schema());
+    let finish = fixture.procedure_to_fail("finish");
     let away = || SqlError::new(40501, "The service is currently busy.").severity(20);
     let calls = Arc::new(AtomicU64::new(0));
     let counted = calls.clone();

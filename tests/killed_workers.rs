@@ -148,7 +148,7 @@ async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_l
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back() {
     let server = dev_server().await;
-    let fixture = Fixture::on(server, "recovery", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("recovery", QueueOptions::default()).await;
     fixture.queue.enqueue_many(&(0..8).map(|_| NewJob::text("100000")).collect::<Vec<_>>()).await.unwrap();
     let ledger = Ledger::new();
     let mut victim = start(&fixture, &ledger, "victim", &[("WORKER_THREADS", "1"), ("WORKER_BUFFER", "8")]).await;
@@ -161,7 +161,7 @@ async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back(
 
     let reaps: Arc<Mutex<Vec<SystemTime>>> = Arc::default();
     let seen = reaps.clone();
-    server.faults().on_call(&format!("{}.reap", fixture.schema()), move |_| {
+    server.faults().on_call(&fixture.procedure_to_fail("reap"), move |_| {
         #[expect(clippy::disallowed_methods, reason = "compared with the dev server's clock, which is this machine's")]
         seen.lock().push(SystemTime::now());
         None

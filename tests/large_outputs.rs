@@ -33,7 +33,7 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
 /// The same on the dev server, whatever `READPAST_URL` says, without a proxy and with more attempts.
 async fn on_dev_server(test_name: &str) -> (Fixture, Queue) {
     let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
-    let fixture = Fixture::on(dev_server().await, test_name, options).await;
+    let fixture = Fixture::on_dev_server(test_name, options).await;
     let mut config = fixture.config.clone();
     config.connection.command_timeout_ms = 1_000;
     let queue = Queue::connect(&config).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_server_that_hangs_fails_no_output() {
     let tries = Arc::new(AtomicU64::new(0));
     for procedure in ["finish_one", "heartbeat"] {
         let (hangs, tries) = (hangs.clone(), tries.clone());
-        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |call| {
+        dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |call| {
             if procedure == "finish_one" {
                 tries.store(call, Ordering::Relaxed);
             }
@@ -237,7 +237,7 @@ async fn a_row_that_is_locked_for_long_fails_no_output() {
     let (fixture, queue) = on_dev_server("locked").await;
     let calls = Arc::new(AtomicU64::new(0));
     let counted = calls.clone();
-    dev_server().await.faults().on_call(&format!("{}.finish_one", fixture.schema()), move |call| {
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("finish_one"), move |call| {
         counted.store(call, Ordering::Relaxed);
         None
     });

@@ -89,7 +89,7 @@ async fn jobs_of_a_lost_lease_are_not_started() {
 /// The calls are seen by the dev server.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
-    let fixture = Fixture::on(dev_server().await, "many_lost", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("many_lost", QueueOptions::default()).await;
     fixture
         .sql(
             "DECLARE @past datetime2(3) = DATEADD(HOUR, -1, SYSUTCDATETIME()); \
@@ -128,10 +128,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 impl Leased {
     async fn start(test_name: &str) -> Leased {
-        let mut fixture = Fixture::on(dev_server().await, test_name, QueueOptions::default()).await;
+        let mut fixture = Fixture::on_dev_server(test_name, QueueOptions::default()).await;
         fixture.config.connection.connect_timeout_ms = LEASE.as_millis() as u64;
         fixture.config.connection.command_timeout_ms = LEASE.as_millis() as u64;
-        let proxy = Proxy::start(&dev_server().await.connection_string()).await;
+        let proxy = Proxy::start(fixture.url()).await;
         let mut through_proxy = fixture.config.clone();
         through_proxy.connection.url = proxy.connection_string().into();
         let queue = Queue::connect(&through_proxy).await.unwrap();
@@ -200,7 +200,7 @@ async fn a_connection_that_is_forgotten_does_not_use_up_the_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_take_longer_than_an_interval_renew_the_lease_on_two_connections() {
     let leased = Leased::start("slow_answer").await;
-    let heartbeat = format!("{}.heartbeat", leased.fixture.schema());
+    let heartbeat = leased.fixture.procedure_to_fail("heartbeat");
     let under_way = Arc::new(AtomicU32::new(0));
     let most = Arc::new(AtomicU32::new(0));
     let (counted, highest) = (under_way.clone(), most.clone());

@@ -136,14 +136,14 @@ async fn runs_are_counted_by_the_kinds_that_the_worker_has_handlers_for() {
 /// The errors are raised on demand, which only the dev server can do.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
-    let fixture = Fixture::on(dev_server().await, "numbered", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("numbered", QueueOptions::default()).await;
     let (queue, address) = queue_with_metrics(&fixture, "numbered").await;
     queue.enqueue_many(&numbers(20)).await.unwrap();
     // Each call of these procedures meets the next of these; then they succeed.
     let raised: [(&str, &[i32]); 3] =
         [("claim", &[1205, 1205, 40501]), ("finish", &[1222, 1205, 3906]), ("sample", &[2812, 1934])];
     for (procedure, errors) in raised {
-        let name = format!("{}.{procedure}", fixture.schema());
+        let name = fixture.procedure_to_fail(procedure);
         dev_server().await.faults().on_call(&name, move |call| {
             let number = *errors.get(call as usize - 1)?;
             Some(SqlError::new(number, "raised by a test").severity(17))
@@ -228,7 +228,7 @@ async fn without_its_lease_a_worker_is_not_ready() {
     for (name, config, refused, change) in
         [("lease_in_doubt", short, "heartbeat", None), ("lease_lost", long, "register_worker", Some(lost))]
     {
-        let mut fixture = Fixture::on(dev_server().await, name, QueueOptions::default()).await;
+        let mut fixture = Fixture::on_dev_server(name, QueueOptions::default()).await;
         fixture.config.connection.connect_timeout_ms = 1_000;
         fixture.config.connection.command_timeout_ms = 1_000;
         let (queue, address) = queue_with_metrics(&fixture, name).await;
@@ -236,7 +236,7 @@ async fn without_its_lease_a_worker_is_not_ready() {
         let monitor = worker.monitor();
         until_ready(address).await;
 
-        let procedure = format!("{}.{refused}", fixture.schema());
+        let procedure = fixture.procedure_to_fail(refused);
         dev_server().await.faults().on_call(&procedure, |_| Some(SqlError::new(1222, "raised by a test").severity(17)));
         if let Some(change) = change {
             fixture.sql(change).await;

@@ -264,7 +264,7 @@ async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
     fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
     proxy.stall_answer("claim", 30);
     // (Where `READPAST_URL` says another server, no look for them fails.)
-    dev_server().await.faults().on_call(&format!("{}.recover", fixture.schema()), |call| {
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("recover"), |call| {
         (call <= 2).then(|| SqlError::new(1205, "raised by a test").severity(13))
     });
     let config = changed(long_lease(), |worker| worker.shutdown_deadline_ms = 0);

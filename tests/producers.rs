@@ -140,8 +140,8 @@ async fn in_an_outage_every_caller_hears_in_time_whether_its_job_was_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_pauses_before_another_try_keeps_no_connection_from_others() {
     const CALLERS: usize = 16; // for eight connections
-    let fixture = Fixture::on(dev_server().await, "pauses", QueueOptions::default()).await;
-    let procedure = format!("{}.enqueue", fixture.schema());
+    let fixture = Fixture::on_dev_server("pauses", QueueOptions::default()).await;
+    let procedure = fixture.procedure_to_fail("enqueue");
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     dev_server().await.faults().on_call(&procedure, move |_| {
@@ -271,8 +271,8 @@ fn idle_connections_are_closed_on_a_second_runtime_too() {
 /// Errors are raised on demand: on the dev server, whatever `READPAST_URL` says.
 #[tokio::test]
 async fn errors_that_pass_and_have_undone_the_call_are_waited_out() {
-    let mut fixture = Fixture::on(dev_server().await, "deadlocks", QueueOptions::default()).await;
-    let procedure = format!("{}.enqueue", fixture.schema());
+    let mut fixture = Fixture::on_dev_server("deadlocks", QueueOptions::default()).await;
+    let procedure = fixture.procedure_to_fail("enqueue");
     let victim = || SqlError::new(1205, "deadlock victim").severity(13);
     dev_server().await.faults().on_call(&procedure, move |call| (call <= 3).then(victim));
     assert!(!fixture.queue.enqueue(&PLAIN()).await.unwrap().duplicate);
@@ -318,9 +318,9 @@ async fn dev_server_faults(procedure: &str, error: SqlError) {
 
 #[tokio::test]
 async fn of_many_jobs_the_error_says_how_many_are_in_the_queue_and_how_many_in_doubt() {
-    let fixture = Fixture::on(dev_server().await, "in_part", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("in_part", QueueOptions::default()).await;
     let jobs: Vec<NewJob> = (0..2_500).map(|_| PLAIN()).collect();
-    let procedure = format!("{}.enqueue_batch", fixture.schema());
+    let procedure = fixture.procedure_to_fail("enqueue_batch");
     let busy = || SqlError::new(40_501, "the service is busy").severity(20);
     dev_server().await.faults().on_call(&procedure, move |call| (call == 3).then(busy));
     let error = fixture.queue.enqueue_many(&jobs).await.unwrap_err();

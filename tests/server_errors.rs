@@ -43,11 +43,11 @@ const PASSING: [(i32, u8); 17] = [
 ];
 
 async fn fixture(test_name: &str) -> Fixture {
-    Fixture::on(dev_server().await, test_name, QueueOptions::default()).await
+    Fixture::on_dev_server(test_name, QueueOptions::default()).await
 }
 
 async fn on_call(fixture: &Fixture, procedure: &str, decide: impl Fn(u64) -> Option<SqlError> + Send + Sync + 'static) {
-    dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), decide);
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), decide);
 }
 
 fn error(number: i32, severity: u8) -> SqlError {
@@ -158,7 +158,7 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
         assert_eq!(stopped_by.sql_number(), Some(number));
         assert!(stopped_by.to_string().contains("raised by a test"), "{stopped_by}");
 
-        dev_server().await.faults().clear(&format!("{}.{procedure}", fixture.schema()));
+        dev_server().await.faults().clear(&fixture.procedure_to_fail(procedure));
         fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
         let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
         let unfinished = fixture.job_counts().await;
@@ -295,7 +295,7 @@ async fn while_acknowledging_stands_still_results_take_no_more_memory_than_max_i
     let growth = worker.resident_bytes().saturating_sub(at_start);
     assert_eq!(ledger.lines(), 80, "forty starts and ends");
     assert!(growth < 24 << 20, "{growth} bytes more than the {at_start} at the start");
-    dev_server().await.faults().clear(&format!("{}.finish", fixture.schema()));
+    dev_server().await.faults().clear(&fixture.procedure_to_fail("finish"));
     until("there is room again", || ledger.lines() > 80).await;
     let did = worker.stop().await;
     assert!(did.done >= 40 && did.lost == 0, "nothing that was held is gone: {did:?}");

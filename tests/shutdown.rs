@@ -236,8 +236,8 @@ async fn two_signals_at_once_are_one() {
 async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         let options = QueueOptions::default().delivery(delivery);
-        let fixture = Fixture::on(dev_server().await, "no_starts", options).await;
-        dev_server().await.faults().on_call(&format!("{}.unregister_worker", fixture.schema()), |_| {
+        let fixture = Fixture::on_dev_server("no_starts", options).await;
+        dev_server().await.faults().on_call(&fixture.procedure_to_fail("unregister_worker"), |_| {
             std::thread::sleep(Duration::from_millis(500)); // a slow server: there is time for another job
             None
         });
@@ -280,15 +280,15 @@ async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
 async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_keep_the_worker_registered() {
     // A deadlock that passes, and a permission that does not come back.
     for (number, severity, failures, given_back) in [(1205, 13, 2, 1), (229, 14, u64::MAX, 0)] {
-        let fixture = Fixture::on(dev_server().await, "give_back_fails", QueueOptions::default()).await;
+        let fixture = Fixture::on_dev_server("give_back_fails", QueueOptions::default()).await;
         fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
-        let release = format!("{}.release", fixture.schema());
+        let release = fixture.procedure_to_fail("release");
         let error = move |call| {
             (call <= failures).then(|| SqlError::new(number, "raised by a test".to_owned()).severity(severity))
         };
         dev_server().await.faults().on_call(&release, error);
         if given_back == 1 {
-            dev_server().await.faults().on_call(&format!("{}.unregister_worker", fixture.schema()), error);
+            dev_server().await.faults().on_call(&fixture.procedure_to_fail("unregister_worker"), error);
         }
         let handler = |_: &readpast::Job, context: &readpast::Context| {
             while !context.is_cancelled() {
@@ -312,7 +312,7 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
 /// it was given back the worker does not hear, so that there are seconds for another acknowledgement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
-    let fixture = Fixture::on(dev_server().await, "not_done", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("not_done", QueueOptions::default()).await;
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
@@ -322,12 +322,12 @@ async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
     let (refused, given_back) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (counted, is_back) = (refused.clone(), given_back.clone());
     let faults = dev_server().await.faults();
-    faults.on_call(&format!("{}.finish", fixture.schema()), move |_| {
+    faults.on_call(&fixture.procedure_to_fail("finish"), move |_| {
         counted.fetch_add(1, Ordering::AcqRel);
         let is_open = is_back.load(Ordering::Acquire) == 0;
         is_open.then(|| SqlError::new(40_197, "raised by a test").severity(17))
     });
-    faults.on_call(&format!("{}.release", fixture.schema()), move |_| {
+    faults.on_call(&fixture.procedure_to_fail("release"), move |_| {
         given_back.fetch_add(1, Ordering::AcqRel);
         None
     });
@@ -343,10 +343,10 @@ async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_is_on_its_way_at_the_deadline_is_waited_for() {
-    let fixture = Fixture::on(dev_server().await, "on_its_way", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("on_its_way", QueueOptions::default()).await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let (calls, under_way) = std::sync::mpsc::channel();
-    dev_server().await.faults().on_call(&format!("{}.finish", fixture.schema()), move |_| {
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("finish"), move |_| {
         calls.send(()).unwrap();
         std::thread::sleep(Duration::from_millis(300)); // a slow server
         None
@@ -361,10 +361,10 @@ async fn a_result_that_is_on_its_way_at_the_deadline_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_job_whose_result_is_not_acknowledged_in_time_keeps_its_attempt() {
-    let fixture = Fixture::on(dev_server().await, "failed", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("failed", QueueOptions::default()).await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let (calls, refused) = std::sync::mpsc::channel();
-    dev_server().await.faults().on_call(&format!("{}.finish", fixture.schema()), move |_| {
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("finish"), move |_| {
         let _ = calls.send(());
         Some(SqlError::new(1205, "raised by a test").severity(13))
     });
@@ -389,10 +389,10 @@ async fn what_a_slow_claim_brings_after_the_stop_is_given_back_whether_a_thread_
 }
 
 async fn a_slow_claim_at_the_stop(thread_is_free: bool) {
-    let fixture = Fixture::on(dev_server().await, "slow_claim", QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server("slow_claim", QueueOptions::default()).await;
     let [is_slow, has_begun] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let (holds, begins) = (is_slow.clone(), has_begun.clone());
-    dev_server().await.faults().on_call(&format!("{}.claim", fixture.schema()), move |_| {
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("claim"), move |_| {
         while holds.load(Ordering::Acquire) {
             begins.store(true, Ordering::Release);
             std::thread::sleep(Duration::from_millis(5));

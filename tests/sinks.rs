@@ -263,7 +263,7 @@ async fn what_cannot_be_a_sink_is_refused_when_it_is_set() {
 /// As when the sink's tables are locked in another order than by another session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadlock_in_the_sink_is_nobody_s_fault() {
-    let fixture = Fixture::on(dev_server().await, "sink_deadlock", QueueOptions::default().max_attempts(1)).await;
+    let fixture = Fixture::on_dev_server("sink_deadlock", QueueOptions::default().max_attempts(1)).await;
     fixture.sql(RESULTS).await;
     give_sink(&fixture, WRITE_RESULTS).await;
     let calls = Arc::new(AtomicUsize::new(0));
@@ -271,12 +271,12 @@ async fn a_deadlock_in_the_sink_is_nobody_s_fault() {
     let deadlock = "Transaction (Process ID 51) was deadlocked on lock resources with another process.";
     let decide =
         move |_| (counted.fetch_add(1, Ordering::Relaxed) < 3).then(|| SqlError::new(1205, deadlock).severity(13));
-    dev_server().await.faults().on_call(&format!("{}.sink", fixture.schema()), decide);
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("sink"), decide);
     fixture.queue.enqueue_many(&crate::support::numbers(4)).await.unwrap();
     let summary = echo(&fixture.queue, WorkerConfig::default()).await.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (4, 0, 0));
     assert!(calls.load(Ordering::Relaxed) > 3);
-    dev_server().await.faults().clear(&format!("{}.sink", fixture.schema()));
+    dev_server().await.faults().clear(&fixture.procedure_to_fail("sink"));
     remove(fixture, &["results"]).await;
 }
 
@@ -372,14 +372,14 @@ async fn a_sink_that_hangs_over_one_result_costs_that_job_only() {
 /// What a sink does not even see cannot be undeliverable because of it, however often SQL Server does not answer in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
-    let mut fixture = Fixture::on(dev_server().await, "sink_dead", QueueOptions::default().max_attempts(3)).await;
+    let mut fixture = Fixture::on_dev_server("sink_dead", QueueOptions::default().max_attempts(3)).await;
     fixture.sql(RESULTS).await;
     give_sink(&fixture, WRITE_RESULTS).await;
     // As often as a result would be given up. What hangs does so until it is tried again, and is undone.
     let tries = Arc::new((Mutex::new(0_u64), Condvar::new()));
     for (procedure, hanging) in [("finish", 1), ("finish_one", 5)] {
         let tries = tries.clone();
-        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |call| {
+        dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |call| {
             let (count, tried_again) = &*tries;
             let mut count = count.lock();
             *count += 1;

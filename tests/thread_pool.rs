@@ -211,11 +211,11 @@ async fn a_worker_whose_neighbour_fills_the_pool_gets_the_next_thread_that_is_fr
 
 /// The dev server counts calls, whatever `READPAST_URL` says.
 async fn counted(test_name: &str) -> (Fixture, Arc<AtomicU64>, Arc<AtomicU64>) {
-    let fixture = Fixture::on(dev_server().await, test_name, QueueOptions::default()).await;
+    let fixture = Fixture::on_dev_server(test_name, QueueOptions::default()).await;
     let [claims, heartbeats] = [(); 2].map(|()| Arc::<AtomicU64>::default());
     for (procedure, calls) in [("claim", &claims), ("heartbeat", &heartbeats)] {
         let calls = calls.clone();
-        dev_server().await.faults().on_call(&format!("{}.{procedure}", fixture.schema()), move |call| {
+        dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |call| {
             calls.store(call, Ordering::Release);
             None
         });

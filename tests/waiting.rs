@@ -200,10 +200,10 @@ async fn one_that_is_not_polled_holds_up_no_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_ends_takes_nobody_s_looks_along() {
     let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
-    let fixture = Fixture::on(dev_server().await, "wait_runtime", options).await;
+    let fixture = Fixture::on_dev_server("wait_runtime", options).await;
     let looks = Arc::new(AtomicUsize::new(0));
     let counted = looks.clone();
-    dev_server().await.faults().on_call(&format!("{}.outcomes", fixture.schema()), move |_| {
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("outcomes"), move |_| {
         counted.fetch_add(1, Ordering::AcqRel);
         None
     });

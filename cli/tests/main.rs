@@ -11,6 +11,8 @@ mod entra;
 mod errors;
 mod health;
 mod hostile_text;
+#[path = "../../tests/support/installed.rs"]
+mod installed;
 mod jobs;
 mod json;
 mod queues;

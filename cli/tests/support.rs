@@ -1,4 +1,5 @@
-//! What every test stands on: one server for all, a schema of its own on it, and the program, run to its end.
+//! What every test stands on: one server for all, a schema of its own on it, and the program, run to its end. On the dev
+//! server most schemas stand in a database of their own (`installed.rs`).
 //!
 //! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks. A test that
 //! fails leaves its schema behind, to be looked at.
@@ -15,18 +16,17 @@ use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
+use crate::installed;
+
 /// It ends with the program.
 static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
 
-/// The connection string of the server that the tests run against.
-pub async fn server_url() -> String {
-    match std::env::var("READPAST_URL") {
-        Ok(url) if !url.is_empty() => url,
-        _ => {
-            let server = DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") });
-            server.await.connection_string()
-        }
-    }
+async fn dev_server() -> &'static DevServer {
+    DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") }).await
+}
+
+fn real_server_url() -> Option<String> {
+    std::env::var("READPAST_URL").ok().filter(|url| !url.is_empty())
 }
 
 /// A schema of a test's own.
@@ -62,6 +62,11 @@ impl Run {
     }
 }
 
+/// A name that nothing else on the server has.
+fn unique(test_name: &str) -> String {
+    format!("cli_{test_name}_{}", &Uuid::new_v4().simple().to_string()[..8])
+}
+
 impl Fixture {
     /// A schema with a queue `work`.
     pub async fn new(test_name: &str) -> Fixture {
@@ -70,17 +75,28 @@ impl Fixture {
 
     /// A schema with a queue `work` that has these settings.
     pub async fn with(test_name: &str, options: QueueOptions) -> Fixture {
-        let fixture = Fixture::not_installed(test_name).await;
-        let queue = fixture.queue("work").await;
-        queue.install().await.expect("the schema is installed");
-        queue.create(options).await.expect("the queue is created");
+        let fixture = match real_server_url() {
+            Some(_) => {
+                let fixture = Fixture::not_installed(test_name).await;
+                fixture.queue("work").await.install().await.expect("the schema is installed");
+                fixture
+            }
+            None => Fixture {
+                url: installed::database(dev_server().await, &unique(test_name)).await,
+                schema: installed::SCHEMA.to_owned(),
+            },
+        };
+        fixture.queue("work").await.create(options).await.expect("the queue is created");
         fixture
     }
 
     /// The name of a schema in which nothing is installed yet.
     pub async fn not_installed(test_name: &str) -> Fixture {
-        let number = Uuid::new_v4().simple().to_string();
-        Fixture { url: server_url().await, schema: format!("cli_{test_name}_{}", &number[..8]) }
+        let url = match real_server_url() {
+            Some(url) => url,
+            None => dev_server().await.connection_string(),
+        };
+        Fixture { url, schema: unique(test_name) }
     }
 
     /// The settings of the library for this schema.
@@ -163,7 +179,7 @@ impl Fixture {
     /// The connection string of a new login that is a member of one role of the schema (`producer`, `worker`,
     /// `operator`, `monitor`) or of none.
     pub async fn login(&self, role: Option<&str>) -> String {
-        let name = format!("login_{}_{}", self.schema, role.unwrap_or("nobody"));
+        let name = unique(&format!("login_{}", role.unwrap_or("nobody")));
         let password = "Ab1!4rdvark-9zebra";
         let mut statements = vec![
             format!("CREATE LOGIN [{name}] WITH PASSWORD = '{password}'"),

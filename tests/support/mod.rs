@@ -3,7 +3,7 @@
 //! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks.
 //!
 //! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. On the dev server most stand in a database
-//! of their own, a copy of one in which everything was installed once: half of what the tests cost was their installs. [`Session`] is any other program:
+//! of their own (`installed.rs`). [`Session`] is any other program:
 //! plain T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's
 //! procedures by RPC. A test that fails leaves its schema behind, to be looked at.
 
@@ -12,6 +12,7 @@ pub mod blocked;
 pub mod child;
 pub mod counted;
 pub mod http;
+mod installed;
 pub mod panicking_recorder;
 pub mod proxy;
 pub mod scripts;
@@ -32,9 +33,6 @@ pub type Client = tiberius::Client<Compat<TcpStream>>;
 
 /// It ends with the program.
 static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
-
-/// The database of the dev server, and the schema in it, that the tests' databases are copies of.
-static INSTALLED: OnceCell<(String, String)> = OnceCell::const_new();
 
 /// Removes a schema with everything in it.
 const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
@@ -121,10 +119,18 @@ impl Fixture {
 
     /// A schema with a queue `work`.
     pub async fn with(test_name: &str, options: QueueOptions) -> Fixture {
-        let fixture = match real_server_url() {
-            Some(_) => Fixture::not_installed(test_name).await.install().await,
-            None => Fixture::copied(test_name).await,
-        };
+        match real_server_url() {
+            Some(_) => Fixture::not_installed(test_name).await.install().await.create_queue(options).await,
+            None => Fixture::on_dev_server(test_name, options).await,
+        }
+    }
+
+    /// The same on the dev server whatever `READPAST_URL` is, for what only it can be made to do.
+    pub async fn on_dev_server(test_name: &str, options: QueueOptions) -> Fixture {
+        let name = unique(test_name);
+        let url = installed::database(dev_server().await, &name).await;
+        let mut fixture = Fixture::connected_to(url, installed::SCHEMA, Some(name)).await;
+        fixture.is_copy = true;
         fixture.create_queue(options).await
     }
 
@@ -139,29 +145,13 @@ impl Fixture {
         let url = server_url().await;
         let mut session = Session { client: connect(&url, None).await, schema: String::new() };
         session.sql(&format!("CREATE DATABASE [{name}]")).await;
-        Fixture::connected_to(url, &unique(test_name), Some(name)).await
+        Fixture::connected_to(format!("{url};Database={name}"), &unique(test_name), Some(name)).await
     }
 
-    /// A schema with a queue `work` on a given dev server. Its name is that of no other there, so that faults hit its
-    /// procedures alone.
+    /// A schema with a queue `work` on a dev server of the test's own.
     pub async fn on(server: &DevServer, test_name: &str, options: QueueOptions) -> Fixture {
         let fixture = Fixture::connected_to(server.connection_string(), &unique(test_name), None).await;
         fixture.install().await.create_queue(options).await
-    }
-
-    /// A database of the dev server in which everything is installed.
-    async fn copied(test_name: &str) -> Fixture {
-        let install = || async {
-            let fixture = Fixture::in_own_database("installed").await.install().await;
-            (fixture.own_database.expect("it is in one"), fixture.config.connection.schema)
-        };
-        let (database, schema) = INSTALLED.get_or_init(install).await;
-        let copy = unique(test_name);
-        let server = dev_server().await;
-        server.copy_database(database, &copy).expect("nobody uses the database");
-        let mut fixture = Fixture::connected_to(server.connection_string(), schema, Some(copy)).await;
-        fixture.is_copy = true;
-        fixture
     }
 
     async fn install(self) -> Fixture {
@@ -174,17 +164,21 @@ impl Fixture {
         self
     }
 
-    async fn connected_to(server_url: String, schema: &str, own_database: Option<String>) -> Fixture {
-        let url = match &own_database {
-            Some(database) => format!("{server_url};Database={database}"),
-            None => server_url,
-        };
+    async fn connected_to(url: String, schema: &str, own_database: Option<String>) -> Fixture {
         let mut config = Config::default();
         config.connection.url = url.clone().into();
         config.connection.schema = schema.to_string();
         config.queue.name = "work".to_string();
         let queue = Queue::connect(&config).await.expect("the library connects");
         Fixture { config, queue, url, own_database, is_copy: false }
+    }
+
+    /// The name of one of the schema's procedures as the dev server's faults know it.
+    pub fn procedure_to_fail(&self, procedure: &str) -> String {
+        match &self.own_database {
+            Some(database) => format!("{database}.{}.{procedure}", self.schema()),
+            None => format!("{}.{procedure}", self.schema()),
+        }
     }
 
     /// The schema's name.

@@ -195,7 +195,7 @@ async fn an_action_that_fails_stands_in_the_audit_with_its_error() {
     let fixture = Fixture::new("failing").await;
     let mut browser = fixture.open();
     let refuse = |_| Some(SqlError::new(50_000, "not today"));
-    server.faults().on_call(&format!("{}.pause", fixture.schema), refuse);
+    server.faults().on_call(&fixture.procedure_to_fail("pause"), refuse);
     let answer = browser.post("act", &[("action", "pause"), ("queue", "work")]).await;
     assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
     assert!(answer.text().contains("not today"), "{}", answer.text());
@@ -205,7 +205,7 @@ async fn an_action_that_fails_stands_in_the_audit_with_its_error() {
 
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     fixture.kill_all("an error").await;
-    server.faults().on_call(&format!("{}.requeue", fixture.schema), refuse);
+    server.faults().on_call(&fixture.procedure_to_fail("requeue"), refuse);
     let fields = [&ALL_DEAD[..], &[("action", "requeue")]].concat();
     let operation = browser.post("act", &fields).await.location().to_owned();
     let mut live = browser.listen(&operation.replace("operation?", "events?part=operation&")).await;
@@ -223,7 +223,7 @@ async fn what_cannot_be_noted_is_not_done() {
     let (job, batch) = fill(&fixture).await;
     let mut browser = fixture.open();
     let refuse = |_| Some(SqlError::new(50_000, "the disk is full"));
-    server.faults().on_call(&format!("{}.begin_audit", fixture.schema), refuse);
+    server.faults().on_call(&fixture.procedure_to_fail("begin_audit"), refuse);
     for fields in [
         vec![("action", "pause"), ("queue", "work")],
         vec![("action", "cancel"), ("queue", "work"), ("state", "ready"), ("id", &job)],
@@ -252,7 +252,7 @@ fn hold_second_requeue(server: &DevServer, fixture: &Fixture) -> (UnboundedRecei
         }
         None
     };
-    server.faults().on_call(&format!("{}.requeue", fixture.schema), wait);
+    server.faults().on_call(&fixture.procedure_to_fail("requeue"), wait);
     (is_reached, go)
 }
 
@@ -311,7 +311,7 @@ async fn too_many_at_once_are_refused_and_not_noted() {
     let mut browser = fixture.open();
     let (go, gone) = mpsc::channel::<()>();
     let gone = Mutex::new(gone);
-    server.faults().on_call(&format!("{}.cancel", fixture.schema), move |_| {
+    server.faults().on_call(&fixture.procedure_to_fail("cancel"), move |_| {
         let _ = gone.lock().recv_timeout(Duration::from_secs(60)); // the test fails then
         None
     });

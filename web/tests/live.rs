@@ -20,7 +20,7 @@ fn count_readings(server: &DevServer, fixture: &Fixture) -> Arc<AtomicU64> {
     let calls = Arc::new(AtomicU64::new(0));
     for procedure in ["stats", "list_workers", "list_history"] {
         let calls = calls.clone();
-        server.faults().on_call(&format!("{}.{procedure}", fixture.schema), move |_| {
+        server.faults().on_call(&fixture.procedure_to_fail(procedure), move |_| {
             calls.fetch_add(1, Ordering::Relaxed);
             None
         });
@@ -112,7 +112,7 @@ async fn the_overview_says_that_sql_server_is_away_and_recovers() {
     let mut browser = fixture.open();
     browser.page("overview").await;
     let mut live = browser.listen("events?part=overview").await;
-    let stats = format!("{}.stats", fixture.schema);
+    let stats = fixture.procedure_to_fail("stats");
     server.faults().on_call(&stats, |_| Some(SqlError::new(50_000, "the cables are cut")));
     let html = live.until(|html| html.contains("role=\"alert\"")).await;
     assert!(html.contains("the cables are cut") && html.contains("what you see is"), "{html}");
@@ -140,7 +140,7 @@ async fn pages_come_though_a_reading_hangs() {
     browser.page("overview").await;
     let (let_go, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let stats = format!("{}.stats", fixture.schema);
+    let stats = fixture.procedure_to_fail("stats");
     server.faults().on_call(&stats, move |_| {
         let _ = gate.lock().recv_timeout(Duration::from_secs(60));
         None
@@ -170,7 +170,7 @@ async fn readings_come_though_pages_and_operations_take_long() {
     let (gate, held) = (Arc::new(parking_lot::Mutex::new(gate)), Arc::new(AtomicU64::new(0)));
     for procedure in ["cancel", "list_audit"] {
         let (gate, held) = (gate.clone(), held.clone());
-        server.faults().on_call(&format!("{}.{procedure}", fixture.schema), move |_| {
+        server.faults().on_call(&fixture.procedure_to_fail(procedure), move |_| {
             held.fetch_add(1, Ordering::Relaxed);
             let _ = gate.lock().recv_timeout(Duration::from_secs(60));
             None
@@ -220,7 +220,7 @@ async fn a_preview_that_takes_long_is_shown_at_once_and_counts_on() {
     fixture.queue.enqueue_many(&jobs).await.unwrap();
     fixture.queue.enqueue(&NewJob::text("x").kind("b")).await.unwrap();
     // Each state takes longer than the page has.
-    let peek = format!("{}.peek", fixture.schema);
+    let peek = fixture.procedure_to_fail("peek");
     server.faults().on_call(&peek, |_| {
         std::thread::sleep(Duration::from_millis(60));
         None

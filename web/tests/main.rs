@@ -10,6 +10,8 @@ mod browser_everywhere;
 mod browser_pictures;
 mod browser_seeing;
 mod hostile_text;
+#[path = "../../tests/support/installed.rs"]
+mod installed;
 mod links;
 mod live;
 mod log_in;

@@ -17,6 +17,8 @@ use tokio::sync::OnceCell;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use tower::ServiceExt;
 
+use crate::installed;
+
 /// It ends with the program.
 static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
 
@@ -32,7 +34,14 @@ pub async fn dev_server() -> Option<&'static DevServer> {
 pub struct Fixture {
     pub url: String,
     pub schema: String,
+    /// On the dev server, a copy (`installed.rs`).
+    database: Option<String>,
     pub queue: Queue,
+}
+
+/// A name that nothing else on the server has.
+fn unique(name: &str) -> String {
+    format!("web_{name}_{}", &Uuid::new_v4().simple().to_string()[..8])
 }
 
 impl Fixture {
@@ -42,16 +51,23 @@ impl Fixture {
 
     /// With these settings of the queue.
     pub async fn with(test_name: &str, options: QueueOptions) -> Fixture {
-        let url = match dev_server().await {
-            Some(server) => server.connection_string(),
-            None => std::env::var("READPAST_URL").expect("it is set"),
+        let name = unique(test_name);
+        let (url, schema, database) = match dev_server().await {
+            Some(server) => (installed::database(server, &name).await, installed::SCHEMA.to_owned(), Some(name)),
+            None => (std::env::var("READPAST_URL").expect("it is set"), name, None),
         };
-        let number = Uuid::new_v4().simple().to_string();
-        let schema = format!("web_{test_name}_{}", &number[..8]);
         let queue = connect(&url, &schema, "work").await;
-        queue.install().await.expect("the schema is installed");
+        if database.is_none() {
+            queue.install().await.expect("the schema is installed");
+        }
         queue.create(options).await.expect("the queue is created");
-        Fixture { url, schema, queue }
+        Fixture { url, schema, database, queue }
+    }
+
+    /// The name of one of the schema's procedures as the dev server's faults know it.
+    pub fn procedure_to_fail(&self, procedure: &str) -> String {
+        let database = self.database.as_ref().expect("faults are the dev server's");
+        format!("{database}.{}.{procedure}", self.schema)
     }
 
     /// A browser in front of a page for this schema.
@@ -66,7 +82,7 @@ impl Fixture {
 
     /// The queue as a new login sees it that is a member of one role of the schema.
     pub async fn queue_as(&self, role: &str) -> Queue {
-        let name = format!("login_{}_{role}", self.schema);
+        let name = unique(&format!("login_{role}"));
         let password = "Ab1!4rdvark-9zebra";
         self.sql(&format!("CREATE LOGIN [{name}] WITH PASSWORD = '{password}'")).await;
         self.sql(&format!("CREATE USER [{name}] FOR LOGIN [{name}]")).await;
