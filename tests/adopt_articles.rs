@@ -15,7 +15,7 @@ use crate::support::adopted::{
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Fixture, Session, changed, number, text, until};
 
-const ROWS: usize = 1_200;
+const ROWS: usize = 600;
 const PROCESSES: usize = 4;
 const READERS: usize = 4;
 const KILLS: usize = 2;

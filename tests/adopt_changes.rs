@@ -562,7 +562,7 @@ async fn dead_rows_of_a_table_whose_claims_delete_do_not_expire() {
 /// With the article's index, a claim reads what it takes: an entry of the index and its row, for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_of_a_large_table_reads_what_it_takes() {
-    const ROWS: usize = 1_000_000;
+    const ROWS: usize = 100_000;
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "adopt_large", readpast::QueueOptions::default()).await;
     let mut session = fixture.session().await;

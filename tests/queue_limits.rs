@@ -300,7 +300,7 @@ async fn a_rate_is_remembered_for_an_interval_whoever_claims_and_whatever_the_cl
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_claims_again_when_its_own_end_makes_room() {
     let fixture = Fixture::with("room", QueueOptions::default().max_running(1)).await;
-    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(6)).await.unwrap();
     // Whoever waits for any of these does not come to the fourth job in half a minute.
     let config = changed(fixture.config.worker.clone(), |worker| {
         worker.poll_min_ms = 60_000;
@@ -309,7 +309,7 @@ async fn a_worker_claims_again_when_its_own_end_makes_room() {
     });
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
-    until("all are done", || monitor.stats().done == 20).await;
+    until("all are done", || monitor.stats().done == 6).await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
