@@ -270,7 +270,10 @@ impl<'a> Compiler<'a> {
             StatementKind::SetTextSize(size) => StepKind::SetTextSize(text_size(size)?),
             StatementKind::SetDateFirst(value) => StepKind::SetDateFirst(self.expr(value, Some(SqlType::Int))?),
             // The language that is already set: what SET DATEFIRST said goes on.
-            StatementKind::SetLanguage(value) => only_text(value, "us_english", "SET LANGUAGE")?,
+            StatementKind::SetLanguage(value) => {
+                only_text(value, "us_english", "SET LANGUAGE")?;
+                StepKind::SetLanguage
+            }
             StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
             StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
                 return Err(SqlError::not_supported("EXECUTE AS and REVERT"));

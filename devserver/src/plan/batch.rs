@@ -83,6 +83,8 @@ pub enum StepKind {
     /// In bytes, or [`UNLIMITED_TEXT_SIZE`].
     SetTextSize(i32),
     SetDateFirst(Cell),
+    /// To the language that there is.
+    SetLanguage,
     CheckIdentity {
         table: Cell,
         check: IdentityCheck<Cell>,

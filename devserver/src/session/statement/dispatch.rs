@@ -126,6 +126,10 @@ impl Session {
                 self.set_date_first(&day).map_err(|error| SimpleFailure::Error(error, Origin::Statement))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
+            StepKind::SetLanguage => {
+                out.writer().language_set();
+                self.statement_done(out, DoneKind::Other, None);
+            }
             StepKind::SetRowCount(cell) => {
                 let limit = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
                 self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);

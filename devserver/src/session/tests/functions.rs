@@ -452,6 +452,9 @@ fn the_first_day_of_the_week_can_be_set() {
         rows(&mut s, "DECLARE @d int = 2; SET DATEFIRST @d; EXEC p; SELECT @@DATEFIRST"),
         ["ROW(TinyInt(3))", "ROW(TinyInt(2))"]
     );
+    // 5703: docs/relational-databases/errors-events/database-engine-events-and-errors-5000-to-5999.md.
+    let answer = run(&mut s, "SET LANGUAGE us_english");
+    assert!(answer.iter().any(|token| token.contains("Changed language setting to us_english.")), "{answer:?}");
     // As tedious' own tests against SQL Server have it (test/integration/connection-test.ts, "should test date first
     // custom"): the language that is set already leaves the first day of the week alone.
     assert_eq!(rows(&mut s, "SET DATEFIRST 3; SET LANGUAGE us_english; SELECT @@DATEFIRST"), ["ROW(TinyInt(3))"]);

@@ -44,13 +44,22 @@ impl ResponseWriter {
         self.info(5701, 10, state, &format!("Changed database context to '{new}'."), None, 1);
     }
 
+    /// SET LANGUAGE has set the language that there is.
+    pub fn language_set(&mut self) {
+        self.put_language(LANGUAGE);
+    }
+
+    fn put_language(&mut self, old: &str) {
+        self.put_environment(ENVIRONMENT_LANGUAGE, &name_bytes(LANGUAGE), &name_bytes(old));
+        self.info(5703, 10, 1, &format!("Changed language setting to {LANGUAGE}."), None, 1);
+    }
+
     /// The login was accepted: LOGINACK, the session's environment, and from the next answer on its packet size.
     pub(crate) fn login_accepted(&mut self, login: &Login, database: &str, spid: u16) {
         self.knows_date_types = login.knows_date_types();
         self.put_database(database, "", 2);
         self.put_environment(ENVIRONMENT_COLLATION, &collation_bytes(), &[0]);
-        self.put_environment(ENVIRONMENT_LANGUAGE, &name_bytes(LANGUAGE), &name_bytes(""));
-        self.info(5703, 10, 1, &format!("Changed language setting to {LANGUAGE}."), None, 1);
+        self.put_language("");
         self.put_login_ack(login.tds_version);
         let old_size = DEFAULT_PACKET_SIZE.to_string();
         let new_size = login.packet_size.to_string();
