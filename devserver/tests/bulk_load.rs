@@ -1,7 +1,7 @@
 //! Bulk loads through a real client, which asks for the table's columns first and announces those that take values.
 
-mod client;
-mod wire;
+use crate::client;
+use crate::wire;
 
 use std::time::Duration;
 

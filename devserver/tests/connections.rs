@@ -1,6 +1,6 @@
 //! Connections, from the handshake to their end, through a real client.
 
-mod client;
+use crate::client;
 
 use std::time::Duration;
 

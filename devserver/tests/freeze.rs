@@ -1,7 +1,7 @@
 //! A server that stands still, as its clients see it.
 
-mod client;
-mod wire;
+use crate::client;
+use crate::wire;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! Procedures through a real client: table-valued parameters, output parameters, transactions of the client, errors.
 
-mod client;
+use crate::client;
 
 use readpast_devserver::DevServer;
 use tiberius::{Command, SqlTableDataRow, TableValueRow};

@@ -1,7 +1,7 @@
 //! What no well-behaved client does: floods, half-open logins, clients that do not read, attentions at any moment. None
 //! of it may block others, keep a lock, or leave memory or threads behind.
 
-mod wire;
+use crate::wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr};

@@ -2,8 +2,7 @@
 //! run.
 
 mod bodies;
-#[path = "../wire/mod.rs"]
-mod wire;
+use crate::wire;
 
 use bodies::{SESSION_STACK, valid};
 
