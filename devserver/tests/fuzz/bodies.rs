@@ -1,4 +1,4 @@
-//! What is done with arbitrary bytes. The fuzz targets of `fuzz/` and the ordinary test `tests/fuzz/main.rs` share it.
+//! What is done with arbitrary bytes. The fuzz targets of `fuzz/` and the ordinary test `tests/fuzz/mod.rs` share it.
 //!
 //! None of these may panic, hang, or take memory that the input's length does not justify. What is decoded is also
 //! shown (`--log-sql`), for that code sees every input too.
