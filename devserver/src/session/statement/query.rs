@@ -9,13 +9,14 @@ use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::{delete, insert, instead_of, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
-use crate::plan::cell::{BoundPlan, Cell, Plan};
+use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::plan::query::TableLocation;
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::session::statement::set_options_error::wrong_set_options;
+use crate::storage::LockMode;
 use crate::tds::token::DoneKind;
 use crate::tsql::ast::CursorName;
 use crate::value::Value;
@@ -230,6 +231,42 @@ impl Session {
         self.statement_done(out, kind, Some(count));
     }
 
+    #[allow(clippy::too_many_arguments)] // An INSERT, what it executes, and where both stand.
+    fn insert_what_it_gives(
+        &mut self,
+        plan: &Plan,
+        cell: &Cell,
+        execute: &ExecuteStep,
+        line: u32,
+        compiled: &CompiledBatch,
+        activation: &mut Activation,
+        out: &mut Output<'_>,
+    ) -> Result<(), SimpleFailure> {
+        self.state.in_insert_exec = true;
+        out.begin_capture();
+        let executed = self.run_execute(execute, line, compiled, activation, out);
+        let rows = out.end_capture();
+        self.state.in_insert_exec = false;
+        match executed {
+            Ok(_) if self.has_other_target(plan) => Err(SimpleFailure::Error(target_altered(), Origin::Statement)),
+            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
+            Err(failure) => Err(SimpleFailure::Passed(failure)),
+        }
+    }
+
+    /// Nobody else alters the target while the procedure runs: queries that are executed hold Sch-S.
+    ///
+    /// Source: "Transaction locking and row versioning guide", schema locks (MicrosoftDocs/sql-docs,
+    /// docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md).
+    fn keep_target(&mut self, plan: &Plan) -> SqlResult<()> {
+        let Plan::Insert(plan) = plan else { return Ok(()) };
+        let TableLocation::Stored(table) = plan.target.table.place else { return Ok(()) };
+        self.with_run(Uses::Database, &mut Activation::default(), |run| {
+            let storage = run.storage()?;
+            storage.latch.lock_table(&mut storage.tx, table, LockMode::SchemaStability, true)
+        })
+    }
+
     /// Whether the target of an INSERT is another table than when the INSERT was bound; one that is gone is missed when
     /// it is bound again.
     fn has_other_target(&self, plan: &Plan) -> bool {
@@ -259,17 +296,10 @@ impl Session {
             self.tx = Some(self.new_transaction());
             self.state.transaction_count = 1;
         }
-        self.state.in_insert_exec = true;
-        out.begin_capture();
-        let executed = self.run_execute(execute, line, compiled, activation, out);
-        let rows = out.end_capture();
-        self.state.in_insert_exec = false;
-        let result = match executed {
-            Ok(_) if self.has_other_target(&bound.plan) => {
-                Err(SimpleFailure::Error(target_altered(), Origin::Statement))
-            }
-            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
-            Err(failure) => Err(SimpleFailure::Passed(failure)),
+        let kept = self.keep_target(&bound.plan).and_then(|()| self.bound(cell, compiled));
+        let result = match kept {
+            Ok(bound) => self.insert_what_it_gives(&bound.plan, cell, execute, line, compiled, activation, out),
+            Err(error) => Err(binding_failure(error)),
         };
         if began && self.tx.is_some() {
             let keep = result.is_ok() && !self.state.doomed;
