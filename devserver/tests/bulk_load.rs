@@ -1,15 +1,12 @@
 //! Bulk loads through a real client, which asks for the table's columns first and announces those that take values.
 
-use crate::client;
-use crate::wire;
-
 use std::time::Duration;
 
 use readpast_devserver::DevServer;
 use tiberius::{IntoRow, SqlBulkCopyOption};
 
-use client::{Connection, connect, number, run};
-use wire::{
+use crate::client::{Connection, connect, number, run};
+use crate::wire::{
     ATTENTION, BULK_LOAD, RPC, RawClient, SQL_BATCH, batch, batch_payload, bulk_load_payload, execute_sql_payload,
     message,
 };

@@ -1,14 +1,12 @@
 //! Connections, from the handshake to their end, through a real client.
 
-use crate::client;
-
 use std::time::Duration;
 
 use readpast_devserver::DevServer;
 use tiberius::{AuthMethod, EncryptionLevel};
 use tokio::net::TcpStream;
 
-use client::{connect, connect_with, number, run};
+use crate::client::{connect, connect_with, number, run};
 
 #[tokio::test]
 async fn every_encryption_carries_small_and_large_packets() {

@@ -1,6 +1,5 @@
 //! A server that stands still, as its clients see it.
 
-use crate::client;
 use crate::wire;
 
 use std::future::Future;
@@ -11,7 +10,7 @@ use readpast_devserver::DevServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use client::{connect, number};
+use crate::client::{connect, number};
 
 /// Far longer than the answers of these tests take.
 const STANDSTILL: Duration = Duration::from_millis(300);

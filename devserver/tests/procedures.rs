@@ -1,11 +1,9 @@
 //! Procedures through a real client: table-valued parameters, output parameters, transactions of the client, errors.
 
-use crate::client;
-
 use readpast_devserver::DevServer;
 use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
-use client::{Connection, connect, run};
+use crate::client::{Connection, connect, run};
 
 /// A server with a table, a list type and procedures over both.
 async fn prepared() -> (DevServer, Connection) {

@@ -1,7 +1,5 @@
 //! Connections through a real client, and what most tests do with them.
 
-#![allow(dead_code)] // Each test program uses some of it.
-
 use readpast_devserver::DevServer;
 use tiberius::{Client, Config};
 use tokio::net::TcpStream;
