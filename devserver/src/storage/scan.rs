@@ -44,7 +44,8 @@ pub struct ScanPlace {
 impl ScanPlace {
     /// The entry that was found last.
     fn key(&self, direction: Direction) -> Option<&Key> {
-        match if direction == Direction::Forward { &self.low } else { &self.high } {
+        let edge = if direction == Direction::Forward { &self.low } else { &self.high };
+        match edge {
             Bound::Included(key) | Bound::Excluded(key) => Some(key),
             Bound::Unbounded => None,
         }
