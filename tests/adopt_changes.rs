@@ -562,12 +562,21 @@ async fn dead_rows_of_a_table_whose_claims_delete_do_not_expire() {
 /// With the article's index, a claim reads what it takes: an entry of the index and its row, for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_of_a_large_table_reads_what_it_takes() {
-    const ROWS: usize = 100_000;
+    a_claim_reads_what_it_takes(100_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute"]
+async fn a_claim_of_a_million_rows_reads_what_it_takes() {
+    a_claim_reads_what_it_takes(1_000_000).await;
+}
+
+async fn a_claim_reads_what_it_takes(rows: usize) {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "adopt_large", readpast::QueueOptions::default()).await;
     let mut session = fixture.session().await;
     session.script(SIMPLE_QUEUE).await.unwrap();
-    for begin in (0..ROWS).step_by(50_000) {
+    for begin in (0..rows).step_by(50_000) {
         session
             .sql(&format!(
                 "INSERT SimpleQueue (Id, CreatedAt, Payload)
@@ -597,7 +606,7 @@ async fn a_claim_of_a_large_table_reads_what_it_takes() {
         let jobs: Vec<i64> = results.iter().flatten().map(|row| number(row, "job_id")).collect();
         assert_eq!(jobs.len(), 500);
     }
-    println!("a claim of 500 out of {ROWS} reads {entries:?} entries");
+    println!("a claim of 500 out of {rows} reads {entries:?} entries");
     // The first of them also looks for the queue, the worker and so on, as all of them do: a few entries.
     assert!(entries.iter().all(|entries| *entries <= 1_020), "{entries:?}");
     drop(session);

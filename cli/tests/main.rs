@@ -11,8 +11,6 @@ mod entra;
 mod errors;
 mod health;
 mod hostile_text;
-#[path = "../../tests/support/installed.rs"]
-mod installed;
 mod jobs;
 mod json;
 mod queues;
@@ -20,6 +18,8 @@ mod readme;
 mod roles;
 mod schedules;
 mod schema;
+#[path = "../../tests/support/server.rs"]
+mod server;
 #[cfg(target_os = "linux")]
 mod service_manager;
 mod stats;

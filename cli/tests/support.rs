@@ -1,5 +1,5 @@
 //! What every test stands on: one server for all, a schema of its own on it, and the program, run to its end. On the dev
-//! server most schemas stand in a database of their own (`installed.rs`).
+//! server most schemas stand in a database of their own (`server.rs`).
 //!
 //! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks. A test that
 //! fails leaves its schema behind, to be looked at.
@@ -10,24 +10,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use readpast::tiberius::{Client, Config as DriverConfig};
-use readpast::{Config, Context, Handlers, Job, JobError, Queue, QueueOptions, Uuid, Worker};
-use readpast_devserver::DevServer;
+use readpast::{Config, Context, Handlers, Job, JobError, Queue, QueueOptions, Worker};
 use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
-use crate::installed;
-
-/// It ends with the program.
-static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
-
-async fn dev_server() -> &'static DevServer {
-    DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") }).await
-}
-
-fn real_server_url() -> Option<String> {
-    std::env::var("READPAST_URL").ok().filter(|url| !url.is_empty())
-}
+use crate::server::{self, real_server_url, server_url, unique};
 
 /// A schema of a test's own.
 pub struct Fixture {
@@ -62,11 +49,6 @@ impl Run {
     }
 }
 
-/// A name that nothing else on the server has.
-fn unique(test_name: &str) -> String {
-    format!("cli_{test_name}_{}", &Uuid::new_v4().simple().to_string()[..8])
-}
-
 impl Fixture {
     /// A schema with a queue `work`.
     pub async fn new(test_name: &str) -> Fixture {
@@ -81,10 +63,9 @@ impl Fixture {
                 fixture.queue("work").await.install().await.expect("the schema is installed");
                 fixture
             }
-            None => Fixture {
-                url: installed::database(dev_server().await, &unique(test_name)).await,
-                schema: installed::SCHEMA.to_owned(),
-            },
+            None => {
+                Fixture { url: server::installed_database(&unique(test_name)).await, schema: server::SCHEMA.to_owned() }
+            }
         };
         fixture.queue("work").await.create(options).await.expect("the queue is created");
         fixture
@@ -92,11 +73,7 @@ impl Fixture {
 
     /// The name of a schema in which nothing is installed yet.
     pub async fn not_installed(test_name: &str) -> Fixture {
-        let url = match real_server_url() {
-            Some(url) => url,
-            None => dev_server().await.connection_string(),
-        };
-        Fixture { url, schema: unique(test_name) }
+        Fixture { url: server_url().await, schema: unique(&format!("cli_{test_name}")) }
     }
 
     /// The settings of the library for this schema.

@@ -272,11 +272,21 @@ impl DevServer {
     /// [`Faults::on_call`] takes the name of a database before the procedure's, so that tests on copies do not meet each
     /// other's faults.
     ///
+    /// It waits for statements that run in `from`, as long as they have the server to themselves.
+    ///
     /// # Errors
-    /// As SQL Server's: 911 if there is no database `from`, 1801 if there is one `to`, 3702 while a transaction or a
-    /// statement has locks in `from`.
+    /// 911 if there is no database `from`, 1801 if there is one `to`, 3702 while a transaction or a statement has locks
+    /// in `from`.
     pub fn copy_database(&self, from: &str, to: &str) -> Result<(), SqlError> {
         self.engine.copy_database(from, to)
+    }
+
+    /// Removes a database and all that is in it, whoever still uses it: their sessions end, as by KILL.
+    ///
+    /// # Errors
+    /// 3701 if there is no such database, 3708 for a system database.
+    pub fn drop_database(&self, name: &str) -> Result<(), SqlError> {
+        self.engine.end_database(name)
     }
 
     /// Errors and delays on demand, for the tests of clients.

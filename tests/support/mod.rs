@@ -1,21 +1,19 @@
-//! What every test stands on: one server for the whole program and, for each test, a schema of its own on it.
+//! What every test stands on: one server for the whole program (`server.rs`) and, for each test, a schema of its own on
+//! it; on the dev server most have a database of their own.
 //!
-//! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks.
-//!
-//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. On the dev server most stand in a database
-//! of their own (`installed.rs`). [`Session`] is any other program:
-//! plain T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's
-//! procedures by RPC. A test that fails leaves its schema behind, to be looked at.
+//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. [`Session`] is any other program: plain
+//! T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's procedures by
+//! RPC. A test that fails leaves its schema behind, to be looked at.
 
 pub mod adopted;
 pub mod blocked;
 pub mod child;
 pub mod counted;
 pub mod http;
-mod installed;
 pub mod panicking_recorder;
 pub mod proxy;
 pub mod scripts;
+mod server;
 pub mod shipped;
 pub mod tampered;
 
@@ -25,34 +23,16 @@ use readpast::{Config, Error, NewJob, Queue, QueueOptions};
 use readpast_devserver::DevServer;
 use tiberius::{AuthMethod, ColumnData, Command, CommandResult, QueryIdx, Row, SqlTableDataRow, TableValueRow};
 use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use uuid::Uuid;
 
-pub type Client = tiberius::Client<Compat<TcpStream>>;
+pub use server::{dev_server, server_url};
+use server::{real_server_url, unique};
 
-/// It ends with the program.
-static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
+pub type Client = tiberius::Client<Compat<TcpStream>>;
 
 /// Removes a schema with everything in it.
 const UNINSTALL: &str = include_str!("../../sql/uninstall.sql");
-
-/// The connection string of the server that the tests run against.
-pub async fn server_url() -> String {
-    match real_server_url() {
-        Some(url) => url,
-        None => dev_server().await.connection_string(),
-    }
-}
-
-fn real_server_url() -> Option<String> {
-    std::env::var("READPAST_URL").ok().filter(|url| !url.is_empty())
-}
-
-/// The dev server, for what only it can be made to do: errors on demand.
-pub async fn dev_server() -> &'static DevServer {
-    DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") }).await
-}
 
 /// A database or a login cannot be dropped, because it is in use.
 const IN_USE: [u32; 2] = [3702, 15434];
@@ -89,7 +69,7 @@ pub struct Fixture {
     /// That of the test's database, whatever a test does to `config`.
     url: String,
     own_database: Option<String>,
-    /// The database is the test's to drop; a copy ends with the dev server, whoever is still connected to it.
+    /// The database is a copy on the dev server, and is dropped there, whoever is still connected to it.
     is_copy: bool,
 }
 
@@ -128,8 +108,8 @@ impl Fixture {
     /// The same on the dev server whatever `READPAST_URL` is, for what only it can be made to do.
     pub async fn on_dev_server(test_name: &str, options: QueueOptions) -> Fixture {
         let name = unique(test_name);
-        let url = installed::database(dev_server().await, &name).await;
-        let mut fixture = Fixture::connected_to(url, installed::SCHEMA, Some(name)).await;
+        let url = server::installed_database(&name).await;
+        let mut fixture = Fixture::connected_to(url, server::SCHEMA, Some(name)).await;
         fixture.is_copy = true;
         fixture.create_queue(options).await
     }
@@ -279,13 +259,13 @@ impl Fixture {
         session.drop(&format!("LOGIN [{}]", login.name)).await;
     }
 
-    /// Removes the schema or the database. Whatever else has connected to a database of the test's own is to be dropped
+    /// Removes the schema or the database. Whatever else has connected to a database that is no copy is to be dropped
     /// before.
     pub async fn remove(self) {
         let Fixture { config, queue, url, own_database, is_copy } = self;
         drop(queue);
-        if is_copy {
-            return;
+        if let (true, Some(name)) = (is_copy, &own_database) {
+            return dev_server().await.drop_database(name).expect("it is there");
         }
         let url = if own_database.is_some() { server_url().await } else { url };
         let mut session = Session { client: connect(&url, None).await, schema: config.connection.schema };
@@ -294,11 +274,6 @@ impl Fixture {
             None => session.script(UNINSTALL).await.expect("the schema can be removed"),
         }
     }
-}
-
-/// `name`, made different from every other on the server.
-fn unique(name: &str) -> String {
-    format!("{name}_{}", &Uuid::new_v4().simple().to_string()[..12])
 }
 
 async fn connect(url: &str, login: Option<&Login>) -> Client {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use readpast::{BoxError, Context, Handlers, Job, NewJob};
 use tokio::sync::mpsc;
 
-use crate::support_browser::{Browser, Site, browse, dev_server};
+use crate::server::dev_server;
+use crate::support_browser::{Browser, Site, browse};
 
 /// Enough for ten calls.
 const MANY: usize = 10_000;

@@ -10,13 +10,13 @@ mod browser_everywhere;
 mod browser_pictures;
 mod browser_seeing;
 mod hostile_text;
-#[path = "../../tests/support/installed.rs"]
-mod installed;
 mod links;
 mod live;
 mod log_in;
 mod paging;
 mod requests;
+#[path = "../../tests/support/server.rs"]
+mod server;
 mod support;
 mod support_browser;
 mod words;

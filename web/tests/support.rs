@@ -8,40 +8,22 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use futures_util::StreamExt;
 use readpast::tiberius::{Client, Config as DriverConfig};
-use readpast::{AuditRow, Config, Context, Handlers, Job, JobError, Queue, QueueOptions, Uuid, Worker};
-use readpast_devserver::DevServer;
+use readpast::{AuditRow, Config, Context, Handlers, Job, JobError, Queue, QueueOptions, Worker};
 use readpast_web::{Options, router};
 use scraper::{Html, Selector};
 use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use tower::ServiceExt;
 
-use crate::installed;
-
-/// It ends with the program.
-static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
-
-/// The dev server, for its faults; `None` where the tests run against another.
-pub async fn dev_server() -> Option<&'static DevServer> {
-    match std::env::var("READPAST_URL") {
-        Ok(url) if !url.is_empty() => None,
-        _ => Some(DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") }).await),
-    }
-}
+use crate::server::{self, real_server_url, server_url, unique};
 
 /// A schema of a test's own, with a queue `work`.
 pub struct Fixture {
     pub url: String,
     pub schema: String,
-    /// On the dev server, a copy (`installed.rs`).
+    /// On the dev server, a copy (`server.rs`).
     database: Option<String>,
     pub queue: Queue,
-}
-
-/// A name that nothing else on the server has.
-fn unique(name: &str) -> String {
-    format!("web_{name}_{}", &Uuid::new_v4().simple().to_string()[..8])
 }
 
 impl Fixture {
@@ -51,10 +33,10 @@ impl Fixture {
 
     /// With these settings of the queue.
     pub async fn with(test_name: &str, options: QueueOptions) -> Fixture {
-        let name = unique(test_name);
-        let (url, schema, database) = match dev_server().await {
-            Some(server) => (installed::database(server, &name).await, installed::SCHEMA.to_owned(), Some(name)),
-            None => (std::env::var("READPAST_URL").expect("it is set"), name, None),
+        let name = unique(&format!("web_{test_name}"));
+        let (url, schema, database) = match real_server_url() {
+            Some(_) => (server_url().await, name, None),
+            None => (server::installed_database(&name).await, server::SCHEMA.to_owned(), Some(name)),
         };
         let queue = connect(&url, &schema, "work").await;
         if database.is_none() {

@@ -1,6 +1,7 @@
 //! What the browser's tests stand on: the page over the dev server, and a Chromium that looks at it.
 //!
-//! [`Site`] is a schema with a queue `work` and the page as a server on a port of this machine. [`browse`] starts
+//! [`Site`] is a schema on the dev server, also where READPAST_URL is set (one test holds up a procedure), with a queue
+//! `work`, and the page as a server on a port of this machine. [`browse`] starts
 //! chromedriver and a Chromium with a profile of its own, hands a [`Browser`] to a test, and ends both however the test
 //! ends. What a test says is what a person would do: open, click, press, type, see.
 
@@ -19,26 +20,19 @@ use fantoccini::{Client, ClientBuilder, Locator};
 use futures_util::FutureExt;
 use hyper_util::client::legacy::connect::HttpConnector;
 use readpast::tiberius::{Client as SqlClient, Config as SqlConfig};
-use readpast::{Config, Handlers, Queue, QueueOptions, Uuid, Worker};
-use readpast_devserver::DevServer;
+use readpast::{Config, Handlers, Queue, QueueOptions, Worker};
 use readpast_web::Options;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::compat::TokioAsyncWriteCompatExt;
 use url::Url;
 
+use crate::server::{dev_server, unique};
+
 /// What a person waits for at the most; the machine may be busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// It ends with the program.
-static DEV_SERVER: OnceCell<DevServer> = OnceCell::const_new();
-
-/// The dev server of all tests with a browser, also where READPAST_URL is set: one of them holds up a procedure.
-pub async fn dev_server() -> &'static DevServer {
-    DEV_SERVER.get_or_init(|| async { DevServer::start().await.expect("the dev server starts") }).await
-}
 
 /// A page over a schema of its own with a queue `work`.
 pub struct Site {
@@ -60,7 +54,7 @@ impl Site {
     pub async fn empty(name: &str, options: Options) -> Site {
         let mut config = Config::default();
         config.connection.url = dev_server().await.connection_string().as_str().into();
-        config.connection.schema = format!("web_{name}_{}", &Uuid::new_v4().simple().to_string()[..8]);
+        config.connection.schema = unique(&format!("web_{name}"));
         config.queue.name = "work".to_owned();
         config.worker.name = "tester".to_owned();
         // What a worker reports is on the page a second later, and its end does not wait.

@@ -37,6 +37,8 @@ impl Default for EngineOptions {
 /// A server: its logins and databases.
 pub struct Engine {
     pub(crate) databases: RwLock<Vec<Arc<Database>>>,
+    /// No number comes again: sessions may still be in a database that is gone.
+    next_database: AtomicI32,
     pub(crate) next_spid: AtomicI32,
     pub(crate) connections: Arc<Connections>,
     pub(crate) server: Arc<Server>,
@@ -73,6 +75,7 @@ impl Engine {
         }
         Arc::new(Engine {
             databases: RwLock::new(databases),
+            next_database: AtomicI32::new(FIRST_DATABASE + 1),
             next_spid: AtomicI32::new(0),
             connections,
             server,
@@ -150,7 +153,7 @@ impl Engine {
             )
             .state(3));
         }
-        let id = databases.iter().map(|database| database.id + 1).max().unwrap_or(0).max(FIRST_DATABASE);
+        let id = self.next_database.fetch_add(1, Ordering::Relaxed);
         let database = Arc::new(make(&databases, id)?);
         self.faults.add_database(&database);
         databases.push(database);
@@ -163,12 +166,7 @@ impl Engine {
     ///
     /// 3702 while any session uses it, 3708 for a system database.
     pub(crate) fn drop_database(&self, name: &str) -> SqlResult<bool> {
-        if let Some(id) = self.server.database_id(name)
-            && id < FIRST_DATABASE
-        {
-            let message = format!("Cannot drop the database '{name}' because it is a system database.");
-            return Err(SqlError::new(3708, message));
-        }
+        check_drop(&self.server, name)?;
         let mut databases = self.databases.write();
         let Some(position) = databases.iter().position(|database| fold(&database.name) == fold(name)) else {
             return Ok(false);
@@ -178,10 +176,45 @@ impl Engine {
             let message = format!("Cannot drop database \"{name}\" because it is currently in use.");
             return Err(SqlError::new(3702, message).state(4));
         }
+        self.forget_database(databases.remove(position));
+        Ok(true)
+    }
+
+    /// Removes a database, whoever is in it: their sessions are killed.
+    ///
+    /// # Errors
+    ///
+    /// 3701 if there is no such database, 3708 for a system database.
+    pub fn end_database(&self, name: &str) -> SqlResult<()> {
+        check_drop(&self.server, name)?;
+        let mut databases = self.databases.write();
+        let Some(position) = databases.iter().position(|database| fold(&database.name) == fold(name)) else {
+            let message =
+                format!("Cannot drop the database '{name}', because it does not exist or you do not have permission.");
+            return Err(SqlError::new(3701, message).state(1));
+        };
         let dropped = databases.remove(position);
+        drop(databases);
+        for connection in self.connections.all() {
+            if Arc::ptr_eq(&connection.database(), &dropped) {
+                connection.kill();
+            }
+        }
+        self.forget_database(dropped);
+        Ok(())
+    }
+
+    fn forget_database(&self, dropped: Arc<Database>) {
         self.entries_read_before.fetch_add(dropped.storage.entries_read(), Ordering::Relaxed);
         self.server.databases.write().remove(&dropped.id);
         self.plans.forget_database(dropped.id);
-        Ok(true)
     }
+}
+
+fn check_drop(server: &Server, name: &str) -> SqlResult<()> {
+    if server.database_id(name).is_some_and(|id| id < FIRST_DATABASE) {
+        let message = format!("Cannot drop the database '{name}' because it is a system database.");
+        return Err(SqlError::new(3708, message));
+    }
+    Ok(())
 }

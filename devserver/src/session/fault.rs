@@ -61,13 +61,16 @@ impl Faults {
     /// before the other. What was said about the same name before is forgotten.
     pub fn on_call(&self, procedure: &str, decide: impl Fn(u64) -> Option<SqlError> + Send + Sync + 'static) {
         let fault = Fault { calls: AtomicU64::new(0), decide: Box::new(decide) };
-        self.by_procedure.write().insert(fold(procedure), Arc::new(fault));
+        let mut faults = self.by_procedure.write();
+        faults.insert(fold(procedure), Arc::new(fault));
         self.any.store(true, Ordering::Release);
     }
 
     /// Lets all calls of a procedure through again.
     pub fn clear(&self, procedure: &str) {
-        self.by_procedure.write().remove(&fold(procedure));
+        let mut faults = self.by_procedure.write();
+        faults.remove(&fold(procedure));
+        self.any.store(!faults.is_empty(), Ordering::Release);
     }
 
     /// Sets the server's clock so many milliseconds fast or, below 0, slow.

@@ -47,7 +47,7 @@ impl PlanCache {
         (*made_under == version).then(|| Arc::clone(compiled))
     }
 
-    /// The database is gone, and another one may get its number.
+    /// The database is gone.
     pub(crate) fn forget_database(&self, id: i32) {
         self.batches.lock().retain(|(database, ..), _| *database != id);
         self.bodies.lock().retain(|(database, _), _| *database != id);

@@ -82,7 +82,7 @@ fn what_changes_in_one_is_as_it_was_in_the_other() {
     assert_eq!(errors(&mut copied, "EXEC dbo.p"), [2812]);
     assert_eq!(rows(&mut first, "EXEC dbo.p"), ["ROW(Int(1), Int(2))"]);
 
-    // A third one gets the number of the second, and nothing else of it.
+    // A third one is as the first, too.
     drop(copied);
     run(&mut first, "DROP DATABASE copied");
     engine.copy_database("readpast", "third").unwrap();
@@ -145,4 +145,24 @@ fn a_fault_of_one_database_is_none_of_its_copy() {
     assert_eq!((errors(&mut copied, "EXEC p"), errors(&mut first, "EXEC p")), (vec![1205], vec![1222]));
     engine.faults.clear("copied.dbo.p");
     assert_eq!((errors(&mut copied, "EXEC p"), errors(&mut first, "EXEC p")), (vec![1222], vec![1222]));
+}
+
+#[test]
+fn a_dropped_database_ends_the_sessions_in_it() {
+    let engine = engine();
+    let mut first = login(&engine, "sa", "secret");
+    run(&mut first, "CREATE TABLE dbo.t (a int)");
+    engine.copy_database("readpast", "copied").unwrap();
+    let mut copied = login_to(&engine, "sa", "secret", "copied");
+    run(&mut copied, "BEGIN TRANSACTION; INSERT INTO dbo.t VALUES (1)");
+    assert_eq!(errors(&mut first, "DROP DATABASE copied"), [3702]);
+    engine.end_database("copied").unwrap();
+    assert_eq!(errors(&mut copied, "SELECT 1").len(), 1);
+    assert_eq!(errors(&mut first, "USE copied"), [911]);
+    assert_eq!(engine.end_database("copied").unwrap_err().number, 3701);
+    assert_eq!(engine.end_database("tempdb").unwrap_err().number, 3708);
+    // The name is free, and the new database is the other's copy again.
+    engine.copy_database("readpast", "copied").unwrap();
+    let mut again = login_to(&engine, "sa", "secret", "copied");
+    assert_eq!(rows(&mut again, "SELECT COUNT(*) FROM dbo.t"), ["ROW(Int(0))"]);
 }
