@@ -8,10 +8,12 @@ use crate::bind::change_target::{Target, assigned_twice, computed_column, curren
 use crate::bind::conversion::{check_variant, implicit};
 use crate::bind::expression::{binary_op, bind_binary};
 use crate::bind::foreign_key::Changes;
+use crate::bind::name::ResolvedTable;
 use crate::bind::output::{moved_columns, output_slots, reads_columns, slots_of};
 use crate::bind::query_scope::{QueryScope, VisibleColumn};
+use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::change::{BoundAssignment, DeletePlan, UpdatePlan};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
@@ -136,14 +138,21 @@ impl Binder<'_> {
     /// "SELECT permissions are also required for the table being updated if the UPDATE statement contains a WHERE clause,
     /// or if expression in the SET clause uses a column in the table" ("UPDATE", MicrosoftDocs/sql-docs,
     /// docs/t-sql/queries/update-transact-sql.md; "DELETE", docs/t-sql/statements/delete-transact-sql.md). What a CTE reads
-    /// is read all the same. `to_read`: the needs that came with the target.
+    /// is read all the same, and so is what a view does beneath the target. `to_read`: the needs that came with the
+    /// target, of which its own may be none, where it has the owner of what names it.
     fn forget_reading(&mut self, target: &TargetName, to_read: Range<usize>) -> SqlResult<()> {
-        let is_cte = match target {
-            TargetName::Table(name) => self.find_cte(name)?.is_some(),
-            TargetName::Variable(_) => false,
+        let TargetName::Table(name) = target else { return Ok(()) };
+        if to_read.is_empty() || self.find_cte(name)?.is_some() {
+            return Ok(());
+        }
+        let target = match self.resolve_table(name)? {
+            ResolvedTable::Table(table) => table.schema.id,
+            ResolvedTable::View(view) => view.id,
+            ResolvedTable::System(_) => return Ok(()),
         };
-        if to_read.len() == 1 && !is_cte {
-            self.needs.remove(to_read.start);
+        let is_its_own = |need: &PermissionNeed| matches!(need.on, SecurableId::Object { id, .. } if id == target);
+        if let Some(place) = self.needs[to_read.clone()].iter().position(is_its_own) {
+            self.needs.remove(to_read.start + place);
         }
         Ok(())
     }

@@ -287,6 +287,41 @@ fn a_change_through_a_view_needs_the_permission_on_the_view() {
     assert_eq!(errors(&mut outsider, "INSERT a.mixed VALUES (3)"), [229]);
 }
 
+// Sources: "UPDATE", docs/t-sql/queries/update-transact-sql.md ("SELECT permissions are also required for the table being
+// updated if the UPDATE statement contains a WHERE clause"); "DELETE", docs/t-sql/statements/delete-transact-sql.md. Only
+// the target need not be read: what the view over it reads of another owner's is asked for.
+#[test]
+fn a_change_that_does_not_read_its_view_reads_what_is_in_that() {
+    let (_e, mut s, _worker, mut outsider) = two_users();
+    batches(
+        &mut s,
+        &[
+            "CREATE SCHEMA app AUTHORIZATION crew",
+            "CREATE TABLE dbo.t (a int, b int); INSERT dbo.t VALUES (1, 1)",
+            "CREATE TABLE app.secret (a int); INSERT app.secret VALUES (1); CREATE TABLE app.t (a int, b int)",
+            "CREATE VIEW dbo.few AS SELECT a, b FROM dbo.t WHERE a IN (SELECT a FROM app.secret)",
+            "CREATE VIEW dbo.joined AS SELECT t.a, t.b FROM dbo.t JOIN app.secret s ON s.a = t.a",
+            "CREATE VIEW dbo.whole AS SELECT a, b FROM app.t",
+            "CREATE PROCEDURE dbo.change_few AS UPDATE dbo.few SET b = 9",
+            "CREATE PROCEDURE dbo.delete_few AS DELETE dbo.few",
+            "CREATE PROCEDURE dbo.change_joined AS UPDATE dbo.joined SET b = 9",
+            "GRANT EXECUTE ON SCHEMA::dbo TO outsider; GRANT UPDATE, DELETE ON dbo.whole TO outsider;
+            GRANT SELECT, UPDATE, DELETE ON app.t TO outsider",
+        ],
+    );
+    let through = ["EXEC dbo.change_few", "EXEC dbo.change_joined", "EXEC dbo.delete_few"];
+    for procedure in through {
+        assert_eq!(errors(&mut outsider, procedure), [229], "{procedure}");
+    }
+    ok(&mut s, "GRANT SELECT ON app.secret TO outsider");
+    for procedure in through {
+        ok(&mut outsider, procedure);
+    }
+    // The view itself is only changed here: SELECT on it is not asked for.
+    ok(&mut outsider, "UPDATE dbo.whole SET b = 9; DELETE dbo.whole");
+    assert_eq!(errors(&mut outsider, "DELETE dbo.whole WHERE a = 1"), [229]);
+}
+
 // Source: "NEXT VALUE FOR", docs/t-sql/functions/next-value-for-transact-sql.md: "If the sequence object has the same
 // owner as the calling stored procedure, trigger, or table (having a sequence object as a default constraint), no
 // permission check is required on the sequence object."
