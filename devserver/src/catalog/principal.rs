@@ -5,6 +5,9 @@
 //! does. A DENY anywhere beats every GRANT, but "does not apply to object owners"; members of `db_owner` are not asked.
 //! [`crate::execute::permission`] tells when a statement asks at all.
 //!
+//! Who changes any of it has the lock on the database's security until its transaction ends
+//! ([`crate::storage::CatalogName::security`]): so a rollback finds what it left, and puts the difference back.
+//!
 //! Sources: "DENY", "CREATE SCHEMA" (MicrosoftDocs/sql-docs, docs/t-sql/statements/deny-transact-sql.md,
 //! docs/t-sql/statements/create-schema-transact-sql.md).
 
@@ -220,42 +223,45 @@ impl Principals {
         if self.principals.iter().any(|principal| principal.owner == Some(id)) {
             return Err(SqlError::new(15421, "The database principal owns a database role and cannot be dropped."));
         }
-        let before = (self.principals.clone(), self.members.clone(), self.permissions.clone());
-        self.principals.retain(|principal| principal.id != id);
-        self.members.retain(|&(_, member)| member != id);
-        self.permissions.retain(|entry| entry.grantee != id);
+        let principals: Vec<_> = self.principals.extract_if(.., |principal| principal.id == id).collect();
+        let members: Vec<_> = self.members.extract_if(.., |&mut (_, member)| member == id).collect();
+        let permissions = self.drop_permissions(|entry| entry.grantee == id);
         Ok(Box::new(move |catalog: &mut Catalog| {
-            let principals = &mut catalog.principals;
-            (principals.principals, principals.members, principals.permissions) = before;
+            permissions(catalog);
+            catalog.principals.members.extend(members);
+            catalog.principals.principals.extend(principals);
         }))
     }
 
     pub fn set_owner(&mut self, role: i32, owner: i32) -> Undo {
-        let before = self.principals.clone();
-        if let Some(role) = self.principals.iter_mut().find(|principal| principal.id == role) {
-            role.owner = Some(owner);
-        }
-        Box::new(move |catalog: &mut Catalog| catalog.principals.principals = before)
+        let found = self.principals.iter_mut().find(|principal| principal.id == role);
+        let before = found.and_then(|role| role.owner.replace(owner));
+        Box::new(move |catalog: &mut Catalog| {
+            if let Some(before) = before {
+                drop(catalog.principals.set_owner(role, before));
+            }
+        })
     }
 
     pub fn set_member(&mut self, role: i32, member: i32, add: bool) -> Undo {
-        let before = self.members.clone();
+        let was_member = self.members.contains(&(role, member));
         self.members.retain(|&pair| pair != (role, member));
         if add {
             self.members.push((role, member));
         }
-        Box::new(move |catalog: &mut Catalog| catalog.principals.members = before)
+        Box::new(move |catalog: &mut Catalog| drop(catalog.principals.set_member(role, member, was_member)))
     }
 
     /// GRANT, DENY (`Some(deny)`) or REVOKE (`None`).
     pub fn set_permission(&mut self, on: SecurableId, permission: &str, grantee: i32, deny: Option<bool>) -> Undo {
-        let before = self.permissions.clone();
-        self.permissions
-            .retain(|entry| !(entry.on == on && &*entry.permission == permission && entry.grantee == grantee));
+        let permission: Arc<str> = permission.into();
+        let is_it =
+            |entry: &PermissionEntry| entry.on == on && entry.permission == permission && entry.grantee == grantee;
+        let before = self.permissions.extract_if(.., |entry| is_it(entry)).next().map(|entry| entry.deny);
         if let Some(deny) = deny {
-            self.permissions.push(PermissionEntry { on, permission: permission.into(), grantee, deny });
+            self.permissions.push(PermissionEntry { on, permission: Arc::clone(&permission), grantee, deny });
         }
-        Box::new(move |catalog: &mut Catalog| catalog.principals.permissions = before)
+        Box::new(move |catalog: &mut Catalog| drop(catalog.principals.set_permission(on, &permission, grantee, before)))
     }
 
     /// The user itself, `public` and every role it belongs to, directly or through other roles.
@@ -329,18 +335,17 @@ impl Principals {
 
     /// Forgets the permissions on a schema and all that is in it.
     pub(super) fn drop_permissions_in(&mut self, schema: i32) -> Undo {
-        self.drop_permissions(|on| on.with_containers().contains(&SecurableId::Schema(schema)))
+        self.drop_permissions(|entry| entry.on.with_containers().contains(&SecurableId::Schema(schema)))
     }
 
     /// Forgets the permissions on an object.
     pub fn drop_permissions_on(&mut self, object: ObjectId) -> Undo {
-        self.drop_permissions(|on| matches!(on, SecurableId::Object { id, .. } if id == object))
+        self.drop_permissions(|entry| matches!(entry.on, SecurableId::Object { id, .. } if id == object))
     }
 
-    fn drop_permissions(&mut self, is_meant: impl Fn(SecurableId) -> bool) -> Undo {
-        let before = self.permissions.clone();
-        self.permissions.retain(|entry| !is_meant(entry.on));
-        Box::new(move |catalog: &mut Catalog| catalog.principals.permissions = before)
+    fn drop_permissions(&mut self, is_meant: impl Fn(&PermissionEntry) -> bool) -> Undo {
+        let dropped: Vec<_> = self.permissions.extract_if(.., |entry| is_meant(entry)).collect();
+        Box::new(move |catalog: &mut Catalog| catalog.principals.permissions.extend(dropped))
     }
 }
 

@@ -41,6 +41,7 @@ mod refusals;
 mod rename;
 mod rpc;
 mod schema_owners;
+mod security_changes;
 mod select_into;
 mod sequences;
 mod server;

@@ -14,6 +14,8 @@ enum NameSpace {
     Object,
     Type,
     Schema,
+    /// No name of anything: who is there, who owns what, what is granted and denied.
+    Security,
 }
 
 /// A name in a database, folded.
@@ -35,6 +37,18 @@ impl CatalogName {
 
     pub fn schema(name: &str) -> CatalogName {
         CatalogName { space: NameSpace::Schema, schema: fold(name), name: String::new() }
+    }
+
+    /// What every change of principals, members, owners, permissions and extended properties locks, whomever it is about:
+    /// the next one waits until the transaction ends, and what a rollback brings back is what was there before. SQL
+    /// Server locks the keys of its system tables that change, so that there only changes of the same thing wait.
+    /// Lookups of names and catalog views do not wait for it.
+    pub fn security() -> CatalogName {
+        CatalogName { space: NameSpace::Security, schema: String::new(), name: String::new() }
+    }
+
+    pub(super) fn is_looked_up(&self) -> bool {
+        self.space != NameSpace::Security
     }
 
     /// Whether it is a name in the schema, or the schema's own.

@@ -142,7 +142,7 @@ impl Latch<'_> {
         let spid = tx.session.spid();
         loop {
             let mut changed = self.state().changed_names.iter().filter(|changed| changed.spid != spid);
-            let first = changed.find(|changed| these(&changed.name));
+            let first = changed.find(|changed| changed.name.is_looked_up() && these(&changed.name));
             let Some(name) = first.map(|changed| changed.name.clone()) else { return Ok(()) };
             self.wait_for_name(tx, &name)?;
         }

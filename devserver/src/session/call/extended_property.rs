@@ -134,7 +134,19 @@ impl Session {
             [] => "object specified".to_string(),
             levels => levels.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join("."),
         };
-        let owner = self.property_owner(&levels, &label)?;
+        self.changing_security(|session| session.set_property(change, arguments, &levels, &label, name))?;
+        Ok(Returned::default())
+    }
+
+    fn set_property(
+        &mut self,
+        change: PropertyChange,
+        arguments: &[PassedArgument],
+        levels: &[(String, String)],
+        label: &str,
+        name: Arc<str>,
+    ) -> SqlResult<()> {
+        let owner = self.property_owner(levels, label)?;
         let is_there = self.database.catalog.read().extended_property(&owner, &name).is_some();
         let value = match change {
             PropertyChange::Drop => None,
@@ -151,7 +163,7 @@ impl Session {
         }
         let undo = self.database.catalog.write().set_extended_property(owner, name, value);
         self.keep_undo(undo);
-        Ok(Returned::default())
+        Ok(())
     }
 
     /// 15135 for what does not exist, or is not the caller's.

@@ -13,17 +13,21 @@ impl Session {
     pub(crate) fn change_role_member(&mut self, procedure: &str, arguments: &[PassedArgument]) -> SqlResult<Returned> {
         let role = text_argument(arguments, 0, "@rolename", procedure)?;
         let member = text_argument(arguments, 1, "@membername", procedure)?;
+        self.changing_security(|session| session.change_member(&role, &member, procedure == "sp_addrolemember"))?;
+        Ok(Returned::default())
+    }
+
+    fn change_member(&mut self, role: &str, member: &str, add: bool) -> SqlResult<()> {
         {
             let catalog = self.database.catalog.read();
-            if catalog.principals.find(&role).is_none_or(|found| !found.is_role()) {
+            if catalog.principals.find(role).is_none_or(|found| !found.is_role()) {
                 return Err(SqlError::new(15014, format!("The role '{role}' does not exist in the current database.")));
             }
-            if catalog.principals.find(&member).is_none() {
+            if catalog.principals.find(member).is_none() {
                 let message = format!("User or role '{member}' does not exist in this database.");
                 return Err(SqlError::new(15410, message).severity(11));
             }
         }
-        self.alter_role(&role, &member, procedure == "sp_addrolemember")?;
-        Ok(Returned::default())
+        self.alter_role(role, member, add)
     }
 }

@@ -32,11 +32,24 @@ fn changes_names(statement: &StatementKind) -> bool {
         | StatementKind::SwitchTriggers(_)
         | StatementKind::CreateSequence(_)
         | StatementKind::CreateSchema(_) => true,
-        StatementKind::AlterAuthorization { on, .. } => on.class == SecurableClass::Schema,
         StatementKind::Drop(drop) => {
-            !matches!(drop.kind, DropKind::Database | DropKind::Login | DropKind::Role | DropKind::User)
-                && drop.names.iter().any(is_shared)
+            !matches!(drop.kind, DropKind::Database | DropKind::Login) && drop.names.iter().any(is_shared)
         }
+        _ => changes_security(statement),
+    }
+}
+
+/// Whether a statement changes who is there, who owns what, or what is granted and denied.
+fn changes_security(statement: &StatementKind) -> bool {
+    match statement {
+        StatementKind::Permission(_)
+        | StatementKind::CreateUser(_)
+        | StatementKind::CreateRole { .. }
+        | StatementKind::AlterRole { .. }
+        | StatementKind::AlterAuthorization { .. }
+        | StatementKind::TransferToSchema { .. }
+        | StatementKind::CreateSchema(_) => true,
+        StatementKind::Drop(drop) => matches!(drop.kind, DropKind::User | DropKind::Role | DropKind::Schema),
         _ => false,
     }
 }
@@ -67,7 +80,19 @@ impl Session {
         result
     }
 
+    /// Runs what changes who is there, who owns what, what is granted and denied, or an extended property: one after the
+    /// other in a database, up to the end of their transactions.
+    pub(crate) fn changing_security<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+        self.changing_names(|session| {
+            session.lock_name(CatalogName::security())?;
+            f(session)
+        })
+    }
+
     fn lock_names_of(&mut self, statement: &StatementKind) -> SqlResult<()> {
+        if changes_security(statement) {
+            self.lock_name(CatalogName::security())?;
+        }
         match statement {
             StatementKind::CreateTable(create) => self.lock_new_name(&create.name),
             StatementKind::CreateProcedure(create) => self.lock_new_name(&create.name),
@@ -98,7 +123,9 @@ impl Session {
                 }
                 Ok(())
             }
-            StatementKind::AlterAuthorization { on, .. } => self.lock_name(CatalogName::schema(&on.name.name)),
+            StatementKind::AlterAuthorization { on, .. } if on.class == SecurableClass::Schema => {
+                self.lock_name(CatalogName::schema(&on.name.name))
+            }
             StatementKind::TransferToSchema { schema, object, .. } => {
                 self.lock_existing_name(object)?;
                 self.lock_name(CatalogName::object(schema, &object.name))
@@ -126,6 +153,7 @@ impl Session {
                     }
                 }
                 DropKind::Trigger => self.lock_dropped_trigger(name)?,
+                DropKind::User | DropKind::Role => {}
                 _ => {
                     self.lock_existing_name(name)?;
                 }

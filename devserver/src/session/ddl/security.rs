@@ -206,40 +206,44 @@ impl Session {
                 ));
             }
         }
-        let mut undos = Vec::new();
-        {
-            let mut catalog = self.database.catalog.write();
-            for principal in &change.principals {
-                let grantee = catalog.principals.find(principal).ok_or_else(|| cannot_find_principal(principal))?;
-                let owner = catalog.owner_of(securable.id);
-                if [self.state.user, owner, DBO_USER, INFORMATION_SCHEMA, SYS].contains(&grantee.id) {
-                    return Err(SqlError::new(
-                        4624,
-                        "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or \
-                         yourself.",
-                    ));
-                }
-                if matches!(grantee.kind, PrincipalKind::Role { fixed: true }) && grantee.id != 0 {
-                    return Err(SqlError::new(
-                        4617,
-                        "Cannot grant, deny or revoke permissions to or from special roles.",
-                    ));
-                }
-                let grantee = grantee.id;
-                for permission in &change.permissions {
-                    let deny = match change.action {
-                        PermissionAction::Grant => Some(false),
-                        PermissionAction::Deny => Some(true),
-                        PermissionAction::Revoke => None,
-                    };
-                    undos.push(catalog.principals.set_permission(securable.id, permission, grantee, deny));
-                }
+        let grantees = self.find_grantees(change, securable.id)?;
+        let deny = match change.action {
+            PermissionAction::Grant => Some(false),
+            PermissionAction::Deny => Some(true),
+            PermissionAction::Revoke => None,
+        };
+        for grantee in grantees {
+            for permission in &change.permissions {
+                let undo = {
+                    let mut catalog = self.database.catalog.write();
+                    catalog.principals.set_permission(securable.id, permission, grantee, deny)
+                };
+                self.keep_undo(undo);
             }
         }
-        for undo in undos {
-            self.keep_undo(undo);
-        }
         Ok(())
+    }
+
+    /// Those to whom permissions on something are granted, and so on: all of them are found before anything changes.
+    fn find_grantees(&self, change: &Permission, on: SecurableId) -> SqlResult<Vec<i32>> {
+        let catalog = self.database.catalog.read();
+        let owner = catalog.owner_of(on);
+        let mut grantees = Vec::new();
+        for principal in &change.principals {
+            let grantee = catalog.principals.find(principal).ok_or_else(|| cannot_find_principal(principal))?;
+            if [self.state.user, owner, DBO_USER, INFORMATION_SCHEMA, SYS].contains(&grantee.id) {
+                return Err(SqlError::new(
+                    4624,
+                    "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or \
+                         yourself.",
+                ));
+            }
+            if matches!(grantee.kind, PrincipalKind::Role { fixed: true }) && grantee.id != 0 {
+                return Err(SqlError::new(4617, "Cannot grant, deny or revoke permissions to or from special roles."));
+            }
+            grantees.push(grantee.id);
+        }
+        Ok(grantees)
     }
 
     pub(crate) fn alter_role(&mut self, role: &str, member: &str, add: bool) -> SqlResult<()> {

@@ -118,7 +118,15 @@ fn a_database_in_use_is_not_copied() {
     let engine = engine();
     let mut first = login(&engine, "sa", "secret");
     run(&mut first, "CREATE TABLE dbo.t (a int)");
-    for change in ["INSERT INTO dbo.t VALUES (1)", "CREATE TABLE dbo.u (a int)", "CREATE SCHEMA x"] {
+    for change in [
+        "INSERT INTO dbo.t VALUES (1)",
+        "CREATE TABLE dbo.u (a int)",
+        "CREATE SCHEMA x",
+        "CREATE ROLE r",
+        "CREATE USER u WITHOUT LOGIN",
+        "GRANT SELECT TO [public]",
+        "EXEC sp_addextendedproperty 'note', 'a'",
+    ] {
         run(&mut first, "BEGIN TRANSACTION");
         run(&mut first, change);
         assert_eq!(engine.copy_database("readpast", "copied").unwrap_err().number, 3702, "{change}");
