@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
-use crate::catalog::principal::{DBO_USER, INFORMATION_SCHEMA, PrincipalKind, SYS, SecurableId};
+use crate::catalog::principal::{DBO_USER, INFORMATION_SCHEMA, NOT_KNOWN_ROLES, PrincipalKind, SYS, SecurableId};
 use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
@@ -276,6 +276,9 @@ impl Session {
             };
             if catalog.principals.is_member(role_id, member_id) {
                 return Err(SqlError::new(15413, "Cannot make a role a member of itself."));
+            }
+            if add && NOT_KNOWN_ROLES.contains(&role_id) {
+                return Err(SqlError::not_supported(format!("members of {role}")));
             }
             catalog.principals.set_member(role_id, member_id, add)
         };

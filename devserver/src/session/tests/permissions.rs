@@ -154,6 +154,49 @@ fn a_change_that_reads_needs_select() {
     }
 }
 
+/// Source: "Permissions of Fixed Database Roles" (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612).
+#[test]
+fn fixed_roles_have_their_permissions() {
+    let (_e, mut owner, mut user) = guarded();
+    ok(&mut owner, "ALTER ROLE db_ddladmin ADD MEMBER u");
+    for made in [
+        "CREATE TABLE dbo.made (a int)",
+        "CREATE VIEW app.made AS SELECT a FROM app.t",
+        "CREATE SEQUENCE app.q",
+        "CREATE SYNONYM app.s FOR app.t",
+        "CREATE SCHEMA made",
+        "ALTER TABLE app.t ADD b int",
+    ] {
+        ok(&mut user, made);
+    }
+    assert_eq!(errors(&mut user, "CREATE ROLE made"), [262]);
+    assert_eq!(errors(&mut user, "CREATE USER made WITHOUT LOGIN"), [262]);
+    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
+    let has = "SELECT HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'ALTER'), HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE ROLE'),
+        HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE VIEW')";
+    assert_eq!(rows(&mut user, has), ["ROW(Int(0), Int(0), Int(1))"]);
+
+    ok(&mut owner, "ALTER ROLE db_datareader ADD MEMBER u; ALTER ROLE db_datawriter ADD MEMBER u");
+    ok(&mut user, "SELECT a FROM app.t; INSERT app.t (a) VALUES (2)");
+    ok(&mut owner, "GRANT SELECT, INSERT ON app.t TO u; ALTER ROLE db_denydatareader ADD MEMBER runner");
+    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
+    ok(&mut user, "INSERT app.t (a) VALUES (2); EXEC app.read_all");
+    ok(&mut owner, "EXEC sp_addrolemember 'db_denydatawriter', 'u'");
+    for change in ["INSERT app.t (a) VALUES (2)", "UPDATE app.t SET a = 2", "DELETE app.t"] {
+        assert_eq!(errors(&mut user, change), [229], "{change}");
+    }
+    // Owners by role: no page says.
+    ok(&mut owner, "ALTER ROLE db_owner ADD MEMBER u");
+    assert_eq!(errors(&mut user, "DELETE app.t"), [59000]);
+    ok(&mut owner, "ALTER ROLE db_denydatawriter DROP MEMBER u");
+    ok(&mut user, "DELETE app.t");
+
+    for refused in ["db_securityadmin", "db_accessadmin"] {
+        assert_eq!(errors(&mut owner, &format!("ALTER ROLE {refused} ADD MEMBER u")), [59000], "{refused}");
+        assert_eq!(errors(&mut owner, &format!("EXEC sp_addrolemember '{refused}', 'u'")), [59000], "{refused}");
+    }
+}
+
 /// Sources: "GRANT Database Permissions" and "GRANT Schema Permissions", docs/t-sql/statements/
 /// grant-database-permissions-transact-sql.md and grant-schema-permissions-transact-sql.md (the tables of what is
 /// implied); "ALTER ROLE", "DROP ROLE", "DROP USER" beside them.
