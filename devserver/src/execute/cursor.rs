@@ -8,7 +8,7 @@ use crate::plan::cell::{BoundPlan, Plan};
 use crate::plan::cursor::CursorSource;
 use crate::plan::query::{Body, LoopKind, Operator, SelectPlan, TableScan};
 use crate::plan::select_statement::SelectStatementPlan;
-use crate::storage::{Index, Key, ObjectId, ScanPlace, TableSchema, fold};
+use crate::storage::{Index, Key, ObjectId, ScanPlace, SeekRange, TableSchema, fold};
 use crate::tsql::ast::CursorName;
 use crate::value::Value;
 
@@ -54,8 +54,8 @@ pub struct OpenCursor {
     pub transactions_before: u64,
 }
 
-/// Where the scan of each slot of a join has found its row.
-pub type Places = Vec<Option<ScanPlace>>;
+/// Where the scan of each slot of a join has found its row, and which range it went through.
+pub type Places = Vec<Option<(SeekRange, ScanPlace)>>;
 
 #[derive(Debug)]
 pub enum Rows {

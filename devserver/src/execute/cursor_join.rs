@@ -1,12 +1,13 @@
 //! A dynamic cursor over joins: each FETCH goes on behind the row of every table where the last one stood.
 //!
 //! The tables are read in loops, one within the other. Where such a reading goes on, all tables but the innermost show
-//! their row once more, if it is still there and still fulfils the conditions; a table whose outer row is another one
-//! begins anew. So the cursor sees what has changed behind it, and asks for no lock before it.
+//! their row once more, if it is still there and still fulfils the conditions (and so wait for whoever changes it); a
+//! table whose outer row is another one begins anew. So the cursor sees what has changed behind it, and asks for no lock
+//! on what lies before. Where the row has come to be joined with others since, no page says what is next: refused.
 
 use std::sync::Arc;
 
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::execute::cursor::{Places, joined_tables};
 use crate::execute::cursor_rows::{Fetched, project};
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
@@ -91,7 +92,12 @@ fn read_table(
     let Some(range) = seek_range(scan, run, frame)? else { return Ok(Flow::Continue) };
     let mut reader = open_scan(scan, scan.index, &range, scan.covering, run)?;
     let last = walk.last.get(scan.slot).and_then(Option::as_ref).filter(|_| begin != Begin::AtStart);
-    if let Some(last) = last {
+    if let Some((last_range, last)) = last {
+        if *last_range != range {
+            return Err(SqlError::not_supported(
+                "FETCH of a dynamic cursor whose row has been joined with other rows since the last FETCH",
+            ));
+        }
         reader.go_on(last, begin == Begin::AtPlace);
     }
     loop {
@@ -103,8 +109,8 @@ fn read_table(
             reader.release_last(&mut storage.latch, &mut storage.tx);
             continue;
         }
-        walk.is_last[scan.slot] = begin == Begin::AtPlace && last.is_some_and(|last| reader.stands_at(last));
-        walk.now[scan.slot] = Some(reader.place());
+        walk.is_last[scan.slot] = begin == Begin::AtPlace && last.is_some_and(|(_, last)| reader.stands_at(last));
+        walk.now[scan.slot] = Some((range.clone(), reader.place()));
         if take(walk, run, frame)? == Flow::Stop {
             return Ok(Flow::Stop);
         }

@@ -258,22 +258,13 @@ impl Scan {
         self.finished = place.finished && is_empty(&self.low, &self.high);
     }
 
-    /// Goes on behind the place of another scan of this index, whose range may have been another one; `again`: at it.
+    /// Goes on behind the entry that another scan of this range has found last; `again`: with it.
     pub fn go_on(&mut self, place: &ScanPlace, again: bool) {
         let Some(key) = place.key(self.direction) else { return };
-        let edge = match self.direction {
-            Direction::Forward => &mut self.low,
-            Direction::Backward => &mut self.high,
-        };
-        let is_outside = match &*edge {
-            Bound::Unbounded => false,
-            Bound::Included(edge) | Bound::Excluded(edge) => match self.direction {
-                Direction::Forward => key < edge,
-                Direction::Backward => key > edge,
-            },
-        };
-        if !is_outside {
-            *edge = if again { Bound::Included(key.clone()) } else { Bound::Excluded(key.clone()) };
+        let edge = if again { Bound::Included(key.clone()) } else { Bound::Excluded(key.clone()) };
+        match self.direction {
+            Direction::Forward => self.low = edge,
+            Direction::Backward => self.high = edge,
         }
         self.finished = is_empty(&self.low, &self.high);
     }

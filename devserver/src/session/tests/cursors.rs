@@ -334,11 +334,12 @@ fn a_dynamic_cursor_goes_through_joins() {
         ];
         assert_eq!(rows(&mut s, &script), found, "{kind} {order}");
     }
-    // The other table has come to be joined with other rows: only what is behind the place is seen.
-    let moved = "BEGIN TRAN; ALTER TABLE a DROP COLUMN n; ALTER TABLE a ADD n int NOT NULL DEFAULT 2; DECLARE c CURSOR LOCAL FOR
-         SELECT a.id, b.id, b.line FROM a INNER LOOP JOIN b ON b.id = a.n; OPEN c; FETCH c; UPDATE a SET n = 1 WHERE id = 1
-         UPDATE a SET n = 4 WHERE id = 2; FETCH c; UPDATE a SET n = 1 WHERE id = 3; FETCH c; FETCH c; DEALLOCATE c; ROLLBACK";
-    assert_eq!(rows(&mut s, &moved), [row(1, 2, 1), row(2, 4, 1), row(3, 1, 1), row(3, 1, 2)]);
+    // Which row comes next where the outer one has come to be joined with others, no page says.
+    let moved = "BEGIN TRAN; ALTER TABLE a DROP COLUMN n; ALTER TABLE a ADD n int NOT NULL DEFAULT 2; DECLARE c CURSOR
+         LOCAL FOR SELECT a.id, b.id, b.line FROM a INNER LOOP JOIN b ON b.id = a.n; OPEN c; FETCH c
+         UPDATE a SET n = 1 WHERE id = 1; FETCH c";
+    assert_eq!(errors(&mut s, moved), [59000]);
+    ok(&mut s, "ROLLBACK");
     let through = format!("DECLARE c CURSOR LOCAL FOR {query}; OPEN c; FETCH c; DELETE a WHERE CURRENT OF c");
     assert_eq!(errors(&mut s, &through), [59000]);
 }
