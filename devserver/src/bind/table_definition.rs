@@ -112,6 +112,9 @@ pub fn column_type(
     if schema.name.starts_with('#') || binder.find_user_type(&name.name)?.is_none() {
         return Err(not_found());
     }
+    if binder.defining {
+        binder.check_referenced_type(name)?;
+    }
     Ok((binder.resolve_type(name)?, binder.alias_type(name)?))
 }
 

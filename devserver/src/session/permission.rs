@@ -1,5 +1,6 @@
 //! Permission checks: 229 for objects, 262 and 2760 for creating things.
 
+use crate::bind::type_name::system_type;
 use crate::catalog::principal::{DBO_USER, SecurableId};
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
@@ -8,6 +9,7 @@ use crate::execute::permission::{check_needs, denied};
 use crate::plan::cell::PermissionNeed;
 use crate::session::client_session::Session;
 use crate::storage::fold;
+use crate::tsql::ast::TypeName;
 
 impl Session {
     /// Checks what a statement needs.
@@ -49,6 +51,15 @@ impl Session {
             return Ok(());
         }
         Err(denied("EXECUTE", &user_type.name, &self.database.name, &user_type.schema))
+    }
+
+    /// EXECUTE on the type of a parameter or of what a function returns, which the module's definition needs.
+    pub(crate) fn check_named_type(&self, ty: &TypeName) -> SqlResult<()> {
+        if self.state.user == DBO_USER || system_type(ty)?.is_some() {
+            return Ok(());
+        }
+        let found = self.with_binder(|binder| binder.find_user_type(&ty.name))?;
+        found.map_or(Ok(()), |found| self.check_type(&found))
     }
 
     /// A permission on the database such as CREATE TABLE; 262. Ownership chaining does not extend to DDL: the user's

@@ -10,7 +10,7 @@ use crate::execute::frame::Frame;
 use crate::execute::new_row::{assign, full_name};
 use crate::session::client_session::Session;
 use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
-use crate::storage::{Column, ObjectId, TableSchema, Uniqueness};
+use crate::storage::{Column, Lifetime, ObjectId, TableSchema, Uniqueness};
 use crate::tsql::ast::{ColumnDefinition, Ident, TypeName};
 use crate::value::{self, SqlType, Value};
 
@@ -25,6 +25,7 @@ impl Session {
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let column = self.with_binder(|binder| {
+            binder.defining = schema.lifetime == Lifetime::Permanent;
             let mut column = table_definition::bind_column(binder, &schema, definition, 1)?;
             if let Some(text) = column.computed.clone() {
                 table_definition::set_computed(binder, &schema, &mut column, &text)?;
@@ -197,6 +198,7 @@ impl Session {
                 Some(collation) => binder.collation(collation)?,
                 None => crate::value::Collation::default(),
             };
+            binder.defining = true;
             let (sql_type, alias) = table_definition::column_type(binder, schema, data_type, 1)?;
             Ok((sql_type, alias, collation))
         })?;

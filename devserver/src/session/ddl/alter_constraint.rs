@@ -10,6 +10,7 @@ use crate::plan::cell::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{Ident, TableDefinition};
+use crate::tsql::parse_expression;
 
 impl Session {
     pub(crate) fn add_table_constraints(
@@ -50,7 +51,19 @@ impl Session {
         for constraint in &mut after.checks[before.checks.len()..] {
             constraint.not_trusted = !check;
         }
-        self.with_binder(|binder| table_definition::check_checks(binder, &after))?;
+        // The others may call functions that are not for this user.
+        let mut new_checks = after.clone();
+        new_checks.checks.drain(..before.checks.len());
+        self.with_binder(|binder| {
+            binder.defining = before.lifetime == Lifetime::Permanent;
+            for (column, old) in after.columns.iter().zip(&before.columns) {
+                if let (Some(default), None) = (&column.default, &old.default) {
+                    let default = parse_expression(&default.text)?;
+                    binder.owned(&after.schema, |binder| binder.bind_default(&default))?;
+                }
+            }
+            table_definition::check_checks(binder, &new_checks)
+        })?;
         if check && after.checks.len() > before.checks.len() {
             let names: Vec<Arc<str>> =
                 after.checks[before.checks.len()..].iter().map(|check| Arc::clone(&check.name)).collect();

@@ -50,6 +50,9 @@ impl Session {
             check_type(ty)?;
             arguments.push((fold(&parameter.name), null_of(ty)));
         }
+        if let FunctionBody::Scalar { returns, .. } | FunctionBody::Statements { returns, .. } = &create.body {
+            self.check_named_type(returns)?;
+        }
         let mut columns = Arc::default();
         let returns = self.with_binder(|binder| {
             let calls_before = binder.function_calls;

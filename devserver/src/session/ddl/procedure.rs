@@ -107,9 +107,10 @@ impl Session {
         let mut parameters = Vec::with_capacity(definitions.len());
         let mut declarations = Declarations::default();
         for definition in definitions {
+            let named = schema.map_or(Ok(None), |schema| self.type_in(schema, &definition.data_type))?;
+            let named = named.as_ref().unwrap_or(&definition.data_type);
             let parameter = self.with_binder(|binder| {
-                let name = schema.map_or(Ok(None), |schema| self.type_in(schema, &definition.data_type))?;
-                let ty = variable_type(binder, name.as_ref().unwrap_or(&definition.data_type))?;
+                let ty = variable_type(binder, named)?;
                 if definition.output && matches!(ty, VariableType::Scalar(ty) if ty.is_text_or_image()) {
                     let name = &definition.name;
                     return Err(SqlError::not_supported(format!(
@@ -129,6 +130,7 @@ impl Session {
                 };
                 Ok(Parameter { name: Arc::clone(&definition.name), ty, default, output: definition.output })
             })?;
+            self.check_named_type(named)?;
             let is_table = parameter.ty.template().is_some();
             if is_table && !definition.read_only {
                 return Err(SqlError::new(

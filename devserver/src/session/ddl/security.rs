@@ -35,6 +35,8 @@ const TABLE_PERMISSIONS: &[&str] = &[
     "VIEW CHANGE TRACKING",
 ];
 const PROCEDURE_PERMISSIONS: &[&str] = &["EXECUTE", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
+const FUNCTION_PERMISSIONS: &[&str] =
+    &["EXECUTE", "REFERENCES", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
 const SEQUENCE_PERMISSIONS: &[&str] =
     &["UPDATE", "REFERENCES", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
 const TYPE_PERMISSIONS: &[&str] = &["EXECUTE", "REFERENCES", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
@@ -165,7 +167,7 @@ impl Session {
                         let permissions = match &found {
                             Object::Procedure(_) => PROCEDURE_PERMISSIONS,
                             Object::View(_) => TABLE_PERMISSIONS,
-                            Object::Function(function) if function.returns.is_some() => PROCEDURE_PERMISSIONS,
+                            Object::Function(function) if function.returns.is_some() => FUNCTION_PERMISSIONS,
                             Object::Function(_) | Object::Synonym(_) => TABLE_PERMISSIONS,
                             Object::Trigger(_) => &[],
                             Object::Sequence(_) => SEQUENCE_PERMISSIONS,

@@ -21,8 +21,10 @@ impl Session {
         let kind = match &create.kind {
             TypeKind::Table(definition) => {
                 foreign_key_definition::refuse(&definition.constraints)?;
-                let template =
-                    self.with_binder(|binder| table_definition::template(binder, &name, &schema, definition))?;
+                let template = self.with_binder(|binder| {
+                    binder.defining = true;
+                    table_definition::template(binder, &name, &schema, definition)
+                })?;
                 UserTypeKind::Table { template: Arc::new(template), object: self.new_object_id() }
             }
             TypeKind::Alias { base, nullable } => match system_type(base)? {
