@@ -275,8 +275,8 @@ impl DevServer {
     /// It waits for statements that run in `from`, as long as they have the server to themselves.
     ///
     /// # Errors
-    /// 911 if there is no database `from`, 1801 if there is one `to`, 3702 while a transaction or a statement has locks
-    /// in `from`.
+    /// 911 if there is no database `from`, 1801 if there is one `to`, 1038 or 103 if `to` is empty or has more than 128
+    /// characters, 3702 while a transaction or a statement has locks in `from`.
     pub fn copy_database(&self, from: &str, to: &str) -> Result<(), SqlError> {
         self.engine.copy_database(from, to)
     }

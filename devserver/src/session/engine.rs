@@ -12,6 +12,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::session::fault::Faults;
 use crate::session::plan_cache::PlanCache;
 use crate::storage::fold;
+use crate::tsql::check_name;
 
 /// The id of the first database that is none of the system.
 const FIRST_DATABASE: i32 = 5;
@@ -123,8 +124,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// 911 if there is no such database, 1801 if there is one of the new name, 3702 while anybody has a lock on
-    /// anything in it.
+    /// 911 if there is no such database, 1801 if there is one of the new name, 1038 or 103 if that is empty or has more
+    /// than 128 characters, 3702 while anybody has a lock on anything in it.
     pub fn copy_database(&self, from: &str, to: &str) -> SqlResult<()> {
         self.add_database(to, |databases, id| {
             let source = databases.iter().find(|database| fold(&database.name) == fold(from));
@@ -145,6 +146,7 @@ impl Engine {
         name: &str,
         make: impl FnOnce(&[Arc<Database>], i32) -> SqlResult<Database>,
     ) -> SqlResult<()> {
+        check_name(name, 1)?;
         let mut databases = self.databases.write();
         if self.server.database_id(name).is_some() {
             return Err(SqlError::new(

@@ -132,6 +132,10 @@ fn a_database_in_use_is_not_copied() {
         assert_eq!(engine.copy_database("readpast", "copied").unwrap_err().number, 3702, "{change}");
         run(&mut first, "ROLLBACK");
     }
+    for (name, error) in [(String::new(), 1038), ("n".repeat(129), 103)] {
+        assert_eq!(engine.copy_database("readpast", &name).unwrap_err().number, error, "{name}");
+    }
+    engine.copy_database("readpast", &"n".repeat(128)).unwrap();
     assert_eq!(engine.copy_database("nowhere", "copied").unwrap_err().number, 911);
     assert_eq!(engine.copy_database("readpast", "Master").unwrap_err().number, 1801);
     engine.copy_database("readpast", "copied").unwrap();

@@ -246,13 +246,7 @@ impl Lexer<'_> {
     fn quoted_name(&mut self, closing: char) -> SqlResult<TokenKind> {
         let line = self.line;
         let name = self.delimited(closing)?;
-        if name.is_empty() {
-            let message = "An object or column name is missing or empty. For SELECT INTO statements, verify each column \
-                           has a name. For other statements, look for empty alias names. Aliases defined as \"\" or [] \
-                           are not allowed. Change the alias to a valid name.";
-            return Err(syntax_error(1038, message.to_owned(), line));
-        }
-        check_length(&name, line)?;
+        check_name(&name, line)?;
         Ok(TokenKind::QuotedName(name.into()))
     }
 
@@ -396,6 +390,20 @@ impl Lexer<'_> {
         self.advance();
         Ok(TokenKind::Symbol(one))
     }
+}
+
+/// Names have 1 to 128 characters.
+///
+/// Source: "Database Identifiers" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/databases/database-identifiers.md).
+pub fn check_name(name: &str, line: u32) -> SqlResult<()> {
+    if name.is_empty() {
+        let message = "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a \
+                       name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not \
+                       allowed. Change the alias to a valid name.";
+        return Err(syntax_error(1038, message.to_owned(), line));
+    }
+    check_length(name, line)
 }
 
 fn check_length(name: &str, line: u32) -> SqlResult<()> {
