@@ -32,7 +32,7 @@ fn changes_names(statement: &StatementKind) -> bool {
         | StatementKind::SwitchTriggers(_)
         | StatementKind::CreateSequence(_)
         | StatementKind::CreateSchema(_) => true,
-        StatementKind::Drop(drop) => {
+        StatementKind::Drop(drop) if !changes_security(statement) => {
             !matches!(drop.kind, DropKind::Database | DropKind::Login) && drop.names.iter().any(is_shared)
         }
         _ => changes_security(statement),

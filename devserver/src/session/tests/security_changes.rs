@@ -28,6 +28,7 @@ const CHANGES: &[&str] = &[
     "DROP USER u",
     "CREATE ROLE s",
     "DROP ROLE r",
+    "DROP ROLE [#r]",
     "ALTER ROLE r ADD MEMBER u",
     "EXEC sp_addrolemember 'r', 'u'",
     "EXEC sp_droprolemember 'r', 'u'",
