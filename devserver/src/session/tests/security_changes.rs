@@ -15,6 +15,7 @@ fn two() -> (Arc<Engine>, Session, Session) {
         &mut a,
         "CREATE TABLE t (id int); CREATE TABLE w (id int); CREATE ROLE r; CREATE ROLE other; CREATE USER u WITHOUT LOGIN",
     );
+    ok(&mut a, "CREATE ROLE [#r]");
     ok(&mut a, "CREATE SCHEMA x");
     ok(&mut b, "SET LOCK_TIMEOUT 0");
     (engine, a, b)
