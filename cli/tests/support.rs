@@ -225,7 +225,7 @@ pub fn snapshot(name: &str, text: &str) {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<date>     <time>"),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<a number of 128 bits>"),
         (r"\b\d+(\.\d+)?(ms|s)\b", "<ms>"),
-        (r"cli_\w+_[0-9a-f]{8}", "<schema>"),
+        (r"cli_\w+_[0-9a-f]{12}", "<schema>"),
     ];
     insta::with_settings!({filters => filters, prepend_module_to_snapshot => false}, {
         insta::assert_snapshot!(name, text);
