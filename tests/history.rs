@@ -375,6 +375,17 @@ async fn the_depth_is_that_of_the_last_sample_of_the_minute() {
     fixture.remove().await;
 }
 
+/// Who takes long is done after one who has begun later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_does_not_replace_one_that_was_begun_later() {
+    let fixture = sampled("history_late_sample").await;
+    let mut session = fixture.session().await;
+    session.sql("UPDATE [$(schema)].[samples] SET sampled_at = DATEADD(SECOND, 30, sampled_at), ready = 7").await;
+    let row = session.row("EXEC [$(schema)].[sample] N'work', 0").await;
+    assert_eq!(row.get::<i64, _>("ready"), Some(7));
+    fixture.remove().await;
+}
+
 /// Once in five minutes, and nobody for three hours.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_is_as_long_as_it_is_from_sample_to_sample_unless_nobody_was_there() {
