@@ -4010,7 +4010,7 @@ BEGIN
         workers       = (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
         oldest_due_at = @oldest
-    WHERE queue_id = @queue_id;
+    WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now);  -- who has begun later may be done already
 END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,
