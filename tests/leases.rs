@@ -233,7 +233,8 @@ async fn a_runtime_that_is_blocked_costs_no_lease() {
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     let watch = async {
-        let renewed = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until > DATEADD(SECOND, 32, registered_at)";
+        let renewed =
+            "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lease_until > DATEADD(SECOND, 32, registered_at)";
         until_one(&fixture, renewed).await;
         until("results were acknowledged meanwhile", || monitor.stats().done > 0).await;
     };
