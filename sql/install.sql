@@ -3906,7 +3906,8 @@ IF @max_age_ms IS NULL OR @max_age_ms < 0
 -- Whoever changes begun_at takes the sample. Should it die over it, the next one comes when @max_age_ms have passed again.
 UPDATE [readpast].[samples] WITH (ROWLOCK)
 SET begun_at = @now
-WHERE queue_id = @queue_id AND begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now);
+WHERE queue_id = @queue_id
+    AND (begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now) OR begun_at > DATEADD(MINUTE, 1, @now));  -- or the clock was set back
 SET @is_mine = @@ROWCOUNT;
 IF @is_mine = 0
 BEGIN
@@ -4010,7 +4011,8 @@ BEGIN
         workers       = (SELECT COUNT_BIG(*) FROM [readpast].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
         oldest_due_at = @oldest
-    WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now);  -- who has begun later may be done already
+    -- A sample that was begun later may be there already.
+    WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now));
 END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,

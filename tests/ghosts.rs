@@ -170,7 +170,7 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
 async fn no_job_is_missed_in_any_sequence() {
     let server = DevServer::start().await.unwrap();
     server.faults().keep_ghosts(true);
-    for seed in 0..4 {
+    for seed in 0..8 {
         let options = QueueOptions::default().max_attempts(1_000);
         let fixture = Fixture::on(&server, "random", options).await;
         let mut random = fastrand::Rng::with_seed(seed);

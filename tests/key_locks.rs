@@ -201,7 +201,7 @@ async fn producers_of_the_same_keys(rounds: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn producers_of_the_same_keys_are_no_deadlocks_victims() {
-    producers_of_the_same_keys(3).await;
+    producers_of_the_same_keys(5).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

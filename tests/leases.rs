@@ -29,7 +29,11 @@ async fn impatient(test_name: &str) -> Fixture {
 
 /// Waits until a query that counts something gives one; fails the test after half a minute.
 async fn until_one(fixture: &Fixture, query: &str) {
-    let counted_one = async { while fixture.sql(query).await[0].get::<i32, _>("n") != Some(1) {} };
+    let counted_one = async {
+        while fixture.sql(query).await[0].get::<i32, _>("n") != Some(1) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
     tokio::time::timeout(Duration::from_secs(30), counted_one).await.unwrap_or_else(|_| panic!("in vain: {query}"));
 }
 
@@ -219,11 +223,11 @@ async fn answers_that_take_longer_than_an_interval_renew_the_lease_on_two_connec
     leased.end().await;
 }
 
-/// The dev server has threads of its own, and so has who watches. The lease lasts long enough for any machine, so that what is waited for
-/// is that it is renewed.
+/// The dev server has threads of its own, and so has the watcher. The lease is longer than any stall, so that the test waits
+/// for its renewal and does not race it.
 #[tokio::test(flavor = "current_thread")]
 async fn a_runtime_that_is_blocked_costs_no_lease() {
-    let fixture = impatient("blocked_runtime").await;
+    let fixture = Fixture::new("blocked_runtime").await;
     fixture.queue.enqueue_many(&numbers(200)).await.unwrap();
     let handlers = Handlers::any(|_, _| {
         std::thread::sleep(Duration::from_millis(5));

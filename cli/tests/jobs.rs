@@ -100,17 +100,17 @@ async fn payload_and_output_are_shown_as_json_text_or_digits() {
 async fn a_list_costs_no_more_than_it_shows() {
     let fixture = Fixture::new("large").await;
     let queue = fixture.queue("work").await;
-    for n in 0..4 {
+    for n in 0..8 {
         queue.enqueue(&NewJob::text(format!("{n}{}", "ü".repeat(4 << 20)))).await.unwrap();
     }
     let (run, memory_kib) = fixture.run_measured(&["jobs", "work"]);
     let table = run.ok();
-    assert!(table.contains(&format!("3{}…", "ü".repeat(38))), "{table}");
+    assert!(table.contains(&format!("7{}…", "ü".repeat(38))), "{table}");
     let (whole, whole_kib) = fixture.run_measured(&["jobs", "work", "--json"]);
     let jobs = whole.json();
-    assert_eq!(jobs.len(), 4);
+    assert_eq!(jobs.len(), 8);
     assert!(jobs.iter().all(|job| job["payload_bytes"] == json!((8 << 20) + 1)));
-    assert_eq!(jobs[3]["payload_text"].as_str().unwrap().len(), (8 << 20) + 1);
+    assert_eq!(jobs[7]["payload_text"].as_str().unwrap().len(), (8 << 20) + 1);
     // A payload has 8 MiB: the table keeps none of them, JSON one at a time.
     assert!(memory_kib + (4 << 10) < whole_kib && whole_kib < 120_000, "{memory_kib} and {whole_kib} KiB");
     queue.enqueue(&NewJob::bytes(vec![0xff; 1_000])).await.unwrap();

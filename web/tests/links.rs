@@ -61,7 +61,7 @@ impl Mounted {
         self.crawl_up_to(usize::MAX, first).await
     }
 
-    /// The same of the nearest so many addresses.
+    /// The same, for the nearest `most` addresses only; where their links lead is looked at, too.
     async fn crawl_up_to(&self, most: usize, first: &str) -> usize {
         let (mut seen, mut open) = (BTreeSet::from([first.to_owned()]), VecDeque::from([first.to_owned()]));
         for _ in 0..most {
@@ -87,6 +87,7 @@ impl Mounted {
             }
             for link in links {
                 let target = resolve(&address, link.split('#').next().unwrap());
+                assert!(target.starts_with(self.seen), "{address}: {target} is outside of {}", self.seen);
                 if !link.starts_with('#') && seen.insert(target.clone()) {
                     open.push_back(target);
                 }
@@ -138,7 +139,7 @@ async fn behind_a_proxy_that_strips_the_path_every_link_stays_inside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_root_every_link_leads_somewhere() {
+async fn at_the_root_the_nearest_pages_are_found() {
     let fixture = Fixture::new("root").await;
     fill(&fixture).await;
     let page = router(fixture.queue.clone(), Options::default());
