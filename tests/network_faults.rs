@@ -453,9 +453,8 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
 
 /// As behind a NAT gateway, which forgets what idles for four minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_was_forgotten_while_it_idled_is_not_waited_for() {
-    const LIMIT: Duration = Duration::from_secs(20);
-    let (fixture, proxy, queue) = through_proxy_of("idle", LIMIT).await;
+async fn a_connection_that_was_forgotten_while_it_idled_costs_no_more_than_a_second() {
+    let (fixture, proxy, queue) = through_proxy_of("idle", Duration::from_secs(20)).await;
     queue.enqueue(&NewJob::text("first")).await.unwrap();
     let connections = proxy.connections();
     queue.enqueue(&NewJob::text("soon after")).await.unwrap();
@@ -467,7 +466,7 @@ async fn a_connection_that_was_forgotten_while_it_idled_is_not_waited_for() {
     tokio::time::sleep(max_idle * 2).await;
     let started_at = Instant::now();
     queue.enqueue(&NewJob::text("later")).await.unwrap();
-    assert!(started_at.elapsed() < LIMIT / 2, "{:?}", started_at.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
     assert_eq!(proxy.connections(), connections + 1);
     assert_eq!(fixture.job_counts().await.ready, 3);
     fixture.remove().await;
