@@ -29,11 +29,8 @@ async fn impatient(test_name: &str) -> Fixture {
 
 /// Waits until a query that counts something gives one; fails the test after half a minute.
 async fn until_one(fixture: &Fixture, query: &str) {
-    let counted_one = async {
-        while fixture.sql(query).await[0].get::<i32, _>("n") != Some(1) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
+    let mut session = fixture.session().await;
+    let counted_one = async { while session.number(query).await != 1 {} };
     tokio::time::timeout(Duration::from_secs(30), counted_one).await.unwrap_or_else(|_| panic!("in vain: {query}"));
 }
 

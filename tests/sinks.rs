@@ -11,9 +11,8 @@ use readpast::{
 };
 use readpast_devserver::SqlError;
 
-use crate::support::child::{ChildWorker, Ledger};
-use crate::support::proxy::Proxy;
-use crate::support::{Fixture, JobCounts, Session, WorkerSession, bytes, changed, dev_server, number, text, until};
+use crate::support::under_faults::UnderFaults;
+use crate::support::{Fixture, JobCounts, Session, WorkerSession, bytes, changed, dev_server, number, text};
 
 /// The error of an acknowledgement whose sink failed.
 const SINK_FAILED: u32 = 58020;
@@ -443,48 +442,15 @@ async fn sums_are_exact(test_name: &str, jobs: usize, kills: usize) {
     give_sink(&fixture, ADD_UP).await;
     let new: Vec<NewJob> = (1..=jobs).map(|number| NewJob::text(format!("echo {number}"))).collect();
     fixture.queue.enqueue_many(&new).await.unwrap();
-    let proxy = Proxy::start(fixture.url()).await;
-    let (url, ledger) = (proxy.connection_string(), Ledger::new());
-    let settings = [
-        ("URL", url.as_str()),
-        ("WORKER_LEASE_MS", "3000"),
-        ("WORKER_HEARTBEAT_INTERVAL_MS", "300"),
-        ("WORKER_REAP_INTERVAL_MS", "100"),
-        ("CONNECTION_CONNECT_TIMEOUT_MS", "3000"),
-        ("CONNECTION_COMMAND_TIMEOUT_MS", "1000"),
-    ];
-    // The first acknowledgement never arrives, and its worker is killed before it sends it again: its jobs run again.
-    proxy.stall_request("finish");
-    let patient = [&settings[..], &[("CONNECTION_COMMAND_TIMEOUT_MS", "3000")]].concat(); // the last of equal keys counts
-    let mut first = ChildWorker::start(&fixture, &ledger, &patient).await;
-    until("an acknowledgement is held", || proxy.has_sprung()).await;
-    first.kill().await;
-    let mut workers = Vec::new();
-    for _ in 0..3 {
-        workers.push(ChildWorker::start(&fixture, &ledger, &settings).await);
-    }
-    for kill in 1..=kills {
-        until("some more jobs have run", || ledger.lines() >= kill * 2 * jobs / (kills + 1)).await;
-        match kill % 4 {
-            0 => proxy.cut(),
-            1 => proxy.reset_answer("finish", fastrand::usize(..30)),
-            2 => proxy.stall_answer("finish", 0),
-            _ => proxy.reset_request("finish", fastrand::usize(..200)),
-        }
-        let victim = fastrand::usize(..workers.len());
-        workers[victim].kill().await;
-        workers[victim] = ChildWorker::start(&fixture, &ledger, &settings).await;
-    }
+    let mut workers = UnderFaults::start(&fixture).await;
+    workers.strike(jobs, kills).await;
     let give_up = Instant::now() + Duration::from_secs(600);
     while fixture.queue.stats().await.unwrap().claimed + fixture.queue.stats().await.unwrap().ready > 0 {
         assert!(Instant::now() < give_up, "jobs are left: {:?}", fixture.queue.stats().await.unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    for worker in workers {
-        worker.stop().await;
-    }
+    workers.stop().await;
     assert_eq!(fixture.job_counts().await, JobCounts::default());
-    assert!(ledger.read().values().any(|runs| runs.ends > 1), "some jobs have run to their end more than once");
     let row =
         fixture.session().await.row("SELECT SUM(jobs) AS jobs, SUM(total) AS total FROM [$(schema)].[sums]").await;
     let expected = jobs as i64;

@@ -16,6 +16,7 @@ pub mod scripts;
 mod server;
 pub mod shipped;
 pub mod tampered;
+pub mod under_faults;
 
 use std::time::{Duration, Instant};
 
