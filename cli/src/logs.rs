@@ -1,17 +1,61 @@
 //! The log of commands that stay: what the library, the worker and the page say of themselves.
 
+use std::env;
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::EnvFilter;
+use anyhow::Result;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::exit::{Exit, failure};
+
+/// Which lines are written: `info`, or `warn,readpast=debug`.
+const VARIABLE: &str = "RUST_LOG";
 
 /// Logs on standard error from now on, once in a process.
-pub fn to_stderr() {
-    let mut filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();
-    if let Ok(off) = "tiberius=off".parse() {
-        filter = filter.add_directive(off); // the driver logs what comes back as an error, too
-    }
-    let has_colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colour).with_writer(io::stderr);
+///
+/// # Errors
+///
+/// With [`Exit::Usage`], if `RUST_LOG` cannot be read.
+pub fn to_stderr() -> Result<()> {
+    let asked = env::var_os(VARIABLE).unwrap_or_default();
+    let has_colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let lines = fmt::layer().with_ansi(has_colour).with_writer(io::stderr);
     // What cannot be written is not worth dying for, as it is when nobody reads any more.
-    logs.log_internal_errors(false).init();
+    let lines = lines.log_internal_errors(false);
+    tracing_subscriber::registry().with(targets(&asked.to_string_lossy())?).with(lines).init();
+    Ok(())
+}
+
+fn targets(asked: &str) -> Result<Targets> {
+    let targets = if asked.trim().is_empty() {
+        Targets::new().with_default(LevelFilter::INFO)
+    } else {
+        asked.parse().map_err(|_| {
+            let allowed = "a level (off, error, warn, info, debug, trace) and `target=level`, with commas between them";
+            failure(Exit::Usage, format!("{VARIABLE} is `{asked}`; allowed are {allowed}"))
+        })?
+    };
+    // The driver logs what comes back as an error, too.
+    Ok(targets.with_target("tiberius", LevelFilter::OFF))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn rust_log_chooses_what_is_written() {
+        let shown = |asked: &str, target, level| targets(asked).unwrap().would_enable(target, &level);
+        assert!(shown("", "readpast::worker", Level::INFO) && !shown(" ", "readpast::worker", Level::DEBUG));
+        assert!(shown("warn,readpast=debug", "readpast::worker", Level::DEBUG));
+        assert!(!shown("warn,readpast=debug", "hyper", Level::INFO));
+        assert!(!shown("trace", "tiberius::client", Level::ERROR) && shown("trace", "readpast", Level::TRACE));
+        let error = targets("readpast=loud").unwrap_err().to_string();
+        assert!(error.contains("RUST_LOG is `readpast=loud`") && error.contains("trace"), "{error}");
+    }
 }

@@ -33,6 +33,8 @@ async fn wrong_settings_are_named() {
     assert!(message.contains("no such"), "{message}");
     let message = fixture.run(&["queues", "--url", "Server=s;Pasword=s3cret-word"]).failed(2);
     assert!(!message.contains("s3cret-word"), "{message}");
+    let message = run(fixture.command(&["web"]).env("RUST_LOG", "readpast=loud")).failed(2);
+    assert!(message.contains("RUST_LOG is `readpast=loud`"), "{message}");
     fixture.run(&["no-such-command"]).failed(2);
     fixture.run(&["jobs"]).failed(2);
 }

@@ -84,7 +84,7 @@ struct Started {
 impl Web {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let options = self.options()?;
-        logs::to_stderr();
+        logs::to_stderr()?;
         let mut stop = StopSignals::watch()?;
         let queue = connection::schema(&common.config()?).await?;
         serve_page(queue, self.listen, options, output, async move { stop.next().await }).await?;

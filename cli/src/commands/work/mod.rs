@@ -146,7 +146,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Work {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        logs::to_stderr();
+        logs::to_stderr()?;
         #[cfg(target_os = "linux")]
         orphans::adopt();
         if self.max_output > MAX_OUTPUT {
