@@ -2035,14 +2035,15 @@ GO
 -- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order before it was changed to or from
 -- lifo, and came in after create_queue had looked.
 --
--- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth of the time at the most.
+-- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth of the time at the most, and
+-- the next is put off by no more than twenty minutes: of a sweep no more than a minute counts.
 CREATE OR ALTER PROCEDURE [readpast].[sweep]
     @queue_id int
 AS
 SET NOCOUNT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint, @lowered int, @head bigint,
     @missed bigint, @raised bigint, @newest bigint,
-    @met int = 0, @sweep_ms int, @is_lifo bit = 0;
+    @met int = 0, @took_ms bigint, @sweep_ms int, @is_lifo bit = 0;
 
 -- Not in a caller's transaction, which would keep the marks locked.
 IF @@TRANCOUNT > 0
@@ -2115,7 +2116,8 @@ BEGIN
     SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
 END;
 
-SET @sweep_ms = DATEDIFF(MILLISECOND, @now, SYSUTCDATETIME());
+SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());  -- days, or less than nothing, if the clock jumped meanwhile
+SET @sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END;
 UPDATE [readpast].[duties] WITH (ROWLOCK)
 SET swept_at = @now, sweep_ms = @sweep_ms
 WHERE queue_id = @queue_id AND (sweep_ms > 50 OR @sweep_ms > 50);

@@ -141,6 +141,48 @@ async fn a_job_that_commits_below_the_mark_is_found_by_the_next_sweep() {
     assert_eq!(claimer.claim(500).await.len(), 1);
 }
 
+/// A machine that was suspended for days, or whose clock was set, while a sweep was on its way: how long it took says
+/// nothing then, and the next one is due a little later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_during_a_sweep_neither_fails_it_nor_puts_the_next_off_for_long() {
+    const DAY: i64 = 86_400_000;
+    const PUT_OFF_AT_MOST: i64 = 1_200_001; // sql/226_sweep.sql: twenty minutes
+    for jump in [40 * DAY, 2 * DAY, -2 * DAY, -40 * DAY] {
+        let server = DevServer::start().await.unwrap();
+        let fixture = Fixture::on(&server, "jump", QueueOptions::default()).await;
+        let mut claimer = Claimer::register(&fixture).await;
+        fixture.queue.enqueue_many(&numbers(1_000)).await.unwrap();
+        while !claimer.claim(500).await.is_empty() {}
+
+        let mut holder = fixture.session().await;
+        holder.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[marks] SET lowered = lowered").await;
+        let mut sweeper = fixture.session().await;
+        let sweep = "EXEC [$(schema)].[promote] @queue = N'work'";
+        let sweeping = tokio::spawn(async move {
+            sweeper.sql(sweep).await;
+            sweeper
+        });
+        let waiting = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id = @@SPID";
+        while holder.number(waiting).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        server.faults().set_clock(jump);
+        // A job that no claim sees until a sweep has found it.
+        let mut producer = fixture.session().await;
+        producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'late'").await;
+        holder.sql("COMMIT TRANSACTION").await;
+        let mut sweeper = sweeping.await.unwrap();
+        fixture.queue.enqueue_many(&numbers(1_000)).await.unwrap();
+        while !claimer.claim(500).await.is_empty() {}
+        producer.sql("COMMIT TRANSACTION").await;
+
+        server.faults().set_clock(jump + PUT_OFF_AT_MOST);
+        sweeper.sql(sweep).await;
+        assert_eq!(claimer.claim(500).await.len(), 1, "after a jump of {jump} ms");
+        server.shutdown().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let server = DevServer::start().await.unwrap();
