@@ -149,8 +149,15 @@ async fn rows_that_cannot_be_claimed_are_passed_by() {
     assert_eq!(session.numbers("SELECT their_Id FROM [$(schema)].[refused_rows]").await, [90]);
     // Whoever has done something with a row meanwhile is not undone.
     session.sql("UPDATE [Queue] SET Message = 0x03AA WHERE Id = 3; DELETE [Queue] WHERE Id = 4").await;
-    session.sql("UPDATE [$(schema)].[refused_rows] SET refused_at = DATEADD(MINUTE, -11, refused_at)").await;
-    session.sql("EXEC [$(schema)].[reap] @queue = N'messages'").await;
+    // (Nor does it wait for days, where the clock was ahead by days.)
+    session.sql("SELECT * INTO #refused FROM [$(schema)].[refused_rows]").await;
+    for moved in ["DAY, 2", "MINUTE, -11"] {
+        session.sql("DELETE [$(schema)].[refused_rows]").await;
+        session.sql("INSERT [$(schema)].[refused_rows] SELECT * FROM #refused").await;
+        session.sql(&format!("UPDATE [$(schema)].[refused_rows] SET refused_at = DATEADD({moved}, refused_at)")).await;
+        session.sql("EXEC [$(schema)].[reap] @queue = N'messages'").await;
+        assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[refused_rows]").await, 0, "{moved}");
+    }
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(10).await;
     let payloads: Vec<Vec<u8>> = claimed.iter().map(|job| job.payload.clone()).collect();

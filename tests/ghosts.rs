@@ -147,7 +147,7 @@ async fn a_job_that_commits_below_the_mark_is_found_by_the_next_sweep() {
 async fn a_clock_that_jumps_during_a_sweep_neither_fails_it_nor_puts_the_next_off_for_long() {
     const DAY: i64 = 86_400_000;
     const PUT_OFF_AT_MOST: i64 = 1_200_001; // sql/226_sweep.sql: twenty minutes
-    for jump in [40 * DAY, 2 * DAY, -2 * DAY, -40 * DAY] {
+    for jump in [40 * DAY, 2 * DAY, 600_000, -2 * DAY, -40 * DAY] {
         let server = DevServer::start().await.unwrap();
         let fixture = Fixture::on(&server, "jump", QueueOptions::default()).await;
         let mut claimer = Claimer::register(&fixture).await;
@@ -181,6 +181,20 @@ async fn a_clock_that_jumps_during_a_sweep_neither_fails_it_nor_puts_the_next_of
         assert_eq!(claimer.claim(500).await.len(), 1, "after a jump of {jump} ms");
         server.shutdown().await;
     }
+}
+
+/// Version 1 noted what the clock said that a sweep had taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_that_is_said_to_have_taken_days_stops_no_other() {
+    let fixture = Fixture::new("days").await;
+    let mut session = fixture.session().await;
+    let taken = "UPDATE [$(schema)].[duties] SET sweep_ms = 2000000000, swept_at";
+    session.sql(&format!("{taken} = SYSUTCDATETIME()")).await;
+    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    session.sql(&format!("{taken} = DATEADD(SECOND, -1201, SYSUTCDATETIME())")).await;
+    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[duties] WHERE sweep_ms < 1000").await, 1);
+    fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

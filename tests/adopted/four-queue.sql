@@ -534,7 +534,8 @@ INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g;
-DELETE [four].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE refused_at < DATEADD(MINUTE, -10, @now);
+DELETE [four].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+WHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);
 -- 350_sample.sql
     -- Rows of [dbo].[four_queue] are counted up to 10,000; the oldest is the first in their order.
     SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3

@@ -453,7 +453,8 @@ INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g;
-DELETE [outbox].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE refused_at < DATEADD(MINUTE, -10, @now);
+DELETE [outbox].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+WHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);
 -- 350_sample.sql
     -- Rows of [dbo].[Outbox] are counted up to 10,000; the oldest is the first in their order.
     SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL

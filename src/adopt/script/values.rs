@@ -19,8 +19,8 @@ const SOME_REFUSED: &str = "DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT
 const REQUEUE_REFUSED: &str = include_str!("../../../sql/adopt/requeue_refused.sql.part");
 const REFUSED_ROWS: &str = include_str!("../../../sql/adopt/refused_rows.sql.part");
 
-/// Rows that the server has refused are tried again after a while. (@now is reap's.)
-const EXPIRE_REFUSED: &str = "DELETE [$(schema)].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE refused_at < DATEADD(MINUTE, -10, @now);\n";
+/// Rows that the server has refused are tried again after a while, and where its clock was set back. (@now is reap's.)
+const EXPIRE_REFUSED: &str = "DELETE [$(schema)].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)\nWHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);\n";
 
 impl Marks<'_> {
     pub(super) fn values(&self) -> Result<Vec<(&'static str, String)>, String> {
