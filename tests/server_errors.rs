@@ -96,13 +96,17 @@ async fn a_disk_that_is_full_for_a_while_ends_no_worker_and_costs_no_job() {
             worker.finish_batch_size = 20;
             worker.heartbeat_interval_ms = 200;
         });
-        let is_full = Arc::new(AtomicBool::new(false));
+        let [is_busy, is_full]: [Arc<AtomicBool>; 2] = Default::default();
         let refused: [Arc<AtomicU64>; 3] = Default::default();
         for (procedure, refused) in ["claim", "finish", "heartbeat"].into_iter().zip(&refused) {
-            let (is_full, refused) = (is_full.clone(), refused.clone());
+            let (is_busy, is_full, refused) = (is_busy.clone(), is_full.clone(), refused.clone());
             on_call(&fixture, procedure, move |call| {
                 if procedure == "claim" && call == 6 {
-                    is_full.store(true, Ordering::Release); // jobs are in every state
+                    is_busy.store(true, Ordering::Release);
+                }
+                // Jobs are in every state: some are to be acknowledged, and most are not claimed yet.
+                if procedure == "finish" && is_busy.swap(false, Ordering::AcqRel) {
+                    is_full.store(true, Ordering::Release);
                 }
                 is_full.load(Ordering::Acquire).then(|| {
                     refused.fetch_add(1, Ordering::AcqRel);
