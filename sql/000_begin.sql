@@ -1,7 +1,7 @@
 -- readpast: start of the installation.
 --
--- Run all numbered scripts of this folder in the order of their names, in one session, as a member of db_owner. install.sql is all of them
--- in one file. README.md says how. Running them again changes nothing; from two sessions at once, the second waits for the first.
+-- Run all numbered scripts of this folder in the order of their names, in one session, as a member of db_owner; `readpast install --script`
+-- prints them as one. README.md says how. Running them again changes nothing; from two sessions at once, the second waits for the first.
 
 -- Filtered indexes demand these settings where procedures are created and where rows are changed (error 1934 otherwise).
 -- sqlcmd starts with QUOTED_IDENTIFIER OFF.
@@ -47,10 +47,10 @@ GO
 
 -- A newer release has been here: its procedures must not be overwritten by older ones.
 DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
-IF @installed > 2
+IF @installed > 1
 BEGIN
     EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
-    SET @message = CONCAT(N'schema $(schema) has version ', @installed, N', these scripts would install version 2; use the scripts of the newer release');
+    SET @message = CONCAT(N'schema $(schema) has version ', @installed, N', these scripts would install version 1; use the scripts of the newer release');
     THROW 58010, @message, 1;
 END;
 GO

@@ -13,6 +13,12 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         keep_dead_s  int           NULL,  -- the same of dead jobs
         paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
+        sink         nvarchar(517) NULL,  -- a procedure: two names of 128 characters in brackets, where each ] is two; NULL: none
+        group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,   -- how many jobs of a group have the turn at once
+        retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,  -- 1: a job that is retried gives its turn away
+        max_running  int           NULL,  -- NULL: no limit
+        rate_jobs    int           NULL,  -- at most so many starts in rate_ms; NULL: no limit
+        rate_ms      bigint        NULL,
         CONSTRAINT queues_pk PRIMARY KEY CLUSTERED (queue_id),
         CONSTRAINT queues_name UNIQUE NONCLUSTERED (name)
     );

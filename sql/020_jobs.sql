@@ -34,6 +34,14 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         payload        varbinary(max)   NOT NULL,
         error          nvarchar(4000)   NULL,      -- of the last failed attempt
         output         varbinary(max)   NULL,
+        time_limit_ms  int              NULL,      -- NULL: its kind's or its worker's
+        checkpointed   bit              NULL,      -- 1: progress has a checkpoint of it
+        cancelling     bit              NULL,      -- 1: claimed, and asked to be cancelled
+        headers        nvarchar(1500)   COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object
+        batch_id       bigint           NULL,
+        group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
+        in_turn        bit              NULL,      -- 1: it has one of the turns of its group (group_limit)
+        plain          bit              NULL,      -- 1: none of what claim would have to put into details
         CONSTRAINT jobs_pk PRIMARY KEY CLUSTERED (job_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
@@ -94,6 +102,16 @@ BEGIN TRY
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_dead_keys', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_dead_keys ON [$(schema)].[jobs] (queue_id, dedup_key, job_id)
             WHERE dedup_key IS NOT NULL AND state = 4
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+
+    -- The unfinished jobs of a batch.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_batch', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_batch ON [$(schema)].[jobs] (batch_id, job_id) WHERE batch_id IS NOT NULL AND ended = 0
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+
+    -- Jobs that wait for their turn in a group, in the order in which they get it.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id) WHERE state = 6
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
     -- From SQL Server 2019 (15) on, and in Azure SQL, inserts at the end of the key contend less with this. The column that tells whether it is set

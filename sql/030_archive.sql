@@ -20,6 +20,10 @@ IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
         payload        varbinary(max)   NOT NULL,
         error          nvarchar(4000)   NULL,
         output         varbinary(max)   NULL,
+        time_limit_ms  int              NULL,
+        headers        nvarchar(1500)   COLLATE Latin1_General_100_BIN2 NULL,
+        batch_id       bigint           NULL,
+        group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         CONSTRAINT archive_pk PRIMARY KEY CLUSTERED (job_id)
     );
 GO

@@ -11,6 +11,20 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         lease_until   datetime2(3)     NOT NULL,
         lost_at       datetime2(3)     NULL,
         unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,  -- how often it got a new lease unasked since its last heartbeat, see tend
+        reported_at   datetime2(3)     NULL,  -- of what it says with its heartbeats; NULL: it has said nothing yet
+        running       int              NULL,
+        done          bigint           NULL,
+        failed        bigint           NULL,
+        done_per_s    real             NULL,
+        failed_per_s  real             NULL,
+        limited_by    varchar(16)      COLLATE Latin1_General_100_BIN2 NULL,
+        report_no     bigint           NULL,
+        dead          bigint           NULL,
+        times         varchar(1400)    COLLATE Latin1_General_100_BIN2 NULL,
+        noted_done    bigint           NULL,  -- what of it stands in the table history
+        noted_failed  bigint           NULL,
+        noted_dead    bigint           NULL,
+        noted_times   varchar(1400)    COLLATE Latin1_General_100_BIN2 NULL,
         CONSTRAINT workers_pk PRIMARY KEY CLUSTERED (worker_id)
     );
 GO

@@ -11,6 +11,10 @@ IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
         dead          bigint       NOT NULL CONSTRAINT samples_dead DEFAULT 0,
         workers       bigint       NOT NULL CONSTRAINT samples_workers DEFAULT 0,
         oldest_due_at datetime2(3) NULL,      -- of the ready jobs; NULL: none is ready
+        cancelled     bigint       NULL,
+        waiting       bigint       NULL,
+        open_batches  bigint       NULL,
+        notes         int          NOT NULL CONSTRAINT samples_notes DEFAULT 0,  -- how often the history was written
         CONSTRAINT samples_pk PRIMARY KEY CLUSTERED (queue_id)
     );
 GO

@@ -4,9 +4,6 @@ CREATE OR ALTER PROCEDURE [$(schema)].[link_queue]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
--- While an installation is under way, those who end jobs may be of the version before, which knows nothing of batches and groups.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WITH (NOLOCK) WHERE version >= 2)
-    THROW 58011, N'the schema $(schema) is being upgraded: jobs of batches and groups can be enqueued when that is completed', 1;
 -- READPAST: a row that is not committed may be taken back.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
 BEGIN

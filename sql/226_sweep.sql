@@ -5,7 +5,7 @@
 -- lifo, and came in after create_queue had looked.
 --
 -- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth of the time at the most, and
--- the next is put off by no more than twenty minutes: of a sweep no more than a minute counts. (Version 1 noted whatever the clock said.)
+-- the next is put off by no more than twenty minutes: of a sweep no more than a minute counts.
 CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
@@ -17,7 +17,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority
 -- Not in a caller's transaction, which would keep the marks locked.
 IF @@TRANCOUNT > 0
     OR EXISTS (SELECT 1 FROM [$(schema)].[duties] WHERE queue_id = @queue_id AND sweep_ms > 50 AND swept_at <= @now
-                   AND swept_at > DATEADD(MILLISECOND, -20 * CASE WHEN sweep_ms > 60000 THEN 60000 ELSE sweep_ms END, @now))
+                   AND swept_at > DATEADD(MILLISECOND, -20 * sweep_ms, @now))
     RETURN;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')

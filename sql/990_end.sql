@@ -1,6 +1,6 @@
--- End of the installation: from here on the schema counts as version 2.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version = 2)
-    INSERT [$(schema)].[schema_version] (version, min_compatible) VALUES (2, 1);
+-- End of the installation: from here on the schema counts as version 1.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version = 1)
+    INSERT [$(schema)].[schema_version] (version, min_compatible) VALUES (1, 1);
 GO
 SET LOCK_TIMEOUT -1;
 EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';

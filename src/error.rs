@@ -704,7 +704,7 @@ mod tests {
         );
         assert!(tls("no usable CA certificates found in the platform trust store").contains("ca-certificates"));
         assert!(tls("Server does not allow the requested encryption level.").contains("Encrypt=false"));
-        let script = concat!("sql/install.sql of readpast ", env!("CARGO_PKG_VERSION"));
+        let script = concat!("`readpast install --script`, readpast ", env!("CARGO_PKG_VERSION"));
         let missing =
             Error::NotInstalled { number: None, schema: "readpast".into(), message: "there is nothing".into() };
         let old = Error::SchemaTooOld { found: 1, wanted: 2 };

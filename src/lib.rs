@@ -122,7 +122,7 @@
 //!
 //! A producer that uses something else gives the header itself: `.header("traceparent", "00-…")` or, in T-SQL,
 //! `@headers = N'{"traceparent": "00-…"}'`; that is then what counts. A trace never refuses a job: where the headers
-//! would become too long, it goes without. It needs version 2 of the schema, for all jobs that are enqueued in a span.
+//! would become too long, it goes without.
 //!
 //! # Where things are
 //!

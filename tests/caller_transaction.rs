@@ -1,10 +1,7 @@
 //! Enqueueing inside the producer's own transaction: the job comes into being with the producer's data, or not at all.
 
-use std::time::Duration;
-
 use readpast::{Error, NewJob, enqueue_in};
 
-use crate::support::scripts::{frozen, numbered};
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 
 async fn orders_table(session: &mut Session) {
@@ -127,34 +124,5 @@ async fn a_job_that_cannot_be_enqueued_is_refused_before_anything_is_sent() {
     assert_eq!(session.number("SELECT @@TRANCOUNT").await, 1, "the caller decides");
     session.client.commit_transaction().await.unwrap();
     assert_eq!(fixture.job_counts().await, JobCounts::default());
-    fixture.remove().await;
-}
-
-/// Jobs without a time limit can be enqueued there as before.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_schema_without_time_limits_is_said_to_be_too_old_for_a_job_with_one() {
-    let fixture = Fixture::not_installed("without_time_limits").await;
-    let mut session = fixture.session().await;
-    session.script(&frozen()[0].1).await.unwrap();
-    session.sql("EXEC [$(schema)].[create_queue] @queue = N'work'").await;
-    let mut producer = fixture.session().await; // not with the scripts' XACT_ABORT
-    let job = || NewJob::text("x");
-    let limited = || job().time_limit(Duration::from_secs(1));
-    let detail_list = numbered().into_iter().find(|(name, _)| name == "105_detail_list.sql").unwrap().1;
-    for upgrade_has_begun in [false, true] {
-        if upgrade_has_begun {
-            session.script(&detail_list).await.unwrap();
-        }
-        for jobs in [vec![limited()], vec![job(), limited()]] {
-            producer.client.begin_transaction().await.unwrap();
-            enqueue_in(&mut producer.client, fixture.schema(), "work", &[job(), job()]).await.unwrap();
-            let error = enqueue_in(&mut producer.client, fixture.schema(), "work", &jobs).await.unwrap_err();
-            assert!(matches!(error, Error::SchemaTooOld { found: 1, .. }), "{error}");
-            assert_eq!(producer.number("SELECT @@TRANCOUNT").await, 1, "the caller rolls back");
-            producer.client.rollback_transaction().await.unwrap();
-        }
-    }
-    assert_eq!(fixture.job_counts().await, JobCounts::default());
-    drop((session, producer));
     fixture.remove().await;
 }

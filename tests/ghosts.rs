@@ -183,20 +183,6 @@ async fn a_clock_that_jumps_during_a_sweep_neither_fails_it_nor_puts_the_next_of
     }
 }
 
-/// Version 1 noted what the clock said that a sweep had taken.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_that_is_said_to_have_taken_days_stops_no_other() {
-    let fixture = Fixture::new("days").await;
-    let mut session = fixture.session().await;
-    let taken = "UPDATE [$(schema)].[duties] SET sweep_ms = 2000000000, swept_at";
-    session.sql(&format!("{taken} = SYSUTCDATETIME()")).await;
-    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
-    session.sql(&format!("{taken} = DATEADD(SECOND, -1201, SYSUTCDATETIME())")).await;
-    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
-    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[duties] WHERE sweep_ms < 1000").await, 1);
-    fixture.remove().await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let server = DevServer::start().await.unwrap();

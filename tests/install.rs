@@ -10,12 +10,11 @@ use readpast::{
 };
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
-use crate::support::scripts::{assert_same, contents, for_schema, install_sql, numbered, scripts};
-use crate::support::shipped::file;
+use crate::support::scripts::{assert_same, contents, numbered, scripts};
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 
 /// The version that this release installs, and the oldest that works with it.
-const VERSION: i32 = 2;
+const VERSION: i32 = 1;
 
 const NEWER_VERSION: u32 = 58010;
 const TABLE_IN_USE: u32 = 58012;
@@ -88,8 +87,9 @@ async fn four_installations_at_once_end_in_one() {
 async fn the_scripts_by_hand_are_the_same_installation() {
     let by_library = Fixture::new("by_library").await;
     let expected = contents(&by_library, &mut by_library.session().await).await;
-    for (way, script) in [("scripts", scripts()), ("one", for_schema(&file("sql/install.sql")))] {
+    for way in ["scripts", "one"] {
         let by_hand = Fixture::not_installed(way).await;
+        let script = if way == "one" { install_script(by_hand.schema()).unwrap() } else { scripts() };
         let mut session = by_hand.session().await;
         session.script(&script).await.unwrap();
         assert_same(&contents(&by_hand, &mut session).await, &expected, way);
@@ -196,7 +196,7 @@ async fn installing_over_a_busy_table_makes_nobody_wait() {
 async fn where_a_busy_table_must_be_changed_the_installation_gives_up_soon_and_says_so() {
     let fixture = Fixture::new("must_change").await;
     fixture.sql("ALTER TABLE [$(schema)].[jobs] SET (LOCK_ESCALATION = TABLE)").await;
-    fixture.sql("UPDATE [$(schema)].[schema_version] SET version = 1").await;
+    fixture.sql("UPDATE [$(schema)].[schema_version] SET version = 0").await;
     let mut reader = long_reader(&fixture).await;
 
     let both_ways = async {
@@ -226,7 +226,7 @@ async fn older_scripts_do_not_overwrite_newer_procedures() {
 
     let error = session.script(&scripts()).await.unwrap_err();
     assert_eq!(error.code(), Some(NEWER_VERSION));
-    assert!(error.to_string().contains("version 7") && error.to_string().contains("version 2"), "{error}");
+    assert!(error.to_string().contains("version 7") && error.to_string().contains("version 1;"), "{error}");
     assert!(may_install(&fixture).await, "the refusal has given the lock back");
     // This release works with it: nothing to do.
     assert_eq!(fixture.queue.install().await.unwrap(), 7);
@@ -244,7 +244,7 @@ async fn a_client_that_goes_on_after_an_error_installs_nothing_more() {
     session.sql("CREATE OR ALTER PROCEDURE [$(schema)].[pause] @queue nvarchar(128) AS RETURN 7").await;
     let before = contents(&fixture, &mut session).await;
     let mut errors = Vec::new();
-    for batch in for_schema(&file("sql/install.sql")).split("\nGO\n").filter(|batch| !batch.trim().is_empty()) {
+    for batch in install_script(fixture.schema()).unwrap().split("\nGO\n").filter(|batch| !batch.trim().is_empty()) {
         errors.extend(session.try_sql(batch).await.err().and_then(|error| error.code()));
     }
     assert_eq!(errors, [NEWER_VERSION]);
@@ -256,7 +256,7 @@ async fn a_client_that_goes_on_after_an_error_installs_nothing_more() {
         .await;
     let reader = long_reader(&fixture).await;
     let mut errors = Vec::new();
-    for batch in for_schema(&file("sql/install.sql")).split("\nGO\n").filter(|batch| !batch.trim().is_empty()) {
+    for batch in install_script(fixture.schema()).unwrap().split("\nGO\n").filter(|batch| !batch.trim().is_empty()) {
         errors.extend(session.try_sql(batch).await.err().and_then(|error| error.code()));
     }
     assert_eq!(errors, [TABLE_IN_USE]);
@@ -304,13 +304,13 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() {
     let fixture = Fixture::new("compatible").await;
-    fixture.sql("UPDATE [$(schema)].[schema_version] SET version = 1").await;
+    fixture.sql("UPDATE [$(schema)].[schema_version] SET version = 0").await;
     for error in [
         fixture.connect().await.verify().await.unwrap_err(),
         fixture.connect().await.enqueue(&NewJob::text("x")).await.unwrap_err(),
         Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(()))).start().await.err().unwrap(),
     ] {
-        assert!(matches!(error, Error::SchemaTooOld { found: 1, wanted: VERSION, .. }), "{error}");
+        assert!(matches!(error, Error::SchemaTooOld { found: 0, wanted: VERSION, .. }), "{error}");
         assert!(error.to_string().contains("Queue::install"), "{error}");
     }
     note_version(&fixture, 9, VERSION).await;
@@ -347,23 +347,6 @@ async fn a_running_worker_stops_in_order_when_a_schema_comes_that_it_does_not_wo
 
 // The one script for Management Studio and sqlcmd
 
-/// Set, sql/install.sql is written anew instead of compared.
-const WRITE: &str = "READPAST_WRITE_INSTALL_SQL";
-
-#[test]
-fn install_sql_is_generated_from_the_scripts() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/sql/install.sql");
-    let expected = install_sql();
-    if std::env::var_os(WRITE).is_some() {
-        std::fs::write(path, &expected).unwrap();
-    }
-    let is_so = std::fs::read_to_string(path).is_ok_and(|found| found == expected);
-    assert!(
-        is_so,
-        "sql/install.sql is not what the scripts give; write it: {WRITE}=1 cargo test --test tests install_sql_is_generated"
-    );
-}
-
 #[test]
 fn the_scripts_are_plain_text_for_every_client() {
     for (name, text) in numbered() {
@@ -372,14 +355,17 @@ fn the_scripts_are_plain_text_for_every_client() {
         assert!(text.ends_with("\nGO\n"), "{name} ends its last batch");
     }
     // What looks like a variable is refused by sqlcmd, and SQLCMD mode is not needed.
-    let install_sql = install_sql();
-    assert!(!install_sql.contains("$(") && !install_sql.lines().any(|line| line.starts_with(':')));
+    let script = install_script("readpast").unwrap();
+    assert!(!script.contains("$(") && !script.lines().any(|line| line.starts_with(':')));
 }
 
 #[test]
-fn the_library_s_script_is_install_sql_for_any_schema() {
-    let body = |script: &str| script.split_once("\n-- 000_begin.sql\n").expect("the first script").1.to_string();
-    assert_eq!(body(&install_script("readpast").unwrap()), body(&install_sql()));
+fn the_one_script_has_every_script_for_any_schema() {
+    let script = install_script("jobs").unwrap();
+    let bare = |text: &str| text.replace("IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n", "").replace("\n\n", "\n");
+    for (name, text) in numbered() {
+        assert!(bare(&script).contains(&bare(&text.replace("$(schema)", "jobs"))), "{name}");
+    }
     for script in [install_script, uninstall_script] {
         assert!(!script("jobs").unwrap().contains("$(schema)"));
         for name in ["", "a]b", "select", "x; DROP TABLE jobs"] {
@@ -449,7 +435,7 @@ async fn findings_say_which_roles_procedures_the_login_may_run() {
     let fixture = Fixture::new("findings").await;
     let findings = fixture.queue.findings().await;
     assert_eq!(first_failure(&findings), None);
-    assert_eq!(note(&findings, Check::Version), "2");
+    assert_eq!(note(&findings, Check::Version), "1");
     assert!(note(&findings, Check::Permissions).ends_with(": producer, worker, operator, monitor"));
     assert!(note(&findings, Check::RowVersions).starts_with("READ_COMMITTED_SNAPSHOT is "));
     let json = serde_json::to_value(&findings).unwrap();

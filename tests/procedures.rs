@@ -1406,7 +1406,7 @@ async fn schema_info_tells_the_version_and_the_database() {
     let fixture = Fixture::new("schema_info").await;
     let mut session = fixture.session().await;
     let row = session.row("EXEC [$(schema)].[schema_info]").await;
-    assert_eq!((number(&row, "version"), number(&row, "min_compatible"), number(&row, "read_only")), (2, 1, 0));
+    assert_eq!((number(&row, "version"), number(&row, "min_compatible"), number(&row, "read_only")), (1, 1, 0));
     assert_eq!(optional_number(&row, "queue_exists"), None);
     for (queue, exists) in [("work", 1), ("nowhere", 0)] {
         let row = session.row(&format!("EXEC [$(schema)].[schema_info] @queue = N'{queue}'")).await;

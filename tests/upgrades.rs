@@ -1,5 +1,4 @@
-//! From every version that was ever frozen, `install` comes to this release's under the hands of old workers and
-//! producers; and the scripts do not change without a new version.
+//! A made-up next version of the schema is installed over this release's, under the hands of its workers and producers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,31 +6,13 @@ use std::time::Duration;
 
 use readpast::{Handlers, NewJob, Worker, enqueue_in};
 
-use crate::support::scripts::{FROZEN, assert_same, contents, frozen, install_sql, numbered};
-use crate::support::shipped::file;
+use crate::support::scripts::{assert_same, contents, numbered};
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, until};
 
 /// The version that this release installs.
-const VERSION: i32 = 2;
-
-#[test]
-fn the_scripts_have_not_changed_since_their_version_was_frozen() {
-    let path = format!("{FROZEN}/{VERSION}.sql");
-    assert!(
-        file(&path) == install_sql(),
-        "the scripts in sql/ are not those of version {VERSION} ({path}).\n\
-         If version {VERSION} was released, a change needs a new one: a migration (sql/080_migration_2.sql says how), the new number in \
-         sql/000_begin.sql, sql/990_end.sql, SCHEMA_VERSION (src/queue/schema.rs) and VERSION (tests/install.rs, tests/upgrades.rs).\n\
-         Then, and also if it was not released yet, freeze it as it is now:\n\
-         READPAST_WRITE_INSTALL_SQL=1 cargo test --test tests install_sql_is_generated && cp sql/install.sql tests/schemas/<version>.sql"
-    );
-}
-
-#[test]
-fn every_version_is_frozen() {
-    let versions: Vec<i64> = frozen().into_iter().map(|(version, _)| version).collect();
-    assert_eq!(versions, (1..=i64::from(VERSION)).collect::<Vec<_>>());
-}
+const VERSION: i32 = 1;
+/// The one after it, which [`next_version`] makes up.
+const NEXT: i32 = VERSION + 1;
 
 const ENQUEUE: &str = "
     DECLARE @jobs [$(schema)].[enqueue_list];
@@ -93,195 +74,173 @@ impl Loop {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_old_version_is_upgraded_while_old_programs_work() {
-    let fresh = Fixture::new("fresh").await;
-    let expected = contents(&fresh, &mut fresh.session().await).await;
-    for (version, script) in frozen() {
-        let mut fixture = Fixture::not_installed(&format!("from_{version}")).await;
-        let mut session = fixture.session().await;
-        session.script(&script).await.unwrap();
-        session.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @completion = 'annotate'").await;
-        session.sql("EXEC [$(schema)].[create_queue] @queue = N'filed', @completion = 'archive'").await;
-        session.sql(ENQUEUE).await;
+async fn the_schema_is_upgraded_while_old_programs_work() {
+    let mut fixture = Fixture::new("upgraded").await;
+    let mut session = fixture.session().await;
+    session.sql("UPDATE [$(schema)].[queues] SET completion = 'annotate' WHERE name = N'work'").await;
+    session.sql("EXEC [$(schema)].[create_queue] @queue = N'filed', @completion = 'archive'").await;
+    session.sql(ENQUEUE).await;
 
-        // Jobs in every state.
-        let mut old_worker = WorkerSession::register(&fixture).await;
-        let jobs = old_worker.claim(4).await;
-        let payloads: Vec<&[u8]> = jobs.iter().map(|job| job.payload.as_slice()).collect();
-        assert_eq!(payloads, [[1], [2], [3], [4]]);
-        let [held, done, dead, also_held] = <[_; 4]>::try_from(jobs).unwrap();
-        assert_eq!(old_worker.finish(&[done.done(), dead.dead("for good")]).await, []);
-        fixture.config.queue.name = "filed".to_string();
-        let mut filing = WorkerSession::register(&fixture).await;
-        let job = filing.claim_one().await;
-        assert_eq!(filing.finish(&[job.done()]).await, []);
-        fixture.config.queue.name = "work".to_string();
-        // The ready ones wait behind those of the old producer.
-        let before = rows(&mut session).await;
-        let counts = JobCounts { ready: 2, scheduled: 1, claimed: 2, done: 1, dead: 1, cancelled: 0, archived: 1 };
-        assert_eq!(fixture.job_counts().await, counts);
+    // Jobs in every state.
+    let mut old_worker = WorkerSession::register(&fixture).await;
+    let jobs = old_worker.claim(4).await;
+    let payloads: Vec<&[u8]> = jobs.iter().map(|job| job.payload.as_slice()).collect();
+    assert_eq!(payloads, [[1], [2], [3], [4]]);
+    let [held, done, dead, also_held] = <[_; 4]>::try_from(jobs).unwrap();
+    assert_eq!(old_worker.finish(&[done.done(), dead.dead("for good")]).await, []);
+    fixture.config.queue.name = "filed".to_string();
+    let mut filing = WorkerSession::register(&fixture).await;
+    let job = filing.claim_one().await;
+    assert_eq!(filing.finish(&[job.done()]).await, []);
+    fixture.config.queue.name = "work".to_string();
+    // The ready ones wait behind those of the old producer.
+    let before = rows(&mut session).await;
+    let counts = JobCounts { ready: 2, scheduled: 1, claimed: 2, done: 1, dead: 1, cancelled: 0, archived: 1 };
+    assert_eq!(fixture.job_counts().await, counts);
 
-        // Old programs.
-        let (producing, working) = (Loop::new(), Loop::new());
-        let (producer, worker) = (producing.handle(), working.handle());
-        let mut old_producer = fixture.session().await;
-        let producer = tokio::spawn(async move {
-            let mut enqueued = 0;
-            while producer.goes_on() {
-                old_producer.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @priority = -10").await;
-                enqueued += 1;
+    // Old programs.
+    let (producing, working) = (Loop::new(), Loop::new());
+    let (producer, worker) = (producing.handle(), working.handle());
+    let mut old_producer = fixture.session().await;
+    let producer = tokio::spawn(async move {
+        let mut enqueued = 0;
+        while producer.goes_on() {
+            old_producer.sql("EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @priority = -10").await;
+            enqueued += 1;
+        }
+        enqueued
+    });
+    let worker = tokio::spawn(async move {
+        let mut finished = 0;
+        while worker.goes_on() {
+            let claimed = old_worker.claim(3).await;
+            let (urgent, waiting): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|job| job.priority == -10);
+            let urgent: Vec<_> = urgent.iter().map(|job| job.done()).collect();
+            finished += urgent.len() as i64;
+            assert_eq!(old_worker.finish(&urgent).await, []);
+            // Those were to be ready at the end.
+            for job in waiting {
+                let release = format!(
+                    "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {});
+                     EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+                    job.job_id, job.fence, old_worker.id
+                );
+                old_worker.session.sql(&release).await;
             }
-            enqueued
-        });
-        let worker = tokio::spawn(async move {
-            let mut finished = 0;
-            while worker.goes_on() {
-                let claimed = old_worker.claim(3).await;
-                let (urgent, waiting): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|job| job.priority == -10);
-                let urgent: Vec<_> = urgent.iter().map(|job| job.done()).collect();
-                finished += urgent.len() as i64;
-                assert_eq!(old_worker.finish(&urgent).await, []);
-                // Those were to be ready at the end.
-                for job in waiting {
-                    let release = format!(
-                        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {});
-                         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-                        job.job_id, job.fence, old_worker.id
-                    );
-                    old_worker.session.sql(&release).await;
-                }
-            }
-            (finished, old_worker)
-        });
-        producing.some_more_rounds().await;
-        working.some_more_rounds().await;
+        }
+        (finished, old_worker)
+    });
+    producing.some_more_rounds().await;
+    working.some_more_rounds().await;
 
-        assert_eq!(fixture.queue.install().await.unwrap(), VERSION);
+    session.script(&next_version()).await.unwrap();
+    fixture.queue.verify().await.unwrap();
+    let versions = session.numbers("SELECT version FROM [$(schema)].[schema_version] ORDER BY version").await;
+    assert_eq!(versions, [VERSION, NEXT].map(i64::from));
 
-        fixture.queue.verify().await.unwrap();
-        assert_same(&contents(&fixture, &mut session).await, &expected, &format!("from version {version}"));
-        let versions = session.numbers("SELECT version FROM [$(schema)].[schema_version] ORDER BY version").await;
-        assert_eq!(versions.first().copied(), Some(version));
-        assert_eq!(versions.last().copied(), Some(i64::from(VERSION)));
+    // Both go on, and a new producer and a new worker beside them.
+    producing.some_more_rounds().await;
+    working.some_more_rounds().await;
+    producing.stop.store(true, Ordering::Release);
+    let enqueued: i64 = producer.await.unwrap();
+    working.stop.store(true, Ordering::Release);
+    let (finished, mut old_worker) = worker.await.unwrap();
+    let left = fixture.job_counts().await;
+    let untouched = rows(&mut session).await;
+    // But for the two that the old worker has claimed and released meanwhile, nothing has changed.
+    let others =
+        |rows: &[String]| -> Vec<String> { rows.iter().filter(|row| !row.starts_with("0 ")).cloned().collect() };
+    assert_eq!(others(&untouched), others(&before));
+    assert_eq!((left.scheduled, left.claimed, left.dead, left.archived), (1, 2, 1, 1));
+    assert_eq!((left.ready, left.done), (2 + enqueued - finished, 1 + finished));
+    assert_eq!(old_worker.finish(&[held.done(), also_held.retry(0, "again")]).await, [], "it held them all the time");
 
-        // Both go on, and a new producer and a new worker beside them.
-        producing.some_more_rounds().await;
-        working.some_more_rounds().await;
-        producing.stop.store(true, Ordering::Release);
-        let enqueued: i64 = producer.await.unwrap();
-        working.stop.store(true, Ordering::Release);
-        let (finished, mut old_worker) = worker.await.unwrap();
-        let left = fixture.job_counts().await;
-        let untouched = rows(&mut session).await;
-        // But for the two that the old worker has claimed and released meanwhile, nothing has changed.
-        let others =
-            |rows: &[String]| -> Vec<String> { rows.iter().filter(|row| !row.starts_with("0 ")).cloned().collect() };
-        assert_eq!(others(&untouched), others(&before), "from version {version}");
-        assert_eq!((left.scheduled, left.claimed, left.dead, left.archived), (1, 2, 1, 1));
-        assert_eq!((left.ready, left.done), (2 + enqueued - finished, 1 + finished));
-        assert_eq!(
-            old_worker.finish(&[held.done(), also_held.retry(0, "again")]).await,
-            [],
-            "it held them all the time"
-        );
-
-        let extra = fixture.queue.enqueue(&NewJob::text("y").dedup_key("ready")).await.unwrap();
-        assert!(extra.duplicate, "the keys still hold");
-        fixture.queue.enqueue(&NewJob::text("y").kind("render")).await.unwrap();
-        let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
-        let monitor = worker.monitor();
-        let wanted = (2 + enqueued - finished + 1 + 1) as u64;
-        until("what is ready is done", || monitor.stats().done == wanted).await;
-        worker.shutdown().await.unwrap();
-        let counts = fixture.job_counts().await;
-        assert_eq!((counts.ready, counts.scheduled, counts.claimed, counts.dead), (0, 1, 0, 1));
-        drop((session, filing, old_worker));
-        fixture.remove().await;
-    }
-    fresh.remove().await;
+    let extra = fixture.queue.enqueue(&NewJob::text("y").dedup_key("ready")).await.unwrap();
+    assert!(extra.duplicate, "the keys still hold");
+    fixture.queue.enqueue(&NewJob::text("y").kind("render")).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let monitor = worker.monitor();
+    let wanted = (2 + enqueued - finished + 1 + 1) as u64;
+    until("what is ready is done", || monitor.stats().done == wanted).await;
+    worker.shutdown().await.unwrap();
+    let counts = fixture.job_counts().await;
+    assert_eq!((counts.ready, counts.scheduled, counts.claimed, counts.dead), (0, 1, 0, 1));
+    drop((session, filing, old_worker));
+    fixture.remove().await;
 }
 
 /// The roles' permissions come at the end of the scripts, after the procedures.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_producer_may_enqueue_at_every_moment_of_an_upgrade() {
-    for (version, script) in frozen() {
-        let fixture = Fixture::not_installed(&format!("producer_from_{version}")).await;
-        let mut session = fixture.session().await;
+    let fixture = Fixture::new("producer").await;
+    let mut session = fixture.session().await;
+    let login = fixture.create_login(Some("producer")).await;
+    let mut producer = fixture.session_as(&login).await;
+    let mut enqueued = 0;
+    for (name, script) in next_scripts() {
         session.script(&script).await.unwrap();
-        session.sql("EXEC [$(schema)].[create_queue] @queue = N'work'").await;
-        let login = fixture.create_login(Some("producer")).await;
-        let mut producer = fixture.session_as(&login).await;
-        let mut enqueued = 0;
-        for (name, script) in numbered() {
-            session.script(&script).await.unwrap();
-            let has_time_limits = version >= 2 || name.as_str() >= "220_enqueue_batch.sql";
-            let jobs = [NewJob::text("x"), NewJob::text("y")].map(|job| match has_time_limits {
-                true => job.time_limit(Duration::from_secs(1)),
-                false => job,
-            });
-            let result = enqueue_in(&mut producer.client, fixture.schema(), "work", &jobs).await;
-            enqueued += result.unwrap_or_else(|error| panic!("after {name}: {error}")).len() as i64;
-        }
-        assert_eq!(fixture.job_counts().await.ready, enqueued);
-        drop((session, producer));
-        fixture.drop_login(&login).await;
-        fixture.remove().await;
+        let jobs = [NewJob::text("x"), NewJob::text("y")].map(|job| job.time_limit(Duration::from_secs(1)));
+        let result = enqueue_in(&mut producer.client, fixture.schema(), "work", &jobs).await;
+        enqueued += result.unwrap_or_else(|error| panic!("after {name}: {error}")).len() as i64;
     }
+    assert_eq!(fixture.job_counts().await.ready, enqueued);
+    drop((session, producer));
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
 }
 
-/// What a migration makes an index by, in the form that sql/080_migration_2.sql describes.
-const MAKE_INDEX: &str = "
+/// What a migration looks like (sql/README.md, "Versions"): a column and an index.
+const MIGRATION: &str = "
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version >= 2)
+BEGIN
+    IF COL_LENGTH(N'[$(schema)].[jobs]', N'next_thing') IS NULL
+        ALTER TABLE [$(schema)].[jobs] ADD next_thing int NULL;
     DECLARE @online nvarchar(12) = CASE WHEN CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (3, 5, 8) THEN N'ONLINE = ON' ELSE N'ONLINE = OFF' END;
     DECLARE @change nvarchar(max) = N'';
-    BEGIN TRY
-        IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_by_number', 'IndexID') IS NULL
-            SET @change = CONCAT(N'CREATE NONCLUSTERED INDEX archive_by_number ON [$(schema)].[archive] (queue_id, finished_at, job_id) WITH (', @online, N')');
-        EXEC (@change);
-    END TRY";
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_by_number', 'IndexID') IS NULL
+        SET @change = CONCAT(N'CREATE NONCLUSTERED INDEX archive_by_number ON [$(schema)].[archive] (queue_id, finished_at, job_id) WITH (', @online, N')');
+    EXEC (@change);
+END;
+GO
+";
 
-/// The scripts of a version that does not exist yet: with one more migration, which makes an index.
-fn next_version() -> String {
-    let next = VERSION + 1;
-    let mut scripts = String::new();
-    for (name, text) in numbered() {
+/// The scripts of a version that does not exist yet: with a migration, and the version's number.
+fn next_scripts() -> Vec<(String, String)> {
+    let changed = |(name, text): (String, String)| {
         let text = match name.as_str() {
-            "000_begin.sql" => text.replace(&format!("@installed > {VERSION}"), &format!("@installed > {next}")),
+            "000_begin.sql" => text.replace(&format!("@installed > {VERSION}"), &format!("@installed > {NEXT}")),
             "990_end.sql" => text
-                .replace(&format!("version = {VERSION})"), &format!("version = {next})"))
-                .replace(&format!("({VERSION}, 1)"), &format!("({next}, {VERSION})")),
+                .replace(&format!("version = {VERSION})"), &format!("version = {NEXT})"))
+                .replace(&format!("({VERSION}, 1)"), &format!("({NEXT}, {VERSION})")),
             _ => text,
         };
-        if name == "100_enqueue_list.sql" {
-            let migration = file("sql/080_migration_2.sql");
-            let migration = migration.replace("version >= 2", &format!("version >= {next}"));
-            let (before, others) = migration.split_once("    BEGIN TRY").unwrap();
-            let (_, after) = others.split_once("    END TRY").unwrap();
-            scripts.extend([before, MAKE_INDEX, after]);
-        }
-        scripts.push_str(&text);
-    }
+        (name, text)
+    };
+    let mut scripts: Vec<(String, String)> = numbered().into_iter().map(changed).collect();
+    scripts.push(("080_migration_2.sql".to_string(), MIGRATION.to_string()));
+    scripts.sort();
     scripts
+}
+
+/// The same as one text.
+fn next_version() -> String {
+    next_scripts().into_iter().map(|(_, text)| text).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_runs_once_for_a_fresh_schema_and_once_for_an_old_one() {
     let is_there = "SELECT COUNT(*) FROM sys.indexes WHERE object_id = OBJECT_ID(N'[$(schema)].[archive]') AND name = N'archive_by_number'";
-    let mut starts: Vec<Option<String>> = frozen().into_iter().map(|(_, script)| Some(script)).collect();
-    starts.push(None);
-    for start in starts {
-        let fixture = Fixture::not_installed("next_version").await;
+    let mut installed = Vec::new();
+    for fixture in [Fixture::new("from_version_1").await, Fixture::not_installed("next_version").await] {
         let mut session = fixture.session().await;
-        if let Some(script) = start {
-            session.script(&script).await.unwrap();
-            assert_eq!(session.number(is_there).await, 0);
-        }
         session.script(&next_version()).await.unwrap();
         assert_eq!(session.number(is_there).await, 1);
         let info = session.row("EXEC [$(schema)].[schema_info]").await;
-        assert_eq!(info.get::<i32, _>("version"), Some(VERSION + 1));
+        assert_eq!(info.get::<i32, _>("version"), Some(NEXT));
         assert_eq!(info.get::<i32, _>("min_compatible"), Some(VERSION));
         // This release goes on with it.
-        assert_eq!(fixture.queue.install().await.unwrap(), VERSION + 1);
+        assert_eq!(fixture.queue.install().await.unwrap(), NEXT);
+        installed.push(contents(&fixture, &mut session).await);
         // Installed is installed.
         session.sql("DROP INDEX archive_by_number ON [$(schema)].[archive]").await;
         session.script(&next_version()).await.unwrap();
@@ -289,4 +248,5 @@ async fn a_migration_runs_once_for_a_fresh_schema_and_once_for_an_old_one() {
         drop(session);
         fixture.remove().await;
     }
+    assert_same(&installed[0], &installed[1], "from version 1");
 }

@@ -5,7 +5,7 @@ use readpast::WorkerConfig;
 use crate::report::{Report, number};
 
 /// A row of `jobs` without its payload: 108 bytes of fixed columns, 4 of head, 6 of null bitmap, 8 of variable columns'
-/// offsets ("Estimate the size of a clustered index"; columns: `sql/020_jobs.sql`, `sql/080_migration_2.sql`).
+/// offsets ("Estimate the size of a clustered index"; columns: `sql/020_jobs.sql`).
 const ROW: f64 = 126.0;
 
 /// An entry of `jobs_ready`: 21 bytes of columns, 1 of head ("Estimate the size of a nonclustered index").

@@ -2,7 +2,7 @@
 
 /// The script that installs and upgrades, and the release whose script it is.
 pub(super) const INSTALL: &str = concat!(
-    "run Queue::install as a member of db_owner, or have one run sql/install.sql of readpast ",
+    "run Queue::install as a member of db_owner, or have one run the script of `readpast install --script`, readpast ",
     env!("CARGO_PKG_VERSION")
 );
 
@@ -92,7 +92,10 @@ mod tests {
         for message in [create, "The SELECT permission was denied on the object 'jobs', database 'd', schema 's'.", ""]
         {
             let remedy = for_permission(message, "s");
-            assert!(remedy.contains("db_owner") && remedy.contains("sql/install.sql of readpast "), "{remedy}");
+            assert!(
+                remedy.contains("db_owner") && remedy.contains("`readpast install --script`, readpast "),
+                "{remedy}"
+            );
         }
     }
 }

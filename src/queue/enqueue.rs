@@ -13,7 +13,6 @@ use super::lasting_session::Session;
 use super::parameters::{int, ms, procedure, table_type};
 use super::pool::Lent;
 use super::result_columns::{Columns, into_rows};
-use super::schema::SCHEMA_VERSION;
 use crate::config::check_schema;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
@@ -217,8 +216,7 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// commits, and not at all when it is rolled back. They get ascending ids in the order of `jobs`.
 ///
 /// An error inside of the procedure rolls back the caller's transaction as a whole: [`Error::UnknownQueue`], a deadlock
-/// and the like. After one that keeps the procedure from being run, [`Error::NotInstalled`], [`Error::SchemaTooOld`] or
-/// [`Error::PermissionDenied`], the transaction may still be open, and earlier ones of many jobs may be in it: roll it
+/// and the like. After one that keeps the procedure from being run, [`Error::NotInstalled`] or [`Error::PermissionDenied`], the transaction may still be open, and earlier ones of many jobs may be in it: roll it
 /// back, or drop the client.
 ///
 /// ```no_run
@@ -238,9 +236,8 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// # Errors
 ///
 /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-/// [`Error::PermissionDenied`] and SQL Server's other errors; [`Error::SchemaTooOld`] for a job with a
-/// time limit, headers, a group or a batch where the schema has version 1, with which all others can be enqueued. After
-/// [`Error::ConnectionLost`] or [`Error::Protocol`], drop the client.
+/// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`] or [`Error::Protocol`], drop
+/// the client.
 ///
 /// # Cancel safety
 ///
@@ -280,29 +277,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let answer = async { command.exec(client).await?.into_command_result().await };
-    answer.await.map_err(|error| of_older_schema(Error::from_driver(error, "the caller's connection", schema)))
-}
-
-/// The version of the schema that has added what stands in `detail_list`.
-const DETAILS_SINCE: i32 = 2;
-
-/// The parameters of `enqueue` that came with it.
-const DETAIL_PARAMETERS: [&str; 4] = ["@time_limit_ms", "@headers", "@group_key", "@batch_id"];
-
-/// The same error, or what it means where it names what an older schema lacks: a parameter (8145) or a table type. In a
-/// caller's transaction nobody has asked for the version.
-fn of_older_schema(error: Error) -> Error {
-    let lacks_details = match &error {
-        Error::Sql { number: 8145, message, .. } => {
-            message.contains("@details") || DETAIL_PARAMETERS.iter().any(|name| message.contains(name))
-        }
-        Error::NotInstalled { message, .. } => message.contains(DETAIL_LIST),
-        _ => false,
-    };
-    if lacks_details {
-        return Error::SchemaTooOld { found: DETAILS_SINCE - 1, wanted: SCHEMA_VERSION };
-    }
-    error
+    answer.await.map_err(|error| Error::from_driver(error, "the caller's connection", schema))
 }
 
 /// Whether the payload is too large for a table-valued parameter.

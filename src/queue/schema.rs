@@ -15,10 +15,10 @@ use crate::config::check_schema;
 use crate::error::Error;
 
 /// The version of the schema that this release needs: what the last script notes in `schema_version`.
-pub(crate) const SCHEMA_VERSION: i32 = 2;
+pub(crate) const SCHEMA_VERSION: i32 = 1;
 
 /// The scripts, in the order in which they are run.
-const SCRIPTS: [(&str, &str); 104] = [
+const SCRIPTS: &[(&str, &str)] = &[
     ("000_begin.sql", include_str!("../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../sql/010_queues.sql")),
     ("020_jobs.sql", include_str!("../../sql/020_jobs.sql")),
@@ -29,7 +29,6 @@ const SCRIPTS: [(&str, &str); 104] = [
     ("070_marks.sql", include_str!("../../sql/070_marks.sql")),
     ("075_attempts.sql", include_str!("../../sql/075_attempts.sql")),
     ("076_cancellations.sql", include_str!("../../sql/076_cancellations.sql")),
-    ("080_migration_2.sql", include_str!("../../sql/080_migration_2.sql")),
     ("082_progress.sql", include_str!("../../sql/082_progress.sql")),
     ("085_schedules.sql", include_str!("../../sql/085_schedules.sql")),
     ("086_batches.sql", include_str!("../../sql/086_batches.sql")),
@@ -223,13 +222,12 @@ pub fn install_script(schema: &str) -> Result<String, Error> {
          -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
         env!("CARGO_PKG_VERSION")
     );
-    Ok(in_one(&head, SCRIPTS, schema))
+    Ok(in_one(&head, SCRIPTS.iter().copied(), schema))
 }
 
 /// The scripts, in their order.
 pub(crate) fn scripts() -> &'static [(&'static str, &'static str)] {
-    const ALL: &[(&str, &str)] = &SCRIPTS;
-    ALL
+    SCRIPTS
 }
 
 /// Scripts as one text with GO, of which nothing is executed after an error.
@@ -290,8 +288,9 @@ impl Session {
 
     /// Runs the scripts of an adoption.
     pub(crate) async fn run_adoption(&mut self, scripts: &[(String, String)]) -> Result<(), Error> {
+        let scripts: Vec<(&str, &str)> = scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         for attempt in 1.. {
-            match self.run_all(scripts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).await {
+            match self.run_all(&scripts).await {
                 Err(error)
                     if attempt < INSTALL_ATTEMPTS && matches!(error, Error::Sql { .. }) && error.is_transient() =>
                 {
@@ -305,7 +304,7 @@ impl Session {
 
     /// Runs the script that removes an adoption.
     pub(crate) async fn run_removal(&mut self, script: &str) -> Result<(), Error> {
-        self.run_all([("remove.sql", script)]).await
+        self.run_all(&[("remove.sql", script)]).await
     }
 
     /// Whether the schema has objects that are not readpast's.
@@ -322,7 +321,7 @@ impl Session {
         Ok(Some((row.required("mapping")?, row.required("facts")?)))
     }
 
-    async fn run_all<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Error> {
+    async fn run_all(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
         // A session of its own: the lock is the session's, and so are the SET options.
         self.disconnect();
         self.ensure_connected().await?;
@@ -376,8 +375,7 @@ impl Session {
         let row_versions = row.required("read_committed_snapshot")?;
         let wrong_set_options: String = row.required("wrong_set_options")?;
         let queue_exists = row.required("queue_exists")?;
-        // Version 1 says nothing of them.
-        let roles = if found >= Some(2) { Role::all_of(&row.required::<String>("roles")?) } else { Vec::new() };
+        let roles = Role::all_of(&row.required::<String>("roles")?);
         Ok(SchemaInfo {
             version,
             database,
@@ -425,15 +423,6 @@ mod tests {
         let end = script("990_end.sql");
         assert!(end.contains(&format!("version = {SCHEMA_VERSION})")));
         assert!(end.contains(&format!("VALUES ({SCHEMA_VERSION}, ")));
-        let migrations = SCRIPTS.iter().filter(|(name, _)| name.contains("_migration_"));
-        let versions: Vec<i32> = migrations
-            .map(|(name, _)| name.trim_end_matches(".sql").rsplit('_').next().unwrap().parse().unwrap())
-            .collect();
-        assert_eq!(versions, (2..=SCHEMA_VERSION).collect::<Vec<_>>(), "a migration to each version after the first");
-        for (name, text) in SCRIPTS.iter().filter(|(name, _)| name.contains("_migration_")) {
-            let version = name.trim_end_matches(".sql").rsplit('_').next().unwrap();
-            assert!(text.contains(&format!("[schema_version] WHERE version >= {version})")), "{name} is guarded");
-        }
     }
 
     #[test]

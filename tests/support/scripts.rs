@@ -3,37 +3,6 @@
 use super::shipped::file;
 use super::{Fixture, Session, text};
 
-/// The folder of the scripts as they were at each version, one file a version.
-pub const FROZEN: &str = "tests/schemas";
-
-/// What the generated install.sql says first.
-const HEADER: &str = "\
--- readpast, all installation scripts in one: for SQL Server Management Studio, and for sqlcmd on Windows.
---
--- SSMS: choose the database in the tool bar and run it as a member of db_owner; SQLCMD mode is not needed.
--- sqlcmd: sqlcmd -b -S SERVER -d DATABASE -i install.sql
---
--- It installs into the schema readpast. For another name, replace the word readpast by it everywhere in this file, with \"Match case\" on:
--- in capitals, READPAST is a hint of T-SQL. Letters, digits and underscores only.
---
--- After an error nothing more is executed, even where the client goes on: read the first error, and run the whole file again.
---
--- Generated from the numbered scripts beside it; change those.
-";
-
-/// Before each batch.
-const GUARD: &str = "IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n";
-
-/// After the last: what an error has left behind in a session that goes on.
-const FOOTER: &str = "\
-SET NOEXEC OFF;
-GO
-SET LOCK_TIMEOUT -1;
-IF APPLOCK_MODE(N'public', N'$(schema).install', N'Session') <> N'NoLock'
-    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
-GO
-";
-
 /// All scripts that begin with a digit, in the order of their names: name and text.
 pub fn numbered() -> Vec<(String, String)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
@@ -46,37 +15,6 @@ pub fn numbered() -> Vec<(String, String)> {
 /// The same as one text, for [`Session::script`].
 pub fn scripts() -> String {
     numbered().into_iter().map(|(_, text)| text).collect()
-}
-
-/// What sql/install.sql must be.
-pub fn install_sql() -> String {
-    let mut all = HEADER.to_string();
-    for (name, text) in numbered() {
-        all.push_str(&format!("\n-- {name}\n"));
-        for batch in text.split_inclusive("\nGO\n") {
-            all.push_str(GUARD);
-            all.push_str(batch.trim_start_matches('\n'));
-        }
-    }
-    all.push_str(FOOTER);
-    all.replace("$(schema)", "readpast")
-}
-
-/// Every version that was frozen, in order: number and text, for [`Session::script`].
-pub fn frozen() -> Vec<(i64, String)> {
-    let folder = format!("{}/{FROZEN}", env!("CARGO_MANIFEST_DIR"));
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let version = |name: &str| name.strip_suffix(".sql").and_then(|number| number.parse().ok());
-    let mut versions: Vec<i64> =
-        names.map(|name| version(&name).unwrap_or_else(|| panic!("{FROZEN}/{name}"))).collect();
-    versions.sort_unstable();
-    let text = |version| file(&format!("{FROZEN}/{version}.sql"));
-    versions.into_iter().map(|version| (version, for_schema(&text(version)))).collect()
-}
-
-/// A script for the schema readpast, made one for `$(schema)` in the way that its header says.
-pub fn for_schema(script: &str) -> String {
-    script.replace("readpast", "$(schema)")
 }
 
 /// Everything that is installed: objects, columns, types, indexes with their options, procedures, roles with their

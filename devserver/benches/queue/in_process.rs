@@ -1,5 +1,6 @@
 //! A session of the dev server without a socket: requests go in as bytes, answers go nowhere.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use readpast_devserver::DevServer;
@@ -23,7 +24,8 @@ pub const PAYLOAD: usize = 200;
 /// How many jobs one call enqueues.
 pub const ENQUEUE: i32 = 1_000;
 
-const INSTALL: &str = include_str!("../../../sql/install.sql");
+/// The folder of the installation scripts.
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql");
 
 pub struct InProcess {
     session: Session,
@@ -50,8 +52,16 @@ impl InProcess {
 
     /// Installs the scripts, and makes a queue and a worker.
     pub fn install(&mut self) {
-        for batch in INSTALL.split("\nGO\n") {
-            self.batch(batch);
+        let files = std::fs::read_dir(SCRIPTS).expect("the folder sql").map(|entry| entry.expect("an entry").path());
+        let mut files: Vec<PathBuf> = files
+            .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()))
+            .collect();
+        files.sort();
+        for file in files {
+            let script = std::fs::read_to_string(file).expect("a script").replace("$(schema)", "readpast");
+            for batch in script.split("\nGO\n") {
+                self.batch(batch);
+            }
         }
         for batch in [
             format!("EXEC readpast.create_queue N'{QUEUE}'"),
