@@ -213,7 +213,7 @@ fn the_operators_procedures_work() {
     assert_eq!(
         rows(&mut s, "EXEC readpast.schema_info"),
         [
-            "ROW(Int(2), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor \"))"
+            "ROW(Int(1), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor \"))"
         ]
     );
     assert_eq!(errors(&mut s, "EXEC readpast.claim N'nobody', NULL, 1"), [58001]);
