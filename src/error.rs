@@ -504,6 +504,23 @@ impl Error {
         }
     }
 
+    /// Whether the connection that SQL Server answered with this error is as good as before. It is not where the error is
+    /// about the connection, its login or the whole server: a fail-over is noticed, and a new member of a Windows group
+    /// is let in, only by connecting anew.
+    pub(crate) fn spares_the_connection(&self) -> bool {
+        match self {
+            Error::Sql { number, severity, .. } => *severity < 20 && !transient::is_of_the_connection(*number),
+            Error::ResultRefused { number, .. } => !transient::is_of_the_connection(*number),
+            Error::UnknownQueue { .. }
+            | Error::LeaseLost
+            | Error::Refused { .. }
+            | Error::BatchNotOpen { .. }
+            | Error::QueueInUse { .. }
+            | Error::NotInstalled { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where the error passes, and
     /// not where the sink is broken.
     pub(crate) fn blames_a_job(&self) -> bool {
@@ -670,6 +687,21 @@ mod tests {
         assert!(with(40197, 17).leaves_open() && with(40501, 20).leaves_open());
         assert!(with(40549, 16).leaves_open() && with(596, 21).leaves_open(), "the session was ended");
         assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.leaves_open());
+    }
+
+    #[test]
+    fn a_connection_outlives_the_errors_of_statements_alone() {
+        let with = |number, severity| {
+            let (message, procedure) = (String::new(), String::new());
+            Error::Sql { number, severity, message, procedure, line: 1 }.spares_the_connection()
+        };
+        assert!(with(1205, 13) && with(1222, 16) && with(2627, 14) && with(1105, 17) && with(3960, 16));
+        assert!(!with(9001, 21) && !with(824, 24), "SQL Server closes the connection");
+        assert!(!with(40197, 17) && !with(10928, 16) && !with(596, 16) && !with(37396, 16) && !with(983, 14));
+        assert!(of_sink("547: text".to_owned()).spares_the_connection());
+        assert!(!of_sink("40549: text".to_owned()).spares_the_connection());
+        assert!(!Error::ReadOnlyDatabase { number: Some(3906), message: String::new() }.spares_the_connection());
+        assert!(!Error::Protocol { message: String::new() }.spares_the_connection());
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Error, Handlers, JobError, NewJob, QueueOptions, Worker, WorkerConfig};
+use readpast::{Error, Handlers, JobError, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::{assert_each_once, counting_worker, drained};
+use crate::support::proxy::Proxy;
 use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers, until};
 
 /// What a worker calls.
@@ -82,6 +83,81 @@ async fn errors_that_pass_at_random_on_any_procedure_lose_and_repeat_nothing() {
     assert_each_once(&runs, 2_000);
     assert_eq!((summary.stats.done, summary.stats.lost, summary.stats.dead), (2_000, 0, 0));
     assert!(raised.load(Ordering::Relaxed) > 20, "the errors were raised");
+    fixture.remove().await;
+}
+
+/// A fixture, a proxy that counts connections, and a queue that is reached through it.
+async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
+    let fixture = fixture(test_name).await;
+    let proxy = Proxy::start(fixture.url()).await;
+    let config = changed(fixture.config.clone(), |config| config.connection.url = proxy.connection_string().into());
+    let queue = Queue::connect(&config).await.unwrap();
+    (fixture, proxy, queue)
+}
+
+/// A login is dear: TCP, TLS, a check of the password, and memory of the server's.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_results_and_deadlock_victims_cost_no_connection() {
+    let (fixture, proxy, queue) = through_proxy("kept").await;
+    let sink = "CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS
+        IF EXISTS (SELECT 1 FROM @done WHERE output = 0x626164) THROW 50001, N'it says no', 1;";
+    fixture.sql(sink).await;
+    let options = QueueOptions::default().sink(format!("{}.sink", fixture.schema())).max_attempts(1);
+    fixture.queue.create(options).await.unwrap();
+    let jobs: Vec<NewJob> =
+        (0..200).map(|number| NewJob::text(if number % 10 == 0 { "bad" } else { "good" })).collect();
+    queue.enqueue_many(&jobs).await.unwrap();
+    let victims = Arc::new(AtomicU64::new(0));
+    for procedure in ["claim", "finish"] {
+        let victims = victims.clone();
+        on_call(&fixture, procedure, move |call| {
+            (call % 2 == 1 && call < 40).then(|| {
+                victims.fetch_add(1, Ordering::Relaxed);
+                error(1205, 13)
+            })
+        })
+        .await;
+    }
+    let config = changed(WorkerConfig::default(), |worker| worker.batch_size = 10);
+    let worker = Worker::builder(&queue, Handlers::any(|job, _| Ok(Output::bytes(job.payload()))))
+        .config(&config)
+        .start()
+        .await
+        .unwrap();
+    let summary = drained(worker).await;
+    assert_eq!((summary.stats.done, summary.stats.dead), (180, 20));
+    let victims = victims.load(Ordering::Relaxed);
+    assert!(victims > 20, "{victims} victims");
+    // One for each of a worker's lanes, and the producer's.
+    let connections = proxy.connections();
+    assert!(connections <= 10, "{connections} connections after 20 refused results and {victims} victims");
+    fixture.sql("DROP PROCEDURE [$(schema)].[sink]").await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_with_an_open_transaction_or_a_foreign_error_is_not_used_again() {
+    let (fixture, proxy, queue) = through_proxy("not_kept").await;
+    let after_two_pauses = async || {
+        let before = proxy.connections();
+        for _ in 0..2 {
+            queue.pause().await.unwrap_err();
+        }
+        proxy.connections() - before
+    };
+    let ordinary = "THROW 50001, N'no', 1;";
+    let leaves_a_transaction = "SET XACT_ABORT OFF; BEGIN TRANSACTION;
+        UPDATE [$(schema)].[queues] SET paused = 1; THROW 50001, N'no', 1;";
+    // (The second of two calls is the first that needs another connection.)
+    for (body, connections) in [(ordinary, 0), (leaves_a_transaction, 1)] {
+        fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[pause] @queue nvarchar(129) AS {body}")).await;
+        queue.stats().await.unwrap();
+        assert_eq!(after_two_pauses().await, connections, "{body}");
+    }
+    assert!(!fixture.queue.stats().await.unwrap().paused, "the transactions were undone");
+    on_call(&fixture, "pause", |_| Some(error(40613, 17))).await;
+    queue.stats().await.unwrap();
+    assert_eq!(after_two_pauses().await, 1, "the database is elsewhere");
     fixture.remove().await;
 }
 

@@ -86,6 +86,12 @@ pub(super) fn ends_the_session(number: i32) -> bool {
     SESSION.contains(&number)
 }
 
+/// Whether an error is about the connection, its login, the database as a whole or the server, so that the same
+/// connection may go on failing.
+pub(super) fn is_of_the_connection(number: i32) -> bool {
+    [CONNECTION, AZURE, SESSION, TOKEN, DATABASE, SERVER].iter().any(|group| group.contains(&number))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -1,9 +1,9 @@
 //! A connection that somebody owns and makes calls on, and that is made anew when it is gone.
 //!
-//! A call takes the connection out of its session, uses it, and puts it back only after complete success. An error of
-//! any kind, a time-out and a dropped future leave the session without a connection, and the next call connects anew:
-//! an answer that was read in part can never be taken for that of a later call, and closing the connection makes SQL
-//! Server undo what was not committed.
+//! A call takes the connection out of its session, uses it, and puts it back after success, or after an ordinary error
+//! of SQL Server that left no transaction open. A time-out, a dropped future and any other error leave the session
+//! without a connection, and the next call connects anew: an answer that was read in part can never be taken for that
+//! of a later call, and closing the connection makes SQL Server undo what was not committed.
 
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
@@ -140,9 +140,8 @@ impl Session {
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<CommandResult, Error> {
         let mut connection = self.take_connection(call).await?;
         let answer = async { command.exec(&mut connection.client).await?.into_command_result().await };
-        let result = self.in_time(call, answer).await?;
-        self.put_back(connection);
-        Ok(result)
+        let result = self.in_time(call, answer).await;
+        self.settle(connection, result).await
     }
 
     /// Runs a command that answers with rows.
@@ -170,17 +169,16 @@ impl Session {
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
         let mut connection = self.take_connection(call).await?;
         let answer = async { connection.client.simple_query(sql).await?.into_results().await };
-        self.in_time(call, answer).await?;
-        self.put_back(connection);
-        Ok(())
+        let result = self.in_time(call, answer).await;
+        self.settle(connection, result).await.map(drop)
     }
 
     /// Runs a batch that answers with rows; returns those of each result.
     pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
         let mut connection = self.take_connection(call).await?;
         let answer = async { connection.client.simple_query(sql).await?.into_results().await };
-        let results = self.in_time(call, answer).await?;
-        self.put_back(connection);
+        let result = self.in_time(call, answer).await;
+        let results = self.settle(connection, result).await?;
         Ok(results.into_iter().map(|rows| columns(call, rows)).collect())
     }
 
@@ -221,6 +219,30 @@ impl Session {
         match self.deadline {
             Some((deadline, limit)) if deadline < end => self.connector.connect(deadline, limit).await,
             _ => self.connector.connect(end, connect_timeout).await,
+        }
+    }
+
+    /// Puts the connection of a call back, unless the call ended in a way after which it cannot be trusted.
+    async fn settle<T>(&mut self, connection: Connection, result: Result<T, Error>) -> Result<T, Error> {
+        match &result {
+            Ok(_) => self.put_back(connection),
+            // Boxed: rare, and every call's future would contain it.
+            Err(error) if error.spares_the_connection() => Box::pin(self.put_back_if_clean(connection)).await,
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// Puts a connection back after an error, which the driver returns when it has read the answer to its end, unless a
+    /// transaction is still open there. Asking costs a round trip; another connection costs several, and a login.
+    async fn put_back_if_clean(&mut self, mut connection: Connection) {
+        let end = tokio::time::Instant::now() + self.connector.timeouts().connect;
+        let end = self.deadline.map_or(end, |(deadline, _)| deadline.min(end));
+        let asked = async { connection.client.simple_query("SELECT @@TRANCOUNT").await?.into_row().await };
+        if let Ok(Ok(Some(row))) = tokio::time::timeout_at(end, asked).await
+            && row.get(0) == Some(0)
+        {
+            self.put_back(connection);
         }
     }
 
