@@ -4,7 +4,7 @@ IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
     (
         ordinal       int            NOT NULL PRIMARY KEY CLUSTERED,  -- the job's
         time_limit_ms bigint         NULL,
-        headers       nvarchar(1301) NULL,
+        headers       nvarchar(1301) COLLATE Latin1_General_100_BIN2 NULL,
         group_key     nvarchar(129)  COLLATE Latin1_General_100_BIN2 NULL,
         batch_id      bigint         NULL
     );

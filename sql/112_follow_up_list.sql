@@ -14,7 +14,7 @@ IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
         time_limit_ms  bigint           NULL,
-        headers        nvarchar(1301)   NULL,
+        headers        nvarchar(1301)   COLLATE Latin1_General_100_BIN2 NULL,
         group_key      nvarchar(129)    COLLATE Latin1_General_100_BIN2 NULL,
         batch_id       bigint           NULL
     );

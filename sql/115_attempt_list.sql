@@ -6,7 +6,7 @@ IF TYPE_ID(N'[$(schema)].[attempt_list]') IS NULL
         fence     int              NOT NULL,
         attempt   int              NOT NULL,
         worker_id uniqueidentifier NOT NULL,
-        worker    nvarchar(128)    NOT NULL,
+        worker    nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
         run_us    bigint           NULL,
         error     nvarchar(4000)   NULL
     );

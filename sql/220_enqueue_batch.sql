@@ -30,7 +30,7 @@ DECLARE @numbered TABLE
     job_id        bigint NOT NULL,
     duplicate     bit    NOT NULL,
     time_limit_ms int    NULL,
-    headers       nvarchar(1300) NULL,
+    headers       nvarchar(1300) COLLATE Latin1_General_100_BIN2 NULL,
     batch_id      bigint         NULL,
     group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
 );

@@ -15,7 +15,7 @@ DECLARE @promoted TABLE
 (
     job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
     state     tinyint       NOT NULL,
-    group_key nvarchar(128) NULL
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
 );
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;

@@ -15,6 +15,7 @@ use crate::support::Fixture;
 use crate::support::adopted::{
     FOUR_QUEUE, OUTBOX, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, example,
 };
+use crate::support::scripts::columns_without_collation;
 
 /// The parts of a script by the names of its files.
 fn parts(script: &str) -> Vec<(&str, &str)> {
@@ -56,6 +57,9 @@ async fn adopt_scripts_are_as_reviewed() {
             std::fs::write(file, format!("{tables}\nGO\n{script}")).unwrap();
         }
 
+        let uncollated: HashSet<String> = columns_without_collation(&script).into_iter().collect();
+        let of_ours = columns_without_collation(&install_script(mapping.schema().unwrap()).unwrap());
+        assert_eq!(uncollated, of_ours.into_iter().collect(), "{name}");
         let ours = install_script(mapping.schema().unwrap()).unwrap();
         let ours = parts(&ours);
         // What the table was (985) has names that SQL Server has made up.

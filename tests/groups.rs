@@ -319,6 +319,22 @@ async fn a_delayed_job_joins_its_group_when_it_is_due() {
     fixture.remove().await;
 }
 
+/// Most databases' collations take such keys for equal: two that differ in case, any two emoji.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_promoted_by_hand_join_their_own_groups() {
+    let fixture = Fixture::new("alike").await;
+    let keys = ["k", "K", "\u{1f600}", "\u{1f680}"];
+    let delayed: Vec<NewJob> =
+        keys.iter().map(|key| NewJob::text("x").group_key(*key).delay(Duration::from_secs(3_600))).collect();
+    let jobs: Vec<JobId> = fixture.queue.enqueue_many(&delayed).await.unwrap().iter().map(|job| job.job_id).collect();
+    assert_eq!(fixture.queue.promote_jobs(&jobs).await.unwrap(), 4);
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut claimed = ids(&worker.claim(10).await);
+    claimed.sort_unstable();
+    assert_eq!(claimed, jobs.iter().map(|job| job.0).collect::<Vec<_>>());
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_s_transaction_enqueues_all_or_nothing_and_the_next_promote_gives_the_turn() {
     let fixture = Fixture::new("callers").await;

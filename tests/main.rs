@@ -23,6 +23,7 @@ mod bytes_in_flight;
 mod caller_transaction;
 mod cancelling;
 mod checkpoints;
+mod collations;
 mod completion_policies;
 mod dashboard;
 mod deduplication;

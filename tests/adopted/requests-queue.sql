@@ -6,11 +6,23 @@ DECLARE @id int = OBJECT_ID(N'[dbo].[RequestsQueue]', N'U'), @differs nvarchar(2
 IF @id IS NULL
     THROW 58003, N'there is no table dbo.RequestsQueue in this database, or this login may not see it', 1;
 
-DECLARE @was TABLE (line nvarchar(1000) NOT NULL);
-DECLARE @keys TABLE (index_id int NOT NULL, ordinal int NOT NULL, name nvarchar(128) NOT NULL, direction nvarchar(5) NOT NULL);
-DECLARE @usable TABLE (index_id int NOT NULL, name nvarchar(128) NOT NULL, is_unique bit NOT NULL, filter nvarchar(max) NULL);
+DECLARE @was TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @keys TABLE
+(
+    index_id  int           NOT NULL,
+    ordinal   int           NOT NULL,
+    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    direction nvarchar(5)   COLLATE Latin1_General_100_BIN2 NOT NULL
+);
+DECLARE @usable TABLE
+(
+    index_id  int           NOT NULL,
+    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    is_unique bit           NOT NULL,
+    filter    nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL
+);
 -- may_be_new: whatever indexes there are besides those that the procedures need.
-DECLARE @is_now TABLE (line nvarchar(1000) NOT NULL, may_be_new bit NOT NULL);
+DECLARE @is_now TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL, may_be_new bit NOT NULL);
 
 INSERT @was (line)
 VALUES
@@ -65,11 +77,23 @@ DECLARE @id int = OBJECT_ID(N'[dbo].[RequestsCompleted]', N'U'), @differs nvarch
 IF @id IS NULL
     THROW 58003, N'there is no table dbo.RequestsCompleted in this database, or this login may not see it', 1;
 
-DECLARE @was TABLE (line nvarchar(1000) NOT NULL);
-DECLARE @keys TABLE (index_id int NOT NULL, ordinal int NOT NULL, name nvarchar(128) NOT NULL, direction nvarchar(5) NOT NULL);
-DECLARE @usable TABLE (index_id int NOT NULL, name nvarchar(128) NOT NULL, is_unique bit NOT NULL, filter nvarchar(max) NULL);
+DECLARE @was TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @keys TABLE
+(
+    index_id  int           NOT NULL,
+    ordinal   int           NOT NULL,
+    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    direction nvarchar(5)   COLLATE Latin1_General_100_BIN2 NOT NULL
+);
+DECLARE @usable TABLE
+(
+    index_id  int           NOT NULL,
+    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    is_unique bit           NOT NULL,
+    filter    nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL
+);
 -- may_be_new: whatever indexes there are besides those that the procedures need.
-DECLARE @is_now TABLE (line nvarchar(1000) NOT NULL, may_be_new bit NOT NULL);
+DECLARE @is_now TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL, may_be_new bit NOT NULL);
 
 INSERT @was (line)
 VALUES
@@ -267,7 +291,7 @@ DECLARE @answer TABLE
     kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
     payload_utf16 bit            NOT NULL,
     payload       varbinary(max) NOT NULL,
-    details       nvarchar(4000) NULL
+    details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
 );
 DECLARE @open int = @@TRANCOUNT, @refused int;
 BEGIN TRY

@@ -6,11 +6,23 @@ DECLARE @id int = OBJECT_ID(N'[dbo].[SimpleQueue]', N'U'), @differs nvarchar(200
 IF @id IS NULL
     THROW 58003, N'there is no table dbo.SimpleQueue in this database, or this login may not see it', 1;
 
-DECLARE @was TABLE (line nvarchar(1000) NOT NULL);
-DECLARE @keys TABLE (index_id int NOT NULL, ordinal int NOT NULL, name nvarchar(128) NOT NULL, direction nvarchar(5) NOT NULL);
-DECLARE @usable TABLE (index_id int NOT NULL, name nvarchar(128) NOT NULL, is_unique bit NOT NULL, filter nvarchar(max) NULL);
+DECLARE @was TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @keys TABLE
+(
+    index_id  int           NOT NULL,
+    ordinal   int           NOT NULL,
+    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    direction nvarchar(5)   COLLATE Latin1_General_100_BIN2 NOT NULL
+);
+DECLARE @usable TABLE
+(
+    index_id  int           NOT NULL,
+    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    is_unique bit           NOT NULL,
+    filter    nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL
+);
 -- may_be_new: whatever indexes there are besides those that the procedures need.
-DECLARE @is_now TABLE (line nvarchar(1000) NOT NULL, may_be_new bit NOT NULL);
+DECLARE @is_now TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL, may_be_new bit NOT NULL);
 
 INSERT @was (line)
 VALUES
@@ -236,9 +248,9 @@ DECLARE @rows TABLE
     [their_CreatedAt] datetime2(7) NULL,
     [their_ProcessingStartedAt] datetime2(7) NULL,
     payload varbinary(max) NOT NULL,
-    headers nvarchar(1500) NULL
+    headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL
 );
-DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) NULL);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL);
 SET @refused = 0;
 
 INSERT @first ([their_Id])
@@ -331,7 +343,7 @@ DECLARE @rows TABLE
     [their_CreatedAt] datetime2(7) NULL,
     [their_ProcessingStartedAt] datetime2(7) NULL,
     payload varbinary(max) NOT NULL,
-    headers nvarchar(1500) NULL
+    headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
 DECLARE @answer TABLE
@@ -345,7 +357,7 @@ DECLARE @answer TABLE
     kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
     payload_utf16 bit            NOT NULL,
     payload       varbinary(max) NOT NULL,
-    details       nvarchar(4000) NULL
+    details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
 );
 DECLARE @open int = @@TRANCOUNT, @refused int;
 DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;

@@ -17,6 +17,46 @@ pub fn scripts() -> String {
     numbered().into_iter().map(|(_, text)| text).collect()
 }
 
+/// The character columns of table variables, temporary tables and table types in a script that name no collation: they
+/// would compare by the database's, which takes keys that differ in case, or any two emoji, for equal ("table
+/// (Transact-SQL)", docs/t-sql/data-types/table-transact-sql.md: "it inherits the collation of the current database").
+pub fn columns_without_collation(script: &str) -> Vec<String> {
+    let code: Vec<&str> = script.lines().map(|line| line.split("--").next().unwrap()).collect();
+    let code = code.join(" ");
+    let is_text = |declared: &str| {
+        let name = declared.split('(').next().unwrap();
+        name.ends_with("char") || ["sysname", "text", "ntext"].contains(&name)
+    };
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("TABLE") {
+        let before: Vec<&str> = code[..at].split_whitespace().rev().take(2).collect();
+        let declares = before.first() == Some(&"AS") || before.last() == Some(&"DECLARE");
+        let after = code[at + "TABLE".len()..].trim_start();
+        if !declares && !(before.first() == Some(&"CREATE") && after.starts_with('#')) {
+            continue;
+        }
+        let Some(open) = after.find('(') else { continue };
+        // The columns: what stands between commas that are in no parentheses of their own.
+        let (mut depth, mut column) = (0, String::new());
+        for letter in after[open..].chars() {
+            depth += i32::from(letter == '(') - i32::from(letter == ')');
+            if depth == 0 || depth == 1 && letter == ',' {
+                let words: Vec<&str> = column.split_whitespace().collect();
+                if words.len() > 1 && is_text(words[1]) && !words.contains(&"COLLATE") {
+                    found.push(words.join(" "));
+                }
+                column.clear();
+            } else if depth > 1 || letter != '(' {
+                column.push(letter);
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
 /// Everything that is installed: objects, columns, types, indexes with their options, procedures, roles with their
 /// rights. The schema's name in it is "readpast".
 pub async fn contents(fixture: &Fixture, session: &mut Session) -> Vec<String> {

@@ -70,7 +70,7 @@ impl Marks<'_> {
         if !takes_out {
             // What is made of the row is made once, where the claim puts it out, and the columns are not copied.
             row_columns.push("payload varbinary(max) NOT NULL".to_string());
-            row_columns.push(format!("headers nvarchar({LONGEST_HEADERS}) NULL"));
+            row_columns.push(format!("headers nvarchar({LONGEST_HEADERS}) COLLATE Latin1_General_100_BIN2 NULL"));
             row_names.extend(["payload", "headers"].map(String::from));
             outputs.extend([self.payload(&of_deleted).0, self.headers(&of_deleted)]);
             let whole = self.headers(&of_t);
