@@ -6,6 +6,7 @@
 mod remedy;
 mod transient;
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,9 @@ use crate::ids::JobId;
 /// [`Payload`](Error::Payload) has one, by which a handler's error is known.
 ///
 /// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later.
-#[derive(Debug, thiserror::Error)]
+///
+/// `{:?}` writes the message, too: it is what a `main` that returns the error prints, and what `unwrap` says.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A setting has a value that it cannot have, or that does not go with another setting. Correct the key that is
@@ -458,6 +461,12 @@ const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 /// 916).
 const BROKEN_SINK: [i32; 10] = [201, 206, 207, 208, 229, 911, 916, 2812, 8144, 8145];
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused
     /// connection, a fail-over, or when a server was busy; or because an operator makes room on a full disk or in a
@@ -657,6 +666,14 @@ mod tests {
         let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };
         assert!(!part.is_transient(), "the same call would enqueue the first jobs a second time");
         assert_eq!(part.sql_number(), Some(1205));
+    }
+
+    #[test]
+    fn debug_output_is_the_sentence_for_people() {
+        let (key, value, allowed) = ("worker.lease_ms".into(), "5".into(), "1000 to 3600000".into());
+        let error = Error::Config { key, value, allowed };
+        assert_eq!(format!("{error:?}"), "worker.lease_ms is 5; it must be 1000 to 3600000");
+        assert_eq!(format!("{:?}", Error::LeaseLost), Error::LeaseLost.to_string());
     }
 
     #[test]

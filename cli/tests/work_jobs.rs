@@ -108,7 +108,7 @@ async fn exit_codes_decide_about_the_job() {
         (row.state, row.error.unwrap_or_default())
     };
     assert_eq!(state("0", &[]).await, (JobState::Done, String::new()));
-    let failed = |code: u8| (JobState::Dead, format!("exit code {code}: first\nlast"));
+    let failed = |code: u8| (JobState::Dead, format!("exit code {code}: last\nfirst\nlast"));
     assert_eq!(state("65", &[]).await, failed(65));
     assert_eq!(state("3", &["--on-exit", "1-9=done"]).await, (JobState::Done, String::new()));
     assert_eq!(state("0", &["--on-exit", "0=dead"]).await, failed(0));
@@ -146,12 +146,52 @@ async fn death_by_a_signal_is_retried_with_its_name() {
     assert!(logged.contains(&format!("job_id={job}")) && logged.contains("SIGSEGV"), "{logged}");
 }
 
+/// As a Python program prints it.
+const TRACEBACK: &str = "starting
+Traceback (most recent call last):
+  File \"price.py\", line 3, in <module>
+    price(invoice)
+    ~~~~~^^^^^^^^^";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_put_together_by_exit_code_signal_and_exception() {
+    let work = WorkFixture::new("grouped").await;
+    let scripts = [
+        "exit 1".to_owned(),
+        "exit 3".to_owned(),
+        "exit 139".to_owned(),
+        "kill -KILL $$".to_owned(),
+        format!("printf '%s\nValueError: bad invoice 17\n' '{TRACEBACK}' >&2; exit 1"),
+        format!("printf '%s\nValueError: bad invoice 18\n' '{TRACEBACK}' >&2; exit 1"),
+        format!("printf '%s\nKeyError: x\n' '{TRACEBACK}' >&2; exit 1"),
+    ];
+    for script in scripts {
+        work.enqueue(NewJob::text(script).max_attempts(1)).await;
+    }
+    work.drain(&["--", "sh", "-c", "{text}"]).ok();
+    let failures = work.queue.failures(100).await.unwrap();
+    let mut patterns: Vec<(&str, u64)> =
+        failures.groups.iter().map(|group| (group.pattern.as_str(), group.count)).collect();
+    patterns.sort_unstable();
+    assert_eq!(
+        patterns,
+        [
+            ("exit code 1", 1),
+            ("exit code 139 (as after SIGSEGV)", 1),
+            ("exit code 1: KeyError: x", 1),
+            ("exit code 1: ValueError: bad invoice …", 2),
+            ("exit code 3", 1),
+            ("killed by SIGKILL", 1),
+        ]
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_long_standard_error_the_end_is_kept() {
     let work = WorkFixture::new("stderr").await;
     let script = "seq 100000 >&2; echo the end >&2; exit 65";
     let error = work.run_one(NewJob::text(""), &["--shell", script]).await.error.unwrap();
-    assert!(error.starts_with("exit code 65: …") && error.ends_with("\n100000\nthe end"), "{error}");
+    assert!(error.starts_with("exit code 65: the end\n…") && error.ends_with("\n100000\nthe end"), "{error}");
     assert!((3_990..=4_000).contains(&error.encode_utf16().count()));
 }
 

@@ -12,11 +12,14 @@ const MAX_CHARS: usize = 200;
 /// So many hexadecimal digits in a row are an id, with or without decimal ones among them.
 const SHORTEST_ID: usize = 8;
 
+/// So many decimal digits has an exit code at most: on Windows it is a number of 32 bits.
+const LONGEST_CODE: usize = 10;
+
 /// A quotation mark, and the one that belongs to it.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
-/// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each number,
-/// hexadecimal id, GUID and quoted part. Gaps that only punctuation parts are one: times, addresses, versions, lists. The
+/// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each number
+/// (but exit codes and signals), hexadecimal id, GUID and quoted part. Gaps that only punctuation parts are one: times, addresses, versions, lists. The
 /// pattern of a pattern is the pattern itself. Takes a time that grows with the length of the text only.
 pub(super) fn error_pattern(error: &str) -> String {
     let mut pattern = Pattern::default();
@@ -106,8 +109,14 @@ impl Pattern {
         ControlFlow::Continue(())
     }
 
-    /// Adds a word: letters, digits, and gaps, which count as digits.
+    /// Adds a word: letters, digits, and gaps, which count as digits. The number of an exit code or a signal stays: it
+    /// tells one failure from another.
     fn add_word(&mut self, word: &str) -> ControlFlow<()> {
+        let before = self.text.strip_suffix('-').unwrap_or(&self.text);
+        let is_end = ["exit code ", "exit status ", "signal "].iter().any(|name| before.ends_with(name));
+        if is_end && word.len() <= LONGEST_CODE && word.bytes().all(|byte| byte.is_ascii_digit()) {
+            return self.add(word);
+        }
         let (before, after) = match Word::of(word) {
             Word::Text => return self.add(word),
             Word::Varies => ("", ""),
@@ -210,6 +219,10 @@ mod tests {
             ("at 2026-11-23T10:20:30.5Z it broke", "at …Z it broke"),
             ("ids 1, 2, 3, 4 are missing", "ids … are missing"),
             ("/tmp/job-17/part_3.bin: no space", "/tmp/job-…/part_….bin: no space"),
+            ("exit code 137: took 7 s", "exit code 137: took … s"),
+            ("exit code -1073741819", "exit code -1073741819"),
+            ("killed by signal 34, exit status 2", "killed by signal 34, exit status 2"),
+            ("exit code 12345678901 of code 3", "exit code … of code …"),
             ("Zeile 7 ist ungültig: größer als 3", "Zeile … ist ungültig: größer als …"),
         ] {
             assert_eq!(error_pattern(error), pattern, "{error}");

@@ -41,11 +41,12 @@ pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Contex
     if let Some(why) = ending.why() {
         return Err(ended_early(why, context, &errors).into());
     }
-    judge(status, outcomes, output, &errors, context)
+    judge(status, process.in_words(status), outcomes, output, &errors, context)
 }
 
 fn judge(
     status: ExitStatus,
+    in_words: String,
     outcomes: &ExitOutcomes,
     output: Vec<u8>,
     errors: &ErrorTail,
@@ -55,7 +56,7 @@ fn judge(
     if outcome == ExitOutcome::Done {
         return Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) });
     }
-    let text = errors.after(&process::in_words(status));
+    let text = errors.after(&in_words);
     Err(match outcome {
         // Somebody has told the whole service to end, with its programs: that is not the job's fault.
         _ if context.is_stopping() && process::was_asked_to_end(status) => {

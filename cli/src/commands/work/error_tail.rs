@@ -1,7 +1,13 @@
 //! The end of what a program writes to its standard error, for the job's error.
 
+use super::telling_line::telling_line;
+use crate::texts::first_line;
+
 /// The most UTF-16 units of a job's error: the width of its column.
 pub const MAX_UNITS: usize = 4_000;
+
+/// The most characters of the line that tells what went wrong: what `list_errors` returns of an error has room for it.
+const MAX_LINE: usize = 350;
 
 /// As many bytes as [`MAX_UNITS`] can have as UTF-8.
 const KEPT: usize = 3 * MAX_UNITS;
@@ -29,15 +35,21 @@ impl ErrorTail {
         self.cut = false;
     }
 
-    /// `what` has happened, and then the end of the stream: as much as the error of a job holds.
+    /// `what` has happened, with the line that tells why, and then the end of the stream: as much as the error of a job
+    /// holds. Lists of jobs show the first line of an error, and failures are put together by it.
     pub fn after(&self, what: &str) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let text = text.trim();
         if text.is_empty() {
             return what.to_owned();
         }
+        let line = telling_line(text);
+        let first = format!("{what}: {}", first_line(line, MAX_LINE));
+        if text == line && !self.cut && line.chars().count() <= MAX_LINE {
+            return first;
+        }
         let units = |text: &str| text.encode_utf16().count();
-        let mut room = MAX_UNITS.saturating_sub(units(what) + units(": …"));
+        let mut room = MAX_UNITS.saturating_sub(units(&first) + units("\n…"));
         let mut start = text.len();
         for (position, character) in text.char_indices().rev() {
             let width = character.len_utf16();
@@ -47,7 +59,7 @@ impl ErrorTail {
             (room, start) = (room - width, position);
         }
         let dots = if self.cut || start > 0 { "…" } else { "" };
-        format!("{what}: {dots}{}", &text[start..])
+        format!("{first}\n{dots}{}", &text[start..])
     }
 }
 
@@ -61,12 +73,14 @@ mod tests {
         assert_eq!(tail.after("exit code 3"), "exit code 3");
         tail.push(b"no such file\n");
         assert_eq!(tail.after("exit code 3"), "exit code 3: no such file");
+        tail.push(b"in a.png\n");
+        assert_eq!(tail.after("exit code 3"), "exit code 3: in a.png\nno such file\nin a.png");
         for _ in 0..5_000 {
             tail.push("x🦀 ".as_bytes());
         }
         tail.push(b"the end\n");
         let text = tail.after("exit code 3");
-        assert!(text.starts_with("exit code 3: …") && text.ends_with("🦀 the end"), "{text}");
+        assert!(text.starts_with("exit code 3: x🦀 x🦀 ") && text.ends_with("🦀 the end"), "{text}");
         assert!((MAX_UNITS - 1..=MAX_UNITS).contains(&text.encode_utf16().count()));
         assert!(tail.bytes.len() <= 2 * KEPT);
         tail.clear();

@@ -214,7 +214,7 @@ impl Talk {
             return Ok(JobError::retry(self.errors.after("the program has closed its standard output")).into());
         }
         let status = self.process.end(&mut self.output, &mut self.errors)?;
-        let text = self.errors.after(&format!("{} without an answer", process::in_words(status)));
+        let text = self.errors.after(&format!("{} without an answer", self.process.in_words(status)));
         if context.is_stopping() && process::was_asked_to_end(status) {
             return Ok(JobError::snooze(Duration::ZERO, text).into());
         }

@@ -14,7 +14,8 @@
 //! | `ending` | how a run is ended before its time |
 //! | `each_job`, `exit_outcomes` | a program for each job, and what its exit code means |
 //! | `kept`, `protocol` | programs that stay, and what they are told and answer |
-//! | `error_tail` | the end of standard error, for the job's error |
+//! | `error_tail`, `telling_line` | the end of standard error, for the job's error; the line that tells what went wrong |
+//! | `oom_kills` | whether memory had run out |
 //! | `service_manager` | what systemd is told |
 //! | `summary` | what has been done, at the end |
 //!
@@ -29,6 +30,8 @@ mod exit_outcomes;
 mod guard;
 mod job_variables;
 mod kept;
+#[cfg(unix)]
+mod oom_kills;
 #[cfg(target_os = "linux")]
 mod orphans;
 #[cfg(target_os = "linux")]
@@ -42,6 +45,7 @@ mod runner;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager_elsewhere.rs")]
 mod service_manager;
 mod summary;
+mod telling_line;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

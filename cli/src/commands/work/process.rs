@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
+use super::oom_kills::oom_kills;
 
 /// What is read at once.
 const CHUNK: usize = 16 << 10;
@@ -35,6 +36,8 @@ pub struct Process {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     guard: Arc<Guard>,
+    /// Of others, before it was started.
+    oom_kills: Option<u64>,
     has_ended: bool,
     is_reaped: bool,
 }
@@ -78,12 +81,14 @@ impl Process {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = stays;
+        let oom_kills = oom_kills();
         let mut child = command.spawn()?;
         let group = Pid::from_child(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let end = end_of(group);
         let guard = guard.clone();
-        let process = Process { child, group, end, stdin, stdout, stderr, guard, has_ended: false, is_reaped: false };
+        let (has_ended, is_reaped) = (false, false);
+        let process = Process { child, group, end, stdin, stdout, stderr, guard, oom_kills, has_ended, is_reaped };
         process.guard.watch(group)?;
         if let Some(stdin) = &process.stdin {
             rustix::io::ioctl_fionbio(stdin, true)?;
@@ -226,6 +231,13 @@ impl Process {
         self.reap()
     }
 
+    /// How it has ended, in words: `exit code 3`, `killed by SIGSEGV`. A SIGKILL may have been the OOM killer's.
+    pub fn in_words(&self, status: ExitStatus) -> String {
+        let signal = status.signal().or_else(|| signal_of_child(status.code()?));
+        let is_oom = signal == Some(Signal::KILL.as_raw()) && oom_kills() > self.oom_kills;
+        format!("{}{}", in_words(status), if is_oom { OOM } else { "" })
+    }
+
     fn reap(&mut self) -> io::Result<ExitStatus> {
         self.guard.forget(self.group);
         self.is_reaped = true;
@@ -262,16 +274,32 @@ fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// How a program has ended, in words: `exit code 3`, `killed by SIGSEGV`.
-pub fn in_words(status: ExitStatus) -> String {
-    let Some(signal) = status.signal() else {
-        return format!("exit code {}", status.code().unwrap_or_default());
-    };
+/// Added where the kernel has ended processes of this control group, or machine, while the program ran.
+const OOM: &str = ", out of memory: the OOM killer ended it";
+
+/// A shell, or a container, ends with this and the number of the signal that its own child was killed by.
+const SIGNALS: i32 = 128;
+
+fn in_words(status: ExitStatus) -> String {
     let core = if status.core_dumped() { " (a core was dumped)" } else { "" };
-    match NAMED.iter().find(|(named, _)| named.as_raw() == signal) {
-        Some((_, name)) => format!("killed by {name}{core}"),
-        None => format!("killed by signal {signal}{core}"),
+    match (status.signal(), status.code().unwrap_or_default()) {
+        (Some(signal), _) => match name_of(signal) {
+            Some(name) => format!("killed by {name}{core}"),
+            None => format!("killed by signal {signal}{core}"),
+        },
+        (None, code) => match signal_of_child(code).and_then(name_of) {
+            Some(name) => format!("exit code {code} (as after {name})"),
+            None => format!("exit code {code}"),
+        },
     }
+}
+
+fn signal_of_child(code: i32) -> Option<i32> {
+    (code > SIGNALS).then(|| code - SIGNALS)
+}
+
+fn name_of(signal: i32) -> Option<&'static str> {
+    NAMED.iter().find(|(named, _)| named.as_raw() == signal).map(|(_, name)| *name)
 }
 
 /// Whether it was ended by what ends all processes of a service or of a terminal.

@@ -173,6 +173,11 @@ impl Process {
         }
         Ok(status)
     }
+
+    /// How it has ended, in words.
+    pub fn in_words(&self, status: ExitStatus) -> String {
+        format!("exit code {}", status.code().unwrap_or_default())
+    }
 }
 
 impl Drop for Process {
@@ -202,11 +207,6 @@ fn read_all(mut pipe: impl Read, send: impl Fn(Option<Vec<u8>>) -> bool) {
         }
     }
     send(None);
-}
-
-/// How a program has ended, in words.
-pub fn in_words(status: ExitStatus) -> String {
-    format!("exit code {}", status.code().unwrap_or_default())
 }
 
 /// Whether it was ended by what ends all processes of a service or of a terminal.

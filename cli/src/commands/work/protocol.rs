@@ -7,6 +7,7 @@ use readpast::serde_json::{self, Map, Value};
 use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output, Uuid};
 use serde::{Deserialize, Serialize};
 
+use super::telling_line::exception_line;
 use crate::hex;
 
 /// A job, in the words in which `readpast job --json` has it. All fields are there, and null where there is nothing.
@@ -93,7 +94,7 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
     let seconds = |name: &str, seconds: f64| {
         Duration::try_from_secs_f64(seconds).map_err(|_| format!("its {name} is {seconds}, which is no time to wait"))
     };
-    let Some(error) = answer.error else {
+    let Some(error) = answer.error.map(told) else {
         if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() {
             return Err("it has dead, retry_in_s or snooze_s, and no error".to_owned());
         }
@@ -113,6 +114,14 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
         (false, None, Some(delay)) => JobError::snooze(seconds("snooze_s", delay)?, error),
         _ => return Err("it has more than one of dead, retry_in_s and snooze_s".to_owned()),
     }))
+}
+
+/// An error, which may be a whole traceback, below the line that tells what went wrong.
+fn told(error: String) -> String {
+    match exception_line(&error) {
+        Some(line) if !error.starts_with(line) => format!("{line}\n{error}"),
+        _ => error,
+    }
 }
 
 #[cfg(test)]
@@ -158,6 +167,15 @@ mod tests {
             (r#"{"job_id":1,"output_text":"01234567890"}"#, "Dead,"),
         ] {
             assert!(read(line).unwrap_err().contains(verdict), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_is_a_traceback_begins_with_its_exception() {
+        let traceback = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nValueError: bad\n";
+        assert_eq!(told(traceback.to_owned()), format!("ValueError: bad\n{traceback}"));
+        for error in ["bad\n\ndetails", "TypeError: bad\n    at f (a.js:1:7)\n"] {
+            assert_eq!(told(error.to_owned()), error);
         }
     }
 
