@@ -14,6 +14,21 @@ SET XACT_ABORT ON;
 SET LOCK_TIMEOUT 3000;
 GO
 
+-- What the procedures need, before anything is made. CREATE OR ALTER would be refused by SQL Server 2016 without a service pack, and nobody has run
+-- these scripts on an older release than 2017 (14). The numbers of Azure SQL (EngineEdition 5 and higher) are no SQL Server's: it is always new.
+IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4 AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
+    THROW 58003, N'this SQL Server is too old for readpast: SQL Server 2017 (14) or later is needed, or Azure SQL', 1;
+-- Below 130 there is no OPENJSON: databases that were moved up from an old server keep their level.
+-- By name: in Azure SQL Database the ids in sys.databases are others than DB_ID.
+DECLARE @level int = (SELECT d.compatibility_level FROM sys.databases AS d WHERE d.name = DB_NAME()), @message nvarchar(2048);
+IF @level < 130
+BEGIN
+    SET @message = CONCAT(N'the compatibility level of database ', DB_NAME(), N' is ', @level, N', and readpast needs 130 or higher: ALTER DATABASE ',
+                          QUOTENAME(DB_NAME()), N' SET COMPATIBILITY_LEVEL = 130');
+    THROW 58003, @message, 1;
+END;
+GO
+
 DECLARE @granted int;
 EXEC @granted = sys.sp_getapplock
     @Resource = N'$(schema).install', @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 60000;

@@ -1,7 +1,8 @@
 -- What a client needs to know before it starts: the installed version, what of the database or the session would make the other procedures
 -- fail, and whether a queue exists. A client of version v works with this schema where min_compatible <= v <= version.
--- Result: version, min_compatible, database_name, read_only, read_committed_snapshot, wrong_set_options (empty when all is well),
--- queue_exists (NULL without @queue), roles (whose procedures the login may run, with spaces between them). Later versions add columns at the end.
+-- Result: version, min_compatible, database_name, read_only, read_committed_snapshot (NULL where the login cannot see it), wrong_set_options (empty when
+-- all is well), queue_exists (NULL without @queue), roles (whose procedures the login may run, with spaces between them), server_version,
+-- compatibility_level (130 or higher; NULL where the login cannot see it). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
     @queue nvarchar(129) = NULL
 AS
@@ -15,7 +16,7 @@ SELECT @version AS version,
        @min_compatible AS min_compatible,
        DB_NAME() AS database_name,
        CAST(CASE WHEN DATABASEPROPERTYEX(DB_NAME(), 'Updateability') = 'READ_ONLY' THEN 1 ELSE 0 END AS bit) AS read_only,
-       (SELECT d.is_read_committed_snapshot_on FROM sys.databases AS d WHERE d.database_id = DB_ID()) AS read_committed_snapshot,
+       d.is_read_committed_snapshot_on AS read_committed_snapshot,
        CONCAT(CASE WHEN SESSIONPROPERTY('ANSI_PADDING') = 0 THEN 'ANSI_PADDING OFF ' END,
               CASE WHEN SESSIONPROPERTY('ANSI_WARNINGS') = 0 THEN 'ANSI_WARNINGS OFF ' END,
               CASE WHEN SESSIONPROPERTY('ARITHABORT') = 0 AND SESSIONPROPERTY('ANSI_WARNINGS') = 0 THEN 'ARITHABORT OFF ' END,
@@ -28,5 +29,10 @@ SELECT @version AS version,
        CONCAT(CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[enqueue]', N'OBJECT', N'EXECUTE') = 1 THEN N'producer ' END,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[claim]', N'OBJECT', N'EXECUTE') = 1 THEN N'worker ' END,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[purge]', N'OBJECT', N'EXECUTE') = 1 THEN N'operator ' END,
-              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[peek]', N'OBJECT', N'EXECUTE') = 1 THEN N'monitor ' END) AS roles;
+              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[peek]', N'OBJECT', N'EXECUTE') = 1 THEN N'monitor ' END) AS roles,
+       CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)) AS server_version,
+       CAST(d.compatibility_level AS int) AS compatibility_level
+-- By name: in Azure SQL Database the ids in sys.databases are others than DB_ID. A login that does not see its database there gets the row, too.
+FROM (SELECT DB_NAME() AS name) AS here
+LEFT JOIN sys.databases AS d ON d.name = here.name;
 GO

@@ -9,6 +9,8 @@ use readpast::{
     uninstall_script,
 };
 
+use readpast_devserver::{DevServer, Product};
+
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::scripts::{assert_same, contents, numbered, scripts};
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
@@ -236,6 +238,57 @@ async fn older_scripts_do_not_overwrite_newer_procedures() {
 }
 
 /// Management Studio goes on with the next batch after an error.
+/// Whether anything of the installation is in the database: the schema itself, at least.
+async fn has_schema(fixture: &Fixture) -> bool {
+    fixture.session().await.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await == 1
+}
+
+// Source: "OPENJSON", docs/t-sql/functions/openjson-transact-sql.md: below level 130 "SQL Server can't find and run" it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_compatibility_level_is_refused_before_anything_is_made_and_found_afterwards() {
+    let fixture = Fixture::in_own_database("level").await;
+    let set_level = async |level: u8| {
+        fixture.sql(&format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")).await;
+    };
+    set_level(120).await;
+    let error = fixture.queue.install().await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(error.to_string().contains(" is 120, and readpast needs 130 or higher"), "{error}");
+    let error = fixture.session().await.script(&scripts()).await.unwrap_err();
+    assert_eq!(error.code(), Some(58003), "{error}");
+    assert!(!has_schema(&fixture).await);
+
+    set_level(130).await;
+    fixture.queue.install().await.unwrap();
+    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.verify().await.unwrap();
+    fixture.sql("EXEC [$(schema)].[sample] @queue = N'work'").await;
+
+    set_level(120).await;
+    let findings = fixture.connect().await.findings().await;
+    assert_eq!(first_failure(&findings), Some(Check::Compatibility));
+    let error = fixture.connect().await.verify().await.unwrap_err();
+    assert!(error.to_string().contains(" is 120; set it to 130 or higher"), "{error}");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_sql_server_is_refused_before_anything_is_made() {
+    for (major_version, is_refused) in [(13, true), (14, false)] {
+        let product = Product { major_version, ..Product::default() };
+        let server = DevServer::builder().product(product).start().await.unwrap();
+        let mut config = Config::default();
+        config.connection.url = server.connection_string().into();
+        let queue = Queue::connect(&config).await.unwrap();
+        match queue.install().await {
+            Err(error) => assert!(is_refused && error.to_string().contains("SQL Server 2017 (14) or later"), "{error}"),
+            Ok(_) => assert!(!is_refused, "{major_version}"),
+        }
+        let is_there = matches!(queue.verify().await.unwrap_err(), Error::UnknownQueue { .. });
+        assert_eq!(is_there, !is_refused);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_goes_on_after_an_error_installs_nothing_more() {
     let fixture = Fixture::new("goes_on").await;
@@ -417,7 +470,7 @@ fn first_failure(findings: &[Finding]) -> Option<Check> {
     let words: Vec<String> = findings.iter().map(|finding| finding.check.to_string()).collect();
     assert_eq!(
         words.join(" "),
-        "reachable login database installed permissions version set_options read_only queue row_versions"
+        "reachable login database installed permissions version compatibility set_options read_only queue row_versions"
     );
     let failed = findings.iter().position(|finding| !matches!(finding.result, CheckResult::Ok))?;
     assert!(matches!(findings[failed].result, CheckResult::Failed(_)));

@@ -15,6 +15,7 @@ mod adopt_take_over;
 mod at_most_once;
 mod attempts;
 mod audit;
+mod azure;
 mod backlog;
 mod bad_input;
 mod batch_races;

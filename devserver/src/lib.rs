@@ -66,6 +66,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use catalog::server::Product;
 pub use error::SqlError;
 pub use session::Faults;
 
@@ -86,6 +87,7 @@ pub struct Builder {
     password: String,
     tls: bool,
     log_sql: bool,
+    product: Product,
 }
 
 impl Default for Builder {
@@ -97,6 +99,7 @@ impl Default for Builder {
             password: "readpast".to_owned(),
             tls: true,
             log_sql: false,
+            product: Product::default(),
         }
     }
 }
@@ -139,6 +142,12 @@ impl Builder {
         self
     }
 
+    /// What the server says it is, and differs in as Azure SQL Database does. Default: SQL Server 2022, Developer Edition.
+    pub fn product(mut self, product: Product) -> Self {
+        self.product = product;
+        self
+    }
+
     /// Starts the server. It accepts connections when this returns.
     ///
     /// # Errors
@@ -175,6 +184,7 @@ impl Builder {
             user: self.user.clone(),
             password: self.password.clone(),
             database: self.database.clone(),
+            product: self.product,
         });
         let shared = Shared { engine: Arc::clone(&engine), tls, token_key: token_key.clone(), log_sql: self.log_sql };
         let (stop, stopping) = watch::channel(false);

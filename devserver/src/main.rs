@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use readpast_devserver::{Builder, DevServer};
+use readpast_devserver::{Builder, DevServer, Product};
 
 /// Rows come and go in batches of hundreds, one allocation each. With glibc's allocator claim and finish cost a tenth
 /// to a fifth more, the more jobs wait the more.
@@ -23,6 +23,7 @@ Options:
   --password TEXT   its password                                                [default: readpast]
   --tls on|off      whether the printed connection string asks for encryption; the server encrypts for every
                     client that wants it                                        [default: on]
+  --azure           differ from SQL Server as Azure SQL Database does
   --log-sql         print every request to standard error, as T-SQL, with its session's number
   --help            print this
   --version         print the version";
@@ -69,6 +70,10 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
     while let Some(option) = rest.next() {
         if option == "--log-sql" {
             builder = builder.log_sql(true);
+            continue;
+        }
+        if option == "--azure" {
+            builder = builder.product(Product::AZURE_SQL_DATABASE);
             continue;
         }
         if !matches!(option.as_str(), "--port" | "--database" | "--user" | "--password" | "--tls") {
@@ -132,7 +137,7 @@ mod tests {
     #[test]
     fn arguments_are_checked() {
         assert_eq!(message_for(&[]), None);
-        assert_eq!(message_for(&["--port", "0", "--tls", "off", "--log-sql", "--password", "--x"]), None);
+        assert_eq!(message_for(&["--port", "0", "--tls", "off", "--azure", "--log-sql", "--password", "--x"]), None);
         assert_eq!(message_for(&["--port"]).unwrap(), "--port needs a value");
         assert_eq!(message_for(&["--port", "x"]).unwrap(), "--port must be 0 to 65535, not x");
         assert_eq!(message_for(&["--tls", "maybe"]).unwrap(), "--tls must be on or off, not maybe");

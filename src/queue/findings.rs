@@ -11,6 +11,9 @@ use super::role::Role;
 use super::schema::SchemaInfo;
 use crate::error::Error;
 
+/// OPENJSON is missing below: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
+const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
+
 /// What [`Queue::findings`](super::Queue::findings) looks at, in this order: nothing can be said of a later one while an
 /// earlier one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,9 @@ pub enum Check {
     Permissions,
     /// The schema has a version that this release works with.
     Version,
+    /// The database's compatibility level is one that has the functions of the procedures (130 or higher); the note has it
+    /// and the server's version.
+    Compatibility,
     /// The session's SET options are those that filtered indexes need.
     SetOptions,
     /// The database can be changed.
@@ -39,13 +45,14 @@ pub enum Check {
 }
 
 impl Check {
-    const ALL: [Check; 10] = [
+    const ALL: [Check; 11] = [
         Check::Reachable,
         Check::Login,
         Check::Database,
         Check::Installed,
         Check::Permissions,
         Check::Version,
+        Check::Compatibility,
         Check::SetOptions,
         Check::ReadOnly,
         Check::Queue,
@@ -61,6 +68,7 @@ impl Check {
             Check::Installed => "installed",
             Check::Version => "version",
             Check::Permissions => "permissions",
+            Check::Compatibility => "compatibility",
             Check::SetOptions => "set_options",
             Check::ReadOnly => "read_only",
             Check::Queue => "queue",
@@ -184,12 +192,18 @@ impl Session {
     }
 
     fn judge(&self, queue: &str, info: SchemaInfo) -> Vec<Finding> {
-        let row_versions = if info.row_versions { "on" } else { "off" };
+        let row_versions = match info.row_versions {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "not visible to the login",
+        };
+        let level = info.compatibility_level.map_or("not visible to the login".to_owned(), |level| level.to_string());
         let roles: Vec<String> = info.roles.iter().map(Role::to_string).collect();
         let mut notes = vec![
             (Check::Database, info.database.clone()),
             (Check::Installed, format!("in schema {}", self.schema())),
             (Check::Permissions, format!("the login may do what these roles may: {}", roles.join(", "))),
+            (Check::Compatibility, format!("server version {}, compatibility level {level}", info.server_version)),
             (Check::Queue, queue.to_owned()),
             (Check::RowVersions, format!("READ_COMMITTED_SNAPSHOT is {row_versions}")),
         ];
@@ -199,6 +213,13 @@ impl Session {
         notes.push((Check::Version, version.found.to_string()));
         if let Err(error) = version.check() {
             return failed(Check::Version, error, &notes);
+        }
+        if info.compatibility_level.is_some_and(|level| level < LOWEST_COMPATIBILITY_LEVEL) {
+            let database = &info.database;
+            let message = format!(
+                "the compatibility level of database {database} is {level}; set it to {LOWEST_COMPATIBILITY_LEVEL} or higher"
+            );
+            return failed(Check::Compatibility, Error::Refused { message }, &notes);
         }
         if !info.wrong_set_options.is_empty() {
             let error = Error::WrongSetOptions { number: None, message: info.wrong_set_options };

@@ -163,12 +163,15 @@ pub(super) struct SchemaInfo {
     pub(super) version: Option<Version>,
     pub(super) database: String,
     pub(super) read_only: bool,
-    /// READ_COMMITTED_SNAPSHOT is on.
-    pub(super) row_versions: bool,
+    /// READ_COMMITTED_SNAPSHOT is on; `None`: the login cannot see it.
+    pub(super) row_versions: Option<bool>,
     pub(super) wrong_set_options: String,
     pub(super) queue_exists: bool,
     /// Whose procedures the login may run.
     pub(super) roles: Vec<Role>,
+    pub(super) server_version: String,
+    /// `None`: the login cannot see it.
+    pub(super) compatibility_level: Option<i32>,
 }
 
 /// An installed version.
@@ -372,10 +375,12 @@ impl Session {
         let version = found.zip(min_compatible).map(|(found, min_compatible)| Version { found, min_compatible });
         let database = row.required("database_name")?;
         let read_only = row.required("read_only")?;
-        let row_versions = row.required("read_committed_snapshot")?;
+        let row_versions = row.optional("read_committed_snapshot")?;
         let wrong_set_options: String = row.required("wrong_set_options")?;
         let queue_exists = row.required("queue_exists")?;
         let roles = Role::all_of(&row.required::<String>("roles")?);
+        let server_version = row.required("server_version")?;
+        let compatibility_level = row.optional("compatibility_level")?;
         Ok(SchemaInfo {
             version,
             database,
@@ -384,6 +389,8 @@ impl Session {
             wrong_set_options: wrong_set_options.trim_end().to_string(),
             queue_exists,
             roles,
+            server_version,
+            compatibility_level,
         })
     }
 

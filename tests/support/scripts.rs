@@ -5,11 +5,26 @@ use super::{Fixture, Session, text};
 
 /// All scripts that begin with a digit, in the order of their names: name and text.
 pub fn numbered() -> Vec<(String, String)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect();
+    let mut scripts = files_in("sql");
+    scripts.retain(|(name, _)| name.starts_with(|first: char| first.is_ascii_digit()));
+    scripts
+}
+
+/// All T-SQL that is shipped: the installation, the scripts for the DBA, and what adoptions are made of.
+pub fn all_t_sql() -> Vec<(String, String)> {
+    let mut scripts = files_in("sql");
+    scripts.extend(files_in("sql/adopt"));
+    scripts.retain(|(name, _)| name.contains(".sql"));
+    scripts
+}
+
+/// The files of a folder in the order of their names: name and text.
+fn files_in(folder: &str) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"))).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    let mut names: Vec<String> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
     names.sort();
-    names.into_iter().map(|name| (name.clone(), file(&format!("sql/{name}")))).collect()
+    names.into_iter().map(|name| (name.clone(), file(&format!("{folder}/{name}")))).collect()
 }
 
 /// The same as one text, for [`Session::script`].

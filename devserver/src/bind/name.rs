@@ -6,7 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::query_scope::{names_source, same_name};
 use crate::catalog::catalog::{DBO, temporary_schema};
 use crate::catalog::object::{Object, Synonym, View};
-use crate::catalog::server::TEMPDB_NAME;
+use crate::catalog::server::{Product, TEMPDB_NAME};
 use crate::catalog::system_view::SystemView;
 use crate::catalog::view::list::find_compatible;
 use crate::error::{SqlError, SqlResult};
@@ -45,7 +45,14 @@ pub fn invalid_object(name: &ObjectName) -> SqlError {
     SqlError::new(208, format!("Invalid object name '{}'.", display_name(name)))
 }
 
-fn in_another_database(name: &ObjectName) -> SqlError {
+fn in_another_database(name: &ObjectName, product: Product) -> SqlError {
+    if product.is_azure() {
+        let name = display_name(name);
+        let message = format!(
+            "Reference to database and/or server name in '{name}' is not supported in this version of SQL Server."
+        );
+        return SqlError::new(40_515, message).severity(15);
+    }
     SqlError::not_supported(format!("the name {}: objects of other databases than the current one", display_name(name)))
 }
 
@@ -58,7 +65,7 @@ impl Binder<'_> {
         if let Some(database) = &name.database
             && fold(database) != fold(&self.database.name)
         {
-            return Err(in_another_database(name));
+            return Err(in_another_database(name, self.database.server.product));
         }
         if let Some(schema) = &name.schema {
             return Ok(vec![Arc::clone(schema)]);
@@ -137,8 +144,9 @@ impl Binder<'_> {
             return Ok(Some(view));
         }
         let is_there = self.database.server.database_id(&other).is_some();
-        let view = SystemView::find(schema, &name.name).filter(|view| is_there && view.is_of_the_server());
-        view.map(Some).ok_or_else(|| in_another_database(name))
+        let is_azure = self.database.server.product.is_azure();
+        let view = SystemView::find(schema, &name.name).filter(|view| is_there && view.is_of_the_server() && !is_azure);
+        view.map(Some).ok_or_else(|| in_another_database(name, self.database.server.product))
     }
 
     /// What a name in FROM means, CTEs excepted; 208.

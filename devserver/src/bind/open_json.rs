@@ -19,6 +19,7 @@ impl Binder<'_> {
         columns: &[OpenJsonColumn],
         alias: Option<&Ident>,
     ) -> SqlResult<Relation> {
+        self.check_level_of("openjson", "OPENJSON")?;
         let json = self.bind_expr(json)?;
         let collation = json.collation();
         let json = implicit(json, SqlType::NVarChar(Length::Max))?;

@@ -41,12 +41,27 @@ impl Binder<'_> {
             return Err(unknown(name));
         }
         match folded.as_str() {
+            "string_split" | "generate_series" => self.check_level_of(&folded, &name.name)?,
+            _ => {}
+        }
+        match folded.as_str() {
             "string_split" => self.bind_string_split(arguments, alias, columns),
             EXTENDED_PROPERTIES => self.bind_extended_properties(arguments, alias, columns),
             HELP_COLLATIONS => self.bind_help_collations(arguments, alias, columns),
             "generate_series" => self.bind_generate_series(arguments, alias, columns),
             _ => Err(unknown(name)),
         }
+    }
+
+    /// Below its compatibility level a function is no function: "SQL Server can't find and run" it.
+    ///
+    /// Source: "OPENJSON", "STRING_SPLIT" and "GENERATE_SERIES" (MicrosoftDocs/sql-docs, docs/t-sql/functions/).
+    pub(super) fn check_level_of(&self, function: &str, written: &str) -> SqlResult<()> {
+        let needed = if function == "generate_series" { 160 } else { 130 };
+        if self.database.compatibility_level() >= needed {
+            return Ok(());
+        }
+        Err(SqlError::new(208, format!("Invalid object name '{written}'.")))
     }
 
     /// Source: "STRING_SPLIT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/string-split-transact-sql.md).

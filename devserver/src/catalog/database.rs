@@ -27,7 +27,7 @@ pub struct Database {
 
 impl Database {
     pub(crate) fn new(id: i32, name: &str, connections: &Arc<Connections>, server: &Arc<Server>) -> Database {
-        let options = Arc::<DatabaseOptions>::default();
+        let options = Arc::new(DatabaseOptions::new(server.product));
         let entry = DatabaseEntry {
             name: name.into(),
             options: Arc::clone(&options),
@@ -49,6 +49,10 @@ impl Database {
             // Every login may be in it, and snapshots are allowed there from the start.
             database.catalog.write().principals.let_guest_connect();
             database.set_versioning(&mut database.storage.latch(), false, true);
+        } else if server.product.is_azure() {
+            // "READ_COMMITTED_SNAPSHOT … ON in Azure SQL Database", and "ALLOW_SNAPSHOT_ISOLATION … on by default": "ALTER
+            // DATABASE SET options" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-database-transact-sql-set-options.md).
+            database.set_versioning(&mut database.storage.latch(), true, true);
         }
         database
     }
@@ -65,6 +69,7 @@ impl Database {
             catalog: RwLock::new(catalog),
             ..Database::new(id, name, &self.connections, &self.server)
         };
+        copy.options.set_compatibility_level(self.compatibility_level());
         copy.options.set_read_only(self.options.is_read_only());
         copy.options.set_versioning(self.options.reads_committed_snapshot(), self.options.allows_snapshot());
         Some(copy)
@@ -90,6 +95,16 @@ impl Database {
 
     pub(crate) fn set_read_only(&self, read_only: bool) {
         self.options.set_read_only(read_only);
+    }
+
+    pub fn compatibility_level(&self) -> u8 {
+        self.options.compatibility_level()
+    }
+
+    /// Procedures are compiled again under the new level.
+    pub(crate) fn set_compatibility_level(&self, level: u8) {
+        self.options.set_compatibility_level(level);
+        self.changed();
     }
 
     /// READ_COMMITTED_SNAPSHOT and ALLOW_SNAPSHOT_ISOLATION.

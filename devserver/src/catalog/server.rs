@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 use parking_lot::RwLock;
 use uuid::Uuid;
@@ -21,8 +21,46 @@ pub const MASTER_NAME: &str = "master";
 /// Where #temp tables stand. Here they stand in the database of their session.
 pub const TEMPDB_NAME: &str = "tempdb";
 
+/// What a server says it is.
+///
+/// Source: "SERVERPROPERTY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/serverproperty-transact-sql.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// `ProductMajorVersion`: 14 is SQL Server 2017, 16 is 2022.
+    pub major_version: u8,
+    /// `EngineEdition`: 2 is Standard, 3 Enterprise, 4 Express.
+    pub engine_edition: u8,
+}
+
+impl Product {
+    /// Its version number is no SQL Server's: "Version 12 of Azure SQL Database is newer than version 15 of SQL Server".
+    pub const AZURE_SQL_DATABASE: Product = Product { major_version: 12, engine_edition: 5 };
+
+    pub fn is_azure(self) -> bool {
+        self.engine_edition == Product::AZURE_SQL_DATABASE.engine_edition
+    }
+
+    /// Source: "ALTER DATABASE compatibility level", the table of supported values (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md).
+    pub(crate) fn newest_compatibility_level(self) -> u8 {
+        if self.is_azure() { 160 } else { self.major_version * 10 }
+    }
+
+    fn default_compatibility_level(self) -> u8 {
+        if self.is_azure() { 150 } else { self.newest_compatibility_level() }
+    }
+}
+
+impl Default for Product {
+    /// SQL Server 2022, Developer Edition.
+    fn default() -> Self {
+        Product { major_version: 16, engine_edition: 3 }
+    }
+}
+
 /// A server, as its databases see it.
 pub struct Server {
+    pub product: Product,
     pub databases: RwLock<BTreeMap<i32, DatabaseEntry>>,
     pub(crate) logins: RwLock<Vec<Login>>,
     next_login_id: AtomicI32,
@@ -40,14 +78,32 @@ pub struct DatabaseEntry {
 }
 
 /// The options of a database that others see.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DatabaseOptions {
     read_only: AtomicBool,
     reads_committed_snapshot: AtomicBool,
     allows_snapshot: AtomicBool,
+    compatibility_level: AtomicU8,
 }
 
 impl DatabaseOptions {
+    pub(crate) fn new(product: Product) -> DatabaseOptions {
+        DatabaseOptions {
+            read_only: AtomicBool::new(false),
+            reads_committed_snapshot: AtomicBool::new(false),
+            allows_snapshot: AtomicBool::new(false),
+            compatibility_level: AtomicU8::new(product.default_compatibility_level()),
+        }
+    }
+
+    pub fn compatibility_level(&self) -> u8 {
+        self.compatibility_level.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_compatibility_level(&self, level: u8) {
+        self.compatibility_level.store(level, Ordering::Release);
+    }
+
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Acquire)
     }
@@ -90,9 +146,9 @@ impl Server {
     ///
     /// Source for the options of the system databases: "master database", "tempdb database", "model database" and "msdb
     /// database" (MicrosoftDocs/sql-docs, docs/relational-databases/databases/).
-    pub(crate) fn new() -> Server {
+    pub(crate) fn new(product: Product) -> Server {
         let name_only = |name: &str, recovery_model, allows_snapshot| {
-            let options = DatabaseOptions::default();
+            let options = DatabaseOptions::new(product);
             options.set_versioning(false, allows_snapshot);
             DatabaseEntry { name: name.into(), options: Arc::new(options), recovery_model, is_only_a_name: true }
         };
@@ -102,6 +158,7 @@ impl Server {
             (4, name_only("msdb", "SIMPLE", true)),
         ]);
         Server {
+            product,
             databases: RwLock::new(databases),
             logins: RwLock::default(),
             next_login_id: AtomicI32::new(1),

@@ -1,12 +1,13 @@
 //! `@@VERSION`, SERVERPROPERTY and DATABASEPROPERTYEX.
 
+use crate::catalog::server::Product;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::execute::function_value::text;
 use crate::storage::fold;
 use crate::value::{Collation, Value};
 
-/// What the server says it is: the major version of SQL Server whose behaviour is imitated.
+/// The version of SQL Server whose behaviour is imitated.
 pub const MAJOR_VERSION: u8 = 16;
 pub const PRODUCT_VERSION: &str = "16.0.1000.6";
 
@@ -69,14 +70,16 @@ const UNKNOWN_SERVER_PROPERTIES: &[&str] = &[
     "suspendeddatabasecount",
 ];
 
-pub fn server_property(property: &Value) -> SqlResult<Value> {
+pub fn server_property(property: &Value, product: Product) -> SqlResult<Value> {
     Ok(match property.as_str().map(fold).as_deref() {
-        Some("productmajorversion") => text(MAJOR_VERSION.to_string()),
+        Some("productmajorversion") => text(product.major_version.to_string()),
         Some("isfulltextinstalled") => Value::Int(0),
         Some("productminorversion") => text("0"),
-        Some("productversion") => text(PRODUCT_VERSION),
+        Some("productversion") if product == Product::default() => text(PRODUCT_VERSION),
+        Some("productversion") => text(format!("{}.0.0.0", product.major_version)),
         Some("productlevel") => text("RTM"),
-        Some("engineedition") => Value::Int(3),
+        Some("engineedition") => Value::Int(product.engine_edition.into()),
+        Some("edition") if product.is_azure() => text("SQL Azure"),
         Some("edition") => text("readpast dev server"),
         Some("collation") => text(Collation::default().name()),
         Some("servername" | "machinename") => text("readpast-devserver"),

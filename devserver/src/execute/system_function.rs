@@ -70,6 +70,9 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         },
         SystemFunction::HostName => text(&state.host_name),
         SystemFunction::AppName => text(&state.app_name),
+        // "Returns NULL on Azure SQL Database": "ORIGINAL_LOGIN" (MicrosoftDocs/sql-docs,
+        // docs/t-sql/functions/original-login-transact-sql.md).
+        SystemFunction::OriginalLogin if run.database.server.product.is_azure() => Value::Null,
         SystemFunction::OriginalLogin | SystemFunction::SuserName => text(&state.login),
         SystemFunction::IsSrvRoleMember => match argument(0).as_str().map(fold).as_deref() {
             Some("sysadmin") => int(state.is_administrator),
@@ -81,13 +84,17 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             _ => Value::Null,
         },
         SystemFunction::CurrentTransactionId => Value::BigInt(run.storage()?.tx.id() as i64),
-        SystemFunction::ServerProperty => as_variant(server_property(argument(0))?),
+        SystemFunction::ServerProperty => as_variant(server_property(argument(0), run.database.server.product)?),
         SystemFunction::DbName => match argument(0) {
             Value::Null if !arguments.is_empty() => Value::Null,
             Value::Null => text(&run.database.name),
             id => optional_text(as_i32(id).and_then(|id| run.database.server.database(id)).map(|known| known.name)),
         },
         SystemFunction::DbId => match argument(0).as_str() {
+            // "NULL is returned if the specified database name is other than the current database": "DB_ID", for Azure.
+            Some(name) if run.database.server.product.is_azure() && fold(name) != fold(&run.database.name) => {
+                Value::Null
+            }
             Some(name) => run.database.server.database_id(name).map_or(Value::Null, |id| Value::SmallInt(id as i16)),
             None if arguments.is_empty() => Value::SmallInt(run.database.id as i16),
             None => Value::Null,

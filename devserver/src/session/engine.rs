@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use crate::catalog::connections::Connections;
 use crate::catalog::database::Database;
-use crate::catalog::server::{Login, MASTER, MASTER_NAME, Server};
+use crate::catalog::server::{Login, MASTER, MASTER_NAME, Product, Server};
 use crate::error::{SqlError, SqlResult};
 use crate::session::fault::Faults;
 use crate::session::plan_cache::PlanCache;
@@ -26,12 +26,19 @@ pub struct EngineOptions {
     pub password: String,
     /// The name of the database that is there from the start, and the default of every login.
     pub database: String,
+    /// What the server says it is.
+    pub product: Product,
 }
 
 impl Default for EngineOptions {
     /// User `sa` with an empty password, and a database `readpast`.
     fn default() -> Self {
-        EngineOptions { user: "sa".to_string(), password: String::new(), database: "readpast".to_string() }
+        EngineOptions {
+            user: "sa".to_string(),
+            password: String::new(),
+            database: "readpast".to_string(),
+            product: Product::default(),
+        }
     }
 }
 
@@ -53,7 +60,7 @@ pub struct Engine {
 impl Engine {
     pub fn new(options: EngineOptions) -> Arc<Engine> {
         let connections = Arc::default();
-        let server = Arc::new(Server::new());
+        let server = Arc::new(Server::new(options.product));
         let faults = Faults::default();
         let mut databases = vec![Arc::new(Database::new(MASTER, MASTER_NAME, &connections, &server))];
         if server.database_id(&options.database).is_none() {

@@ -1,6 +1,7 @@
 //! sys.databases.
 
 use crate::catalog::database::Database;
+use crate::catalog::server::MASTER;
 use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, bit, text};
 use crate::value::{Collation, SqlType, Value};
 
@@ -18,13 +19,28 @@ pub const DATABASES: &[ColumnDescription] = &[
     ("compatibility_level", SqlType::TinyInt),
 ];
 
+/// How far the ids in this view are from those of DB_ID and of the other views, in Azure: "In Azure SQL Database, DB_ID may
+/// not return the same value as the database_id column in sys.databases […]. These two views return database_id values that
+/// are unique within the logical server, while DB_ID and the database_id column in other system views return values that
+/// are unique within a single database or within an elastic pool" ("DB_ID", MicrosoftDocs/sql-docs,
+/// docs/t-sql/functions/db-id-transact-sql.md).
+const AZURE_ID_OFFSET: i32 = 100;
+
 pub fn databases(database: &Database) -> Vec<Vec<Value>> {
+    let is_azure = database.server.product.is_azure();
     let mut rows = Vec::new();
     for (id, entry) in database.server.databases.read().iter() {
+        // There, a user database shows itself and master alone ("sys.databases",
+        // docs/relational-databases/system-catalog-views/sys-databases-transact-sql.md).
+        let is_seen = database.id == MASTER || [MASTER, database.id].contains(id);
+        if is_azure && (entry.is_only_a_name || !is_seen) {
+            continue;
+        }
+        let shown_id = if is_azure && *id != MASTER { *id + AZURE_ID_OFFSET } else { *id };
         let allows_snapshot = entry.options.allows_snapshot();
         rows.push(vec![
             text(&entry.name),
-            Value::Int(*id),
+            Value::Int(shown_id),
             bit(entry.options.is_read_only()),
             Value::TinyInt(0),
             text("ONLINE"),
@@ -33,7 +49,7 @@ pub fn databases(database: &Database) -> Vec<Vec<Value>> {
             bit(entry.options.reads_committed_snapshot()),
             text(entry.recovery_model),
             text(Collation::default().name()),
-            Value::TinyInt(160),
+            Value::TinyInt(entry.options.compatibility_level()),
         ]);
     }
     rows

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::database::Database;
-use crate::catalog::server::MASTER;
+use crate::catalog::server::{MASTER, Product};
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::storage::{self, LockMode, Transaction};
@@ -35,6 +35,18 @@ fn check_can_be_set_in_master(option: &str) -> SqlResult<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Source: "ALTER DATABASE compatibility level", the table of supported values (MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md).
+fn check_compatibility_level(level: u32, product: Product) -> SqlResult<u8> {
+    let newest = product.newest_compatibility_level();
+    if let Some(level) = (100..=newest).step_by(10).find(|valid| u32::from(*valid) == level) {
+        return Ok(level);
+    }
+    let valid: Vec<String> = (100..newest).step_by(10).map(|level| level.to_string()).collect();
+    let valid = valid.join(", ");
+    Err(SqlError::new(15_048, format!("Valid values of the database compatibility level are {valid}, or {newest}.")))
 }
 
 impl Session {
@@ -80,6 +92,10 @@ impl Session {
                 }
                 ("ALLOW_SNAPSHOT_ISOLATION", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
                     self.allow_snapshot_isolation(&database, option.value == DatabaseOptionValue::On)
+                }
+                ("COMPATIBILITY_LEVEL", DatabaseOptionValue::Number(level)) => {
+                    check_compatibility_level(*level, self.engine.server.product)
+                        .map(|level| database.set_compatibility_level(level))
                 }
                 // There is no log and no page to verify.
                 ("MULTI_USER", DatabaseOptionValue::Bare)

@@ -29,6 +29,11 @@ impl Session {
             out.writer().database_changed(&current, &current);
             return Ok(());
         }
+        if self.engine.server.product.is_azure() {
+            let message = "USE statement is not supported to switch between databases. Use a new connection to connect to a \
+                 different database.";
+            return Err(SqlError::new(40_508, message));
+        }
         self.engine.check_not_only_a_name(name)?;
         let Some(database) = self.engine.find_database(name) else {
             return Err(SqlError::new(

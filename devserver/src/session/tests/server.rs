@@ -1,6 +1,8 @@
 //! What the server says of itself, and its databases.
 
 use crate::catalog::connections::Wire;
+use crate::catalog::server::Product;
+use crate::session::engine::{Engine, EngineOptions};
 use crate::session::tests::harness::{errors, login, login_to, ok, rows, run, session};
 
 // Source: "@@VERSION", docs/t-sql/functions/version-transact-sql-configuration-functions.md.
@@ -204,5 +206,54 @@ fn no_session_kills_itself_or_nobody() {
     ] {
         let answer = run(&mut s, sql);
         assert!(answer.iter().any(|token| token.starts_with(error.trim_end_matches(')'))), "{sql}: {answer:?}");
+    }
+}
+
+// Sources: "DB_ID" and "ORIGINAL_LOGIN", docs/t-sql/functions/; "sys.databases",
+// docs/relational-databases/system-catalog-views/sys-databases-transact-sql.md; "USE",
+// docs/t-sql/language-elements/use-transact-sql.md; "SERVERPROPERTY", docs/t-sql/functions/serverproperty-transact-sql.md.
+#[test]
+fn azure_sql_database_knows_one_database_and_calls_it_by_another_id() {
+    let options = EngineOptions { product: Product::AZURE_SQL_DATABASE, ..EngineOptions::default() };
+    let e = Engine::new(options);
+    let mut s = login(&e, "sa", "");
+    assert_eq!(
+        rows(&mut s, "SELECT name, database_id, is_read_committed_snapshot_on FROM sys.databases ORDER BY database_id"),
+        ["ROW(String(\"master\"), Int(1), Bit(false))", "ROW(String(\"readpast\"), Int(105), Bit(true))"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT DB_ID(), DB_ID('readpast'), DB_ID('master'), ORIGINAL_LOGIN()"),
+        ["ROW(SmallInt(5), SmallInt(5), Null, Null)"]
+    );
+    assert_eq!(
+        rows(&mut s, "SELECT SERVERPROPERTY('EngineEdition'), SERVERPROPERTY('ProductMajorVersion')"),
+        ["ROW(Int(5), String(\"12\"))"]
+    );
+    ok(&mut s, "USE readpast");
+    assert_eq!(errors(&mut s, "USE master"), [40508]);
+    assert_eq!(errors(&mut s, "SELECT 1 FROM other.dbo.t"), [40515]);
+    assert_eq!(errors(&mut s, "SELECT 1 FROM master.sys.databases"), [40515]);
+}
+
+// Sources: "ALTER DATABASE compatibility level", docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md;
+// "OPENJSON", "STRING_SPLIT" and "GENERATE_SERIES", docs/t-sql/functions/.
+#[test]
+fn the_compatibility_level_decides_which_functions_there_are() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE PROCEDURE dbo.p AS SELECT [key] FROM OPENJSON(N'[7]')");
+    let level = "SELECT compatibility_level FROM sys.databases WHERE name = DB_NAME()";
+    assert_eq!(rows(&mut s, level), ["ROW(TinyInt(160))"]);
+    for (level_now, calls) in [(120, [208; 3]), (130, [0, 0, 208]), (160, [0; 3])] {
+        ok(&mut s, &format!("ALTER DATABASE readpast SET COMPATIBILITY_LEVEL = {level_now}"));
+        assert_eq!(rows(&mut s, level), [format!("ROW(TinyInt({level_now}))")]);
+        let sql =
+            ["EXEC dbo.p", "SELECT value FROM STRING_SPLIT('a,b', ',')", "SELECT value FROM GENERATE_SERIES(1, 3)"];
+        for (sql, error) in sql.into_iter().zip(calls) {
+            let expected: &[i32] = if error == 0 { &[] } else { &[error] };
+            assert_eq!(errors(&mut s, sql), expected, "{sql} at {level_now}");
+        }
+    }
+    for level in [90, 125, 170] {
+        assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")), [15048]);
     }
 }
