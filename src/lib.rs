@@ -57,7 +57,7 @@
 //! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all
 //! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no
 //! handler for is put off for another worker, without a counted attempt (`worker.unknown_kind_delay_ms`), and dead
-//! `worker.unknown_kind_keep_ms` after it was enqueued. With [`Delivery::AtMostOnce`] there is no row to put it back
+//! `worker.unknown_kind_keep_ms` after this worker first put it off. With [`Delivery::AtMostOnce`] there is no row to put it back
 //! to: it is dead at once. [`KindOptions`] gives a kind its own time limit, retry policy and greatest number at once.
 //!
 //! # Making a repeat harmless

@@ -179,9 +179,30 @@ async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() 
     let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(
-        error.starts_with("the worker has no handler for jobs of kind 'misspelt', and it was enqueued "),
+        error.starts_with("the worker has no handler for jobs of kind 'misspelt', and it first put this one off "),
         "{error}"
     );
+    fixture.remove().await;
+}
+
+/// An old worker sees it first long after it was enqueued: because it was delayed, or dead and requeued, or because
+/// there was no worker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_an_unknown_kind_has_its_time_however_long_ago_it_was_enqueued() {
+    let fixture = Fixture::new("late").await;
+    let handlers = || Handlers::new().kind("old", nothing);
+    fixture.queue.enqueue_many(&of_kind("new", 1)).await.unwrap();
+    let at_once = changed(soon(), |worker| worker.unknown_kind_keep_ms = 0);
+    let hasty = Worker::builder(&fixture.queue, handlers()).config(&at_once).start().await.unwrap();
+    assert_eq!(hasty.drain().await.unwrap().stats.dead, 1);
+    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    fixture.queue.enqueue_many(&of_kind("new", 1)).await.unwrap();
+    let long_ago =
+        "UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(DAY, -3, enqueued_at), due_at = DATEADD(DAY, -3, due_at)";
+    fixture.sql(long_ago).await;
+    let old = Worker::builder(&fixture.queue, handlers()).config(&soon()).start().await.unwrap();
+    until("both have been put off", || old.stats().unknown_kind >= 6).await;
+    assert_eq!(old.shutdown().await.unwrap().stats.dead, 0);
     fixture.remove().await;
 }
 

@@ -118,8 +118,8 @@ pub struct WorkerConfig {
     /// Default: `10000`. Range: 100 to 3600000 ms.
     pub unknown_kind_delay_ms: u64,
 
-    /// How long after it was enqueued a job whose kind the worker has no handler for is dead instead of being put off;
-    /// the default is a day. On a queue with delivery `at_most_once` it is dead at once.
+    /// For how long a worker puts off a job whose kind it has no handler for, from the first time on; then the job is
+    /// dead. The default is a day. On a queue with delivery `at_most_once` it is dead at once.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,

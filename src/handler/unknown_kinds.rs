@@ -1,22 +1,29 @@
 //! Jobs of a kind that this worker has no handler for: while a deployment rolls, those that know it and those that do
 //! not yet claim from one queue. Such a job is put off, without a counted attempt, for a worker that knows its kind;
-//! after a time it is dead.
+//! after a time it is dead. The time counts from when this worker first put it off, and not from when it was enqueued:
+//! a job that was delayed, requeued or waited behind others is as new to the workers as any.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::config::WorkerConfig;
-use crate::ids::Fence;
+use crate::ids::{Fence, JobId};
 use crate::job::Job;
 use crate::outcome::Outcome;
 
 /// How often they are logged at the most.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Of how many such jobs the time is kept. Where there are more, or as many have gone to other workers, all begin anew:
+/// then they wait longer, and none is dead too early.
+const MOST_PUT_OFF: usize = 100_000;
+
 pub(crate) struct UnknownKinds {
     delay: Duration,
     keep: Duration,
+    first_put_off: Mutex<HashMap<JobId, Instant>>,
     unlogged: Mutex<Unlogged>,
 }
 
@@ -31,6 +38,7 @@ impl UnknownKinds {
         UnknownKinds {
             delay: Duration::from_millis(config.unknown_kind_delay_ms),
             keep: Duration::from_millis(config.unknown_kind_keep_ms),
+            first_put_off: Mutex::default(),
             unlogged: Mutex::default(),
         }
     }
@@ -45,8 +53,8 @@ impl UnknownKinds {
         if job.fence() == Fence::NONE {
             return Outcome::Dead { error };
         }
-        if job.age() >= self.keep {
-            let error = format!("{error}, and it was enqueued {} s ago", job.age().as_secs());
+        if let Some(put_off) = self.put_off_too_long(job.id(), Instant::now()) {
+            let error = format!("{error}, and it first put this one off {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
         self.log(&error); // (a dead one is logged as such)
@@ -54,6 +62,20 @@ impl UnknownKinds {
         let delay_ms = self.delay.as_millis() as u64;
         let delay = Duration::from_millis(delay_ms - fastrand::u64(0..=delay_ms / 2));
         Outcome::Snooze { delay, error }
+    }
+
+    /// For how long a job has been put off, where that is long enough. It is forgotten then: if it is requeued, it is new.
+    fn put_off_too_long(&self, job_id: JobId, now: Instant) -> Option<Duration> {
+        let mut jobs = self.first_put_off.lock();
+        if jobs.len() >= MOST_PUT_OFF {
+            jobs.clear();
+        }
+        let put_off = now.duration_since(*jobs.entry(job_id).or_insert(now));
+        if put_off < self.keep {
+            return None;
+        }
+        jobs.remove(&job_id);
+        Some(put_off)
     }
 
     fn log(&self, error: &str) {
@@ -64,5 +86,34 @@ impl UnknownKinds {
             unlogged.logged_at = Some(Instant::now());
             tracing::warn!(jobs, error, "jobs are put off for a worker that knows their kind");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_dead_after_the_time_and_new_when_it_comes_again() {
+        let config = WorkerConfig { unknown_kind_keep_ms: 1_000, ..WorkerConfig::default() };
+        let kinds = UnknownKinds::new(&config);
+        let (start, job) = (Instant::now(), JobId(1));
+        let after = |ms| start + Duration::from_millis(ms);
+        assert_eq!(kinds.put_off_too_long(job, start), None);
+        assert_eq!(kinds.put_off_too_long(JobId(2), after(900)), None);
+        assert_eq!(kinds.put_off_too_long(job, after(999)), None);
+        assert_eq!(kinds.put_off_too_long(job, after(1_000)), Some(Duration::from_secs(1)));
+        assert_eq!(kinds.put_off_too_long(job, after(5_000)), None, "requeued");
+        assert_eq!(kinds.put_off_too_long(JobId(2), after(5_000)), Some(Duration::from_millis(4_100)));
+    }
+
+    #[test]
+    fn the_memory_of_jobs_that_are_put_off_is_bounded() {
+        let kinds = UnknownKinds::new(&WorkerConfig::default());
+        let now = Instant::now();
+        for job_id in 0..3 * MOST_PUT_OFF as i64 {
+            assert_eq!(kinds.put_off_too_long(JobId(job_id), now), None);
+        }
+        assert!(kinds.first_put_off.lock().len() <= MOST_PUT_OFF);
     }
 }
