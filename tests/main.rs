@@ -24,6 +24,7 @@ mod bytes_in_flight;
 mod caller_transaction;
 mod cancelling;
 mod checkpoints;
+mod ci_scripts;
 mod collations;
 mod completion_policies;
 mod dashboard;

@@ -151,12 +151,7 @@ async fn serious_findings(browser: &Browser, axe: &str, page: &str) -> Vec<Strin
 fn axe() -> PathBuf {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/axe");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
-    std::fs::create_dir_all(&folder).unwrap();
-    for file in ["package.json", "package-lock.json"] {
-        std::fs::copy(lock.join(file), folder.join(file)).unwrap();
-    }
-    let mut npm = Command::new("npm");
-    npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
-    assert!(npm.status().expect("npm is installed").success(), "npm ci");
+    let mut install = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.ci/npm-ci"));
+    assert!(install.arg(lock).arg(&folder).status().expect("npm is installed").success(), "npm ci");
     folder.join("node_modules/axe-core/axe.min.js")
 }
