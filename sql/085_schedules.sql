@@ -27,9 +27,10 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         revision       int              NOT NULL CONSTRAINT schedules_revision DEFAULT 1,  -- grows with each change: what was read before fires none
         next_at        datetime2(3)     NOT NULL,  -- the next time; when it was just set or resumed: since when times count
         look_at        datetime2(3)     NOT NULL,  -- when a worker looks at it next: next_at, or ten seconds after it could not be fired
+        looked_at      datetime2(3)     NOT NULL,  -- what the clock said when these two were worked out; in the future: it was set back since
         last_at        datetime2(3)     NULL,      -- the last time that was fired
         error          nvarchar(2048)   NULL,      -- why it could not be fired the last time that a worker looked
         CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
-        INDEX schedules_due NONCLUSTERED (queue_id, look_at) WHERE paused = 0 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        INDEX schedules_due NONCLUSTERED (queue_id, look_at, looked_at) WHERE paused = 0 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO

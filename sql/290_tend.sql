@@ -40,4 +40,6 @@ BEGIN
         AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
     SET @elected = @@ROWCOUNT;
 END;
+-- It may have waited for the row, and the clock may have jumped meanwhile.
+SET @now = SYSUTCDATETIME();
 GO

@@ -111,17 +111,25 @@ SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
--- A day is longer than any claim of a lost worker can still be running. What it has said must be in history first (note_history).
+-- A day is longer than any claim of a lost worker can still be running, unless the clock was put forward: so whatever is not committed counts, too.
+-- NOLOCK sees a claim, and nothing waits for it; READCOMMITTEDLOCK waits for the end of a release, which may be rolled back. What it has said must be
+-- in history first (note_history).
 DELETE w
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
     AND ISNULL(w.done, 0) = ISNULL(w.noted_done, 0) AND ISNULL(w.failed, 0) = ISNULL(w.noted_failed, 0)
     AND ISNULL(w.dead, 0) = ISNULL(w.noted_dead, 0) AND ISNULL(w.times, '') = ISNULL(w.noted_times, '')
-    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, INDEX (jobs_claimed))
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+                    WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id)
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
 
--- Longer than any heartbeat's interval.
-DELETE [$(schema)].[cancellations] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE asked_at < DATEADD(DAY, -1, @now);
+-- Longer than any heartbeat's interval, unless the clock was put forward: so not while the job runs.
+DELETE c
+FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+WHERE c.asked_at < DATEADD(DAY, -1, @now)
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence);
 
 IF @report = 1
 BEGIN

@@ -55,6 +55,15 @@ BEGIN
         @workers_lost = @run_out OUTPUT;
 END;
 
+-- Somebody may have waited, and the clock may have jumped meanwhile: the lease must not have run out when it is given.
+WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
+BEGIN
+    SET @now = SYSUTCDATETIME();
+    UPDATE [$(schema)].[workers] WITH (ROWLOCK)
+    SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now)
+    WHERE worker_id = @worker_id AND lost_at IS NULL;
+END;
+
 SELECT claim_order, completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
        @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead

@@ -9,7 +9,7 @@
 -- the last report: a rate over less would say nothing. All numbers but @running are sums since the registration, so that nothing is missing then.
 -- @times is a JSON object: "w3" is how many jobs had waited since they were due when they were started, "r3" how many ran, from 4 ms up to 8 ms;
 -- 0 is under 1 ms, 1 under 2 ms, and so on to 24, under 2^24 ms; 25 is longer (4 h 40 min). What is 0 is left out.
--- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat for a day;
+-- Results: where running jobs of this worker were asked to be cancelled (cancel), job_id and fence of each, and again with each heartbeat until they end;
 -- otherwise this result is left out. Then elected (this worker has the duties), min_compatible (the oldest release that works with this schema), and the last sample of the queue's
 -- depth as sample returns it; NULL where there is none yet. Read the last result: an
 -- older release knows of no other.
@@ -26,13 +26,13 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lease_ms int;
 
 IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000 OR @dead NOT BETWEEN 0 AND 1000000000000000
     THROW 58003, N'done, failed and dead must be 0 to 10^15', 1;
 
 UPDATE w
-SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id,
+SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id, @lease_ms = lease_ms,
     -- The clock was set back: the rates stay as they are.
     done_per_s   = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@done - ISNULL(done, 0)) * CAST(1000 AS float) / r.ms ELSE done_per_s END,
     failed_per_s = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@failed - ISNULL(failed, 0)) * CAST(1000 AS float) / r.ms ELSE failed_per_s END,
@@ -54,6 +54,15 @@ WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0
     THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
+-- It may have waited for the row, and the clock may have jumped meanwhile: the lease must not have run out when it is given.
+WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
+BEGIN
+    SET @now = SYSUTCDATETIME();
+    UPDATE [$(schema)].[workers] WITH (ROWLOCK)
+    SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
+    WHERE worker_id = @worker_id AND lost_at IS NULL;
+END;
+SET @now = SYSUTCDATETIME();
 
 -- NOLOCK: it must not wait here. In doubt the next one finds out.
 IF EXISTS (SELECT 1 FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id AND (until < @now OR until > DATEADD(SECOND, 10, @now)))

@@ -56,7 +56,8 @@ EXEC [$(schema)].[advance_groups] @queue_id, 0;
 EXEC [$(schema)].[sweep] @queue_id;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
-           WHERE queue_id = @queue_id AND paused = 0 AND look_at <= @now)
+           WHERE queue_id = @queue_id AND paused = 0
+               AND (look_at <= @now OR looked_at > DATEADD(MINUTE, 1, @now)))  -- the latter: see due_schedules
     SET @schedules_due = 1;
 
 SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due;

@@ -131,7 +131,8 @@ BEGIN
         open_batches  = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) c.batch_id FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
                          WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
         workers       = (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
-                         WHERE w.queue_id = @queue_id AND w.lost_at IS NULL AND w.lease_until >= @now),
+                         WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
+                             AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),  -- a later one: see reap
         oldest_due_at = @oldest
     -- A sample that was begun later may be there already.
     WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now));

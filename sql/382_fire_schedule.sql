@@ -2,22 +2,24 @@
 -- transaction, if nobody has changed the schedule since it was read (@revision). So each time is fired once, however many workers believe that they
 -- have the duties, and however often a call is repeated. Without @fire_at the schedule is only moved on.
 --
--- A schedule that is locked counts as changed: the worker looks again a moment later.
+-- A schedule that is locked counts as changed: the worker looks again a moment later. So it is where the clock was set back since the worker looked
+-- (@looked_at).
 -- Result: revision (NULL: nothing has happened), job_id (NULL: none was asked for), duplicate (an unfinished job has the key; none was added).
 CREATE OR ALTER PROCEDURE [$(schema)].[fire_schedule]
-    @queue    nvarchar(129),
-    @name     nvarchar(129),
-    @revision int,
-    @fire_at  datetime2(3) = NULL,  -- the time that is fired
-    @due_at   datetime2(3) = NULL,  -- when its job may start; NULL: at once
-    @next_at  datetime2(3)
+    @queue     nvarchar(129),
+    @name      nvarchar(129),
+    @revision  int,
+    @fire_at   datetime2(3) = NULL,  -- the time that is fired
+    @due_at    datetime2(3) = NULL,  -- when its job may start; NULL: at once
+    @next_at   datetime2(3),
+    @looked_at datetime2(3) = NULL  -- what due_schedules returned as now; NULL: now
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 -- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later (fail_schedule).
 SET LOCK_TIMEOUT 1000;
-DECLARE @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
     @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
@@ -29,8 +31,10 @@ END;
 
 BEGIN TRANSACTION;
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-SET next_at = @next_at, look_at = @next_at, last_at = ISNULL(@fire_at, last_at), error = NULL, revision = revision + 1
-WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0;
+SET next_at = @next_at, look_at = @next_at, looked_at = ISNULL(@looked_at, @now), last_at = ISNULL(@fire_at, last_at), error = NULL,
+    revision = revision + 1
+WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0
+    AND (@looked_at IS NULL OR @looked_at <= DATEADD(MINUTE, 1, @now));
 IF @@ROWCOUNT = 0
     SET @revision = NULL;
 ELSE

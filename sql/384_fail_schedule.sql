@@ -9,7 +9,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -19,6 +19,6 @@ BEGIN
 END;
 
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-SET error = @error, look_at = DATEADD(SECOND, 10, SYSUTCDATETIME()), revision = revision + 1
+SET error = @error, look_at = DATEADD(SECOND, 10, @now), looked_at = @now, revision = revision + 1
 WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0;
 GO

@@ -34,7 +34,8 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) a.job_id FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
                                     WHERE a.queue_id = q.queue_id) AS c) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
-        WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL AND w.lease_until >= @now) AS workers,
+        WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL
+            AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)) AS workers,  -- a later one: see reap
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                                     WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS c) AS cancelled,

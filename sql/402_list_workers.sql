@@ -25,7 +25,8 @@ IF @ended_s IS NULL OR @ended_s < 0 OR @ended_s > 86400
     THROW 58003, N'ended_s must be 0 to 86400 (a day)', 1;
 
 SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
-       CASE WHEN w.lost_at IS NULL THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
+       CASE WHEN w.lost_at IS NULL AND w.lease_until <= DATEADD(MILLISECOND, 2 * w.lease_ms, @now)  -- a later one: see reap
+            THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
        w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed, CAST(w.done_per_s AS float) AS done_per_s,
        CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by
 FROM [$(schema)].[workers] AS w WITH (NOLOCK)

@@ -55,7 +55,7 @@ BEGIN
     IF @ready >= @most
     BEGIN
         SET @sampled = (SELECT ready FROM [$(schema)].[samples] WITH (NOLOCK)
-                        WHERE queue_id = @queue_id AND sampled_at > DATEADD(MINUTE, -1, @now));
+                        WHERE queue_id = @queue_id AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now) AND DATEADD(MINUTE, 1, @now));
         IF @sampled > @ready
             SET @ready = @sampled;
     END;
@@ -94,7 +94,8 @@ END
 ELSE IF @paused = 0
     AND (EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
          OR EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (NOLOCK, INDEX (schedules_due))
-                    WHERE queue_id = @queue_id AND paused = 0 AND look_at <= @soon))
+                    WHERE queue_id = @queue_id AND paused = 0
+                        AND (look_at <= @soon OR looked_at > DATEADD(MINUTE, 1, @now))))  -- the latter: see due_schedules
     SET @workers = 1;
 
 -- More than an int could say is as good as that.

@@ -77,15 +77,16 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOL
 BEGIN
     INSERT [$(schema)].[schedules]
         (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, headers, group_key,
-         payload_utf16, payload, next_at, look_at)
+         payload_utf16, payload, next_at, look_at, looked_at)
     VALUES
         (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @dedup_key,
-         @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now);
+         @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now, @now);
     SET @created = 1;
 END;
 ELSE
     UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
     SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
+        looked_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN looked_at ELSE @now END,
         cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms, priority = ISNULL(@priority, 0),
         max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind, dedup_key = @dedup_key, correlation_id = @correlation_id,
         headers = @headers, group_key = @group_key,

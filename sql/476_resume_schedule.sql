@@ -15,10 +15,11 @@ BEGIN
 END;
 
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
-SET next_at  = CASE WHEN paused = 1 THEN @now ELSE next_at END,
-    look_at  = CASE WHEN paused = 1 THEN @now ELSE look_at END,
-    revision = revision + 1,
-    paused   = 0
+SET next_at   = CASE WHEN paused = 1 THEN @now ELSE next_at END,
+    look_at   = CASE WHEN paused = 1 THEN @now ELSE look_at END,
+    looked_at = CASE WHEN paused = 1 THEN @now ELSE looked_at END,
+    revision  = revision + 1,
+    paused    = 0
 WHERE queue_id = @queue_id AND name = @name;
 IF @@ROWCOUNT = 0
 BEGIN

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use croner::Cron;
+use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -22,11 +23,18 @@ const ALLOWED_TIME_ZONE: &str = "a name of the IANA database, such as UTC or Eur
 /// What [`SystemTime`]s are counted in here: SQL Server's `datetime2(3)`.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
+/// The longest gap of a zone in which croner looks for the moment after it; over a longer one it gives up.
+const LONGEST_GAP_S: i32 = 2 * 3_600;
+
+/// In so many changes of a zone's clocks such a gap is looked for: some hundred years.
+const MOST_CHANGES: usize = 200;
+
 /// When a schedule is due, in whole seconds.
 ///
-/// Where clocks are put forward, a time that does not exist is the first moment after the gap, and what comes at an
-/// interval goes on there. Where they are put back, a time of day that comes twice counts the first time, and what
-/// comes at an interval counts both times.
+/// Where clocks are put forward, a time of day that does not exist is the first moment after the gap. Times of a list, a
+/// range or a step that do not exist are left out, and so is everything in a gap of more than two hours (a zone that
+/// has moved over the date line). Where clocks are put back, a time of day that comes twice counts the first time, and
+/// times of a list, a range or a step count both times.
 pub(crate) struct Times {
     cron: Cron,
     time_zone: TimeZone,
@@ -79,14 +87,37 @@ impl Times {
     ///
     /// Where there is none within the years that can be told, or the time is not one of them.
     pub(crate) fn first_after(&self, time: SystemTime) -> Result<SystemTime, String> {
-        let after = Timestamp::try_from(time).map_err(|error| error.to_string())?.to_zoned(self.time_zone.clone());
-        let next: Zoned = self.cron.find_next_occurrence(&after, false).map_err(|error| error.to_string())?;
-        Ok(next.timestamp().into())
+        let after = Timestamp::try_from(time).map_err(|error| error.to_string())?;
+        match self.search(after, false).or_else(|error| self.after_long_gap(after).ok_or(error)) {
+            // (A time that follows itself would be fired for ever.)
+            Ok(next) if next > after => Ok(next.into()),
+            Ok(next) => Err(format!("{next} was found as the time after {after}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The first time after a gap over which no search from `after` comes.
+    fn after_long_gap(&self, after: Timestamp) -> Option<Timestamp> {
+        let changes = self.time_zone.following(after).take(MOST_CHANGES);
+        let mut ends = changes.filter(|change| {
+            let before = self.time_zone.to_offset(change.timestamp() - MILLISECOND);
+            change.offset().seconds() - before.seconds() > LONGEST_GAP_S
+        });
+        ends.find_map(|end| self.search(end.timestamp(), true).ok())
+    }
+
+    fn search(&self, from: Timestamp, inclusive: bool) -> Result<Timestamp, CronError> {
+        let from = from.to_zoned(self.time_zone.clone());
+        self.cron.find_next_occurrence(&from, inclusive).map(|next: Zoned| next.timestamp())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use jiff::tz::AmbiguousOffset;
+
     use super::*;
     use crate::json_formats::rfc3339;
 
@@ -162,6 +193,93 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The times of a day that `cron` lists are looked up one by one in the zone's clocks.
+    fn looked_up(hours: &[i8], minutes: &[i8], zone: &TimeZone, from: Timestamp, end: Timestamp) -> Vec<Timestamp> {
+        let is_one = hours.len() * minutes.len() == 1;
+        let mut found = BTreeSet::new();
+        let mut day = from.to_zoned(zone.clone()).date().yesterday().unwrap();
+        while day.to_zoned(zone.clone()).unwrap().timestamp() < end {
+            for (hour, minute) in hours.iter().flat_map(|hour| minutes.iter().map(|minute| (*hour, *minute))) {
+                let ambiguous = zone.to_ambiguous_timestamp(day.at(hour, minute, 0, 0));
+                match ambiguous.offset() {
+                    AmbiguousOffset::Unambiguous { .. } => drop(found.insert(ambiguous.unambiguous().unwrap())),
+                    AmbiguousOffset::Gap { before, after } => {
+                        let is_short = after.seconds() - before.seconds() <= 2 * 3_600;
+                        if is_one && is_short {
+                            let in_gap = ambiguous.earlier().unwrap(); // an instant before the change
+                            found.insert(zone.following(in_gap).next().unwrap().timestamp());
+                        }
+                    }
+                    AmbiguousOffset::Fold { .. } => {
+                        found.insert(ambiguous.earlier().unwrap());
+                        if !is_one {
+                            found.insert(ambiguous.later().unwrap());
+                        }
+                    }
+                }
+            }
+            day = day.tomorrow().unwrap();
+        }
+        found.into_iter().filter(|time| *time >= from && *time < end).collect()
+    }
+
+    /// Clocks are put forward at midnight (Havana, Beirut, Sao Paulo), by half an hour (Lord Howe), by two (Troll), by a day
+    /// (Apia), and on days that go by another calendar (Tehran, Casablanca).
+    #[test]
+    fn over_ten_years_of_a_dozen_zones_each_time_is_the_one_that_the_clocks_show() {
+        let [from, end] =
+            ["2007-01-01T00:00:00Z", "2017-01-01T00:00:00Z"].map(|text| text.parse::<Timestamp>().unwrap());
+        for name in [
+            "UTC",
+            "Europe/Berlin",
+            "Europe/London",
+            "America/New_York",
+            "America/Havana",
+            "America/Sao_Paulo",
+            "Asia/Beirut",
+            "Asia/Tehran",
+            "Asia/Kathmandu",
+            "Africa/Casablanca",
+            "Australia/Lord_Howe",
+            "Antarctica/Troll",
+            "Pacific/Apia",
+        ] {
+            for (cron, hours, minutes) in [
+                ("0 0 * * *", &[0][..], &[0][..]),
+                ("30 0 * * *", &[0], &[30]),
+                ("0 1 * * *", &[1], &[0]),
+                ("30 1 * * *", &[1], &[30]),
+                ("15 2 * * *", &[2], &[15]),
+                ("0 3 * * *", &[3], &[0]),
+                ("0 0-3 * * *", &[0, 1, 2, 3], &[0]),
+                ("10,40 2 * * *", &[2], &[10, 40]),
+            ] {
+                let times = Times::read(cron, name).unwrap();
+                let (mut found, mut next) = (Vec::new(), times.first_from(from.into()).unwrap());
+                while next < SystemTime::from(end) {
+                    found.push(Timestamp::try_from(next).unwrap());
+                    next = times.first_after(next).unwrap();
+                }
+                let expected = looked_up(hours, minutes, &TimeZone::get(name).unwrap(), from, end);
+                assert!(expected.len() > 3_600);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_eq!(found, expected, "{cron} {name}");
+                }
+                assert_eq!(found.len(), expected.len(), "{cron} {name}");
+            }
+        }
+    }
+
+    /// Samoa had no 30 December 2011.
+    #[test]
+    fn a_time_in_a_gap_of_hours_is_left_out_and_what_comes_after_it_is_found() {
+        assert_eq!(
+            first(3, "30 2 * * *", "Pacific/Apia", "2011-12-28T00:00:00Z"),
+            ["2011-12-28T12:30:00Z", "2011-12-29T12:30:00Z", "2011-12-30T12:30:00Z"]
+        );
+        assert_eq!(first(1, "0 12 30 12 *", "Pacific/Apia", "2011-01-01T00:00:00Z"), ["2012-12-29T22:00:00Z"]);
     }
 
     #[test]

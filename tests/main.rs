@@ -25,6 +25,7 @@ mod caller_transaction;
 mod cancelling;
 mod checkpoints;
 mod ci_scripts;
+mod clocks;
 mod collations;
 mod completion_policies;
 mod dashboard;

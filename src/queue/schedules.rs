@@ -11,6 +11,7 @@ use super::datetime2::to_datetime2;
 use super::lasting_session::Session;
 use super::parameters::{int, ms};
 use super::result_columns::Columns;
+use crate::cron_times::Times;
 use crate::enqueued::Enqueued;
 use crate::error::Error;
 use crate::headers::Headers;
@@ -54,7 +55,7 @@ pub struct ScheduleRow {
     pub payload: Vec<u8>,
     /// Whether it is paused: its times pass by.
     pub paused: bool,
-    /// The next time. For about a second after it was set or resumed, until a worker has worked it out: when that was.
+    /// The next time. (Without the feature `schedules`, for about a second after it was set or resumed: when that was.)
     pub next_at: SystemTime,
     /// The last time that was fired.
     pub last_at: Option<SystemTime>,
@@ -68,7 +69,7 @@ pub struct ScheduleRow {
 
 impl ScheduleRow {
     fn read(mut row: Columns) -> Result<ScheduleRow, Error> {
-        Ok(ScheduleRow {
+        let mut schedule = ScheduleRow {
             name: row.required("name")?,
             cron: row.required("cron")?,
             time_zone: row.required("time_zone")?,
@@ -88,7 +89,14 @@ impl ScheduleRow {
             error: row.optional("error")?,
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
-        })
+        };
+        // Where no worker has looked at it yet, this is when it was set.
+        if let Ok(times) = Times::read(&schedule.cron, &schedule.time_zone)
+            && let Ok(next_at) = times.first_from(schedule.next_at)
+        {
+            schedule.next_at = next_at;
+        }
+        Ok(schedule)
     }
 }
 
@@ -237,21 +245,23 @@ impl Session {
         self.rows("due_schedules", command).await?.into_iter().map(read).collect()
     }
 
-    /// Fires one time of a schedule, or only moves it on, if it has this revision still.
+    /// Fires one time of a schedule, or only moves it on, if it has this revision still and SQL Server's clock was not set
+    /// back since the schedule was read.
     pub(crate) async fn fire_schedule(
         &mut self,
         queue: &str,
-        name: &str,
+        due: &DueSchedule,
         revision: i32,
         firing: &Firing,
     ) -> Result<Fired, Error> {
         let mut command = self.command("fire_schedule");
         command.bind_param("@queue", queue);
-        command.bind_param("@name", name);
+        command.bind_param("@name", due.name.as_str());
         command.bind_param("@revision", revision);
         command.bind_param("@fire_at", ColumnData::DateTime2(firing.at.and_then(to_datetime2)));
         command.bind_param("@due_at", ColumnData::DateTime2(firing.due_at.and_then(to_datetime2)));
         command.bind_param("@next_at", ColumnData::DateTime2(to_datetime2(firing.next_at)));
+        command.bind_param("@looked_at", ColumnData::DateTime2(to_datetime2(due.now)));
         let mut row = self.row("fire_schedule", command).await?;
         let revision = row.optional("revision")?;
         row.optional::<i64>("job_id")?;

@@ -71,7 +71,7 @@ async fn fire(
     let mut revision = due.revision;
     for firing in &plan.firings {
         let asked_at = Instant::now();
-        let fired = session.within(patience.limit()).fire_schedule(&state.queue, &due.name, revision, firing).await;
+        let fired = session.within(patience.limit()).fire_schedule(&state.queue, due, revision, firing).await;
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
             // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)

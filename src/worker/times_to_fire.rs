@@ -33,19 +33,24 @@ pub(super) struct Plan {
 impl Plan {
     /// # Errors
     ///
-    /// Why the schedule cannot be fired: its expression or its time zone cannot be read here.
+    /// Why the schedule cannot be fired: its expression or its time zone cannot be read here, or its next time cannot be
+    /// worked out.
     pub(super) fn of(due: &DueSchedule) -> Result<Plan, String> {
         let times = Times::read(&due.cron, &due.time_zone)?;
         let (from, now) = (due.next_at, due.now);
         let on_time_from = from.max(now - MISSED_AFTER);
-        let mut fired = last_before(&times, from, on_time_from, due.make_up as usize)?;
         let first = times.first_from(from)?;
+        let mut fired = last_before(&times, from, on_time_from, due.make_up as usize);
         let passed_over = Some(first).filter(|first| *first < on_time_from && fired.first() != Some(first));
-        let mut next = times.first_from(on_time_from)?;
-        while next <= now {
-            fired.push(next);
-            next = times.first_after(next)?;
+        let mut next = times.first_from(on_time_from);
+        while let Ok(time) = next
+            && time <= now
+        {
+            fired.push(time);
+            next = times.first_after(time);
         }
+        // What comes before a time that cannot be worked out is fired; the next look begins behind it, and shows the error.
+        let mut next = next.or_else(|error| fired.last().map(|last| *last + Duration::from_millis(1)).ok_or(error))?;
 
         let has_more = fired.len() > MOST_AT_ONCE;
         if has_more {
@@ -68,21 +73,24 @@ impl Plan {
 }
 
 /// The last `count` times from `from` on and before `end`.
-fn last_before(times: &Times, from: SystemTime, end: SystemTime, count: usize) -> Result<Vec<SystemTime>, String> {
+fn last_before(times: &Times, from: SystemTime, end: SystemTime, count: usize) -> Vec<SystemTime> {
     // In a part of the time that doubles until it has enough of them: an outage can be long, and a schedule be due
     // every second.
     let mut part = MISSED_AFTER;
     loop {
         let begin = end.checked_sub(part).map_or(from, |begin| begin.max(from));
         let mut found = Vec::new();
-        let mut next = times.first_from(begin)?;
-        while next < end && count > 0 {
-            found.push(next);
-            next = times.first_after(next)?;
+        let mut next = times.first_from(begin);
+        while let Ok(time) = next
+            && time < end
+            && count > 0
+        {
+            found.push(time);
+            next = times.first_after(time);
         }
         if begin == from || found.len() >= count {
             found.drain(..found.len().saturating_sub(count));
-            return Ok(found);
+            return found;
         }
         part *= 2;
     }
@@ -154,6 +162,14 @@ mod tests {
         assert_eq!(hours(&plan("0 * * * *", "2026-01-01T03:00:00Z", "2026-01-01T03:00:00.400Z", 5)), (vec![3], 4));
         // One whose next time has not come yet keeps it.
         assert_eq!(hours(&plan("0 * * * *", "2026-01-01T05:00:00Z", "2026-01-01T03:00:00Z", 5)), (vec![], 5));
+    }
+
+    #[test]
+    fn what_comes_before_a_time_that_cannot_be_worked_out_is_fired() {
+        // The last that there are.
+        let last = plan("0 * * * *", "4999-12-31T21:30:00Z", "5000-01-01T00:00:10Z", 5);
+        assert_eq!(hours(&last).0, [22, 23, 0]);
+        assert_eq!(last.firings[2].next_at, at("5000-01-01T00:00:00.001Z"));
     }
 
     /// However long the outage was, it costs what is fired and not what was missed.
