@@ -12,7 +12,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @worker_id uniqueidentifier,
     @max       int,
     @alone     bit,
-    @payloads  bit
+    @max_payload_bytes bigint
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -160,8 +160,9 @@ IF @@TRANCOUNT = 0
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND priority = u.priority);
 
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
-       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind, j.payload_utf16,
-       CASE WHEN @payloads = 1 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
+       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind,
+       CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
+       CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
        CASE WHEN j.plain = 1 THEN NULL
             WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
             OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL

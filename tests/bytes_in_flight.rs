@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, JobError, Limit, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{
+    ClaimOrder, CompletionPolicy, Delivery, Handlers, JobError, JobFilter, JobState, Limit, NewJob, Output, Queue,
+    QueueOptions, Worker, WorkerConfig,
+};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -151,6 +154,131 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     release.send(()).unwrap();
     assert_eq!(ending.await.unwrap().unwrap().stats.held_bytes, 0);
     fixture.remove().await;
+}
+
+/// Enqueues so many jobs at once, by the server itself, whose payloads are `begin` and then spaces, `bytes` in all.
+async fn enqueue_by_server(fixture: &Fixture, jobs: usize, begin: &str, bytes: usize) {
+    let enqueue = format!(
+        "DECLARE @spaces varchar(max) = REPLICATE(CAST(' ' AS varchar(max)), {bytes} - {length}), @left int = {jobs};
+         DECLARE @job varbinary(max) = CAST('{begin}' + @spaces AS varbinary(max));
+         BEGIN TRANSACTION;
+         WHILE @left > 0
+         BEGIN
+             EXEC [$(schema)].[enqueue] @queue = N'work', @payload = @job;
+             SET @left = @left - 1;
+         END;
+         COMMIT TRANSACTION;",
+        length = begin.len(),
+    );
+    fixture.session().await.sql(&enqueue).await;
+}
+
+/// Runs 5,000 jobs of 200 bytes and then `jobs` larger ones, which come all at once, in a process of its own that may
+/// hold `limit` bytes. Returns how much its peak of resident memory has grown by the larger ones.
+async fn growth_of_peak(options: QueueOptions, limit: usize, jobs: usize, begin: &str, bytes: usize) -> u64 {
+    const SMALL: usize = 5_000;
+    let fixture = Fixture::on_dev_server("peak", options).await;
+    let small = vec![NewJob::text(format!("{:200}", "0 ")); SMALL];
+    fixture.queue.enqueue_many(&small).await.unwrap();
+    let (limit, ledger) = (limit.to_string(), Arc::new(Ledger::new()));
+    let settings = [("WORKER_MAX_IN_FLIGHT_BYTES", limit.as_str()), ("WORKER_THREADS", "1")];
+    let worker = ChildWorker::start(&fixture, &ledger, &settings).await;
+    until("the small ones are done", || ledger.lines() == 2 * SMALL).await;
+    let before = worker.peak_resident_bytes();
+    enqueue_by_server(&fixture, jobs, begin, bytes).await;
+    // As long as it takes: the full size takes minutes.
+    while ledger.lines() < 2 * (SMALL + jobs) || fixture.job_counts().await.claimed > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let peak = worker.peak_resident_bytes();
+    let did = worker.stop().await;
+    assert_eq!((did.done, did.lost), ((SMALL + jobs) as u64, 0));
+    fixture.remove().await;
+    println!("{jobs} of {bytes} bytes, {begin}: {before} bytes at rest, {peak} at the most");
+    peak - before
+}
+
+/// An eighth of what is reported of the full size. What the allocator keeps of what was freed is allowed for.
+const EIGHTH: usize = 8 << 20;
+const KEPT: usize = 4 << 20;
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn large_payloads_after_small_ones_take_no_more_memory_than_is_allowed() {
+    const JOB: usize = 5_000_000;
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        for order in [ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Any] {
+            let options = QueueOptions::default().delivery(delivery).claim_order(order);
+            let growth = growth_of_peak(options, EIGHTH, 30, "20000 ", JOB).await;
+            assert!(growth <= (EIGHTH + JOB + KEPT) as u64, "{delivery:?}, {order:?}: {growth} bytes");
+        }
+    }
+}
+
+/// The largest that the library enqueues is 256 MiB; a producer in T-SQL may enqueue 2 GiB.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_larger_than_all_that_is_allowed_comes_alone() {
+    const JOB: usize = 37_500_000;
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let options = QueueOptions::default().delivery(delivery);
+        let growth = growth_of_peak(options, EIGHTH, 3, "0 ", JOB).await;
+        assert!(growth <= (EIGHTH + JOB + KEPT) as u64, "{delivery:?}: {growth} bytes");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn large_outputs_after_small_ones_take_no_more_memory_than_is_allowed() {
+    const OUTPUT: usize = 5_000_000;
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
+    let growth = growth_of_peak(options, EIGHTH, 30, "leave 5000000 ", 20).await;
+    assert!(growth <= (EIGHTH + OUTPUT + KEPT) as u64, "{growth} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_large_jobs_ends_before_it_takes_too_much_memory() {
+    const JOB: usize = 10_000_000;
+    const PAGE: usize = 64 << 20;
+    let fixture = Fixture::new("pages").await;
+    enqueue_by_server(&fixture, 10, "0 ", JOB).await;
+    let small = fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    let (mut after, mut pages, mut ids) = (None, Vec::new(), Vec::new());
+    loop {
+        let page = fixture.queue.list(&JobState::Ready.into(), after.as_ref(), 1_000).await.unwrap();
+        assert!(page.jobs.iter().all(|job| job.payload.len() as u64 == job.payload_bytes), "whole");
+        pages.push(page.jobs.iter().map(|job| job.payload.len()).sum::<usize>());
+        ids.extend(page.jobs.iter().map(|job| job.job_id));
+        let Some(next) = page.next else { break };
+        after = Some(next);
+    }
+    assert_eq!(pages, [PAGE / JOB * JOB, (10 - PAGE / JOB) * JOB + 3, 0]);
+    assert!(ids.is_sorted() && ids.len() == 13 && ids.ends_with(&[small[2].job_id]));
+
+    let cut = JobFilter::from(JobState::Ready).cut_at(9_000_000);
+    let page = fixture.queue.list(&cut, None, 10).await.unwrap();
+    assert_eq!(page.jobs.len(), PAGE / 9_000_000);
+    assert!(page.jobs.iter().all(|job| job.payload.len() == 9_000_000 && job.payload_bytes == JOB as u64));
+    fixture.remove().await;
+}
+
+/// The full size.
+///
+///     cargo test --test tests bytes_in_flight -- --ignored --nocapture
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes, and 1.3 GB for the stand-in"]
+async fn the_full_sizes_take_no_more_memory_than_is_allowed() {
+    const LIMIT: usize = 64 << 20;
+    const JOB: usize = 40_000_000;
+    let options = QueueOptions::default();
+    for (jobs, begin, bytes, most) in
+        [(30, "20000 ", JOB, JOB), (30, "leave 40000000 ", 20, JOB), (1, "0 ", 300_000_000, 300_000_000)]
+    {
+        let options = options.clone().completion(CompletionPolicy::Annotate);
+        let growth = growth_of_peak(options, LIMIT, jobs, begin, bytes).await;
+        assert!(growth <= (LIMIT + most) as u64, "{begin}{growth} bytes");
+    }
 }
 
 /// The full size, 4 GB over a link of 20 MB/s, takes some four minutes, and longer where the tests are built without

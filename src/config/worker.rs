@@ -38,8 +38,9 @@ pub struct WorkerConfig {
     /// Default: `10000`. Range: 1 to 1000000 jobs.
     pub max_in_flight: usize,
 
-    /// The most bytes of payloads and outputs this process holds. Claims take as many jobs as fit by the mean of those
-    /// seen so far; one job is always allowed, however large. Beside it, the driver needs room for one call at a time.
+    /// The most bytes of payloads and outputs this process holds. A claim never brings more than fits, and no job starts while
+    /// its output may not fit; one job is always allowed, however large. Beside it, the driver needs room for one
+    /// acknowledgement.
     ///
     /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
     pub max_in_flight_bytes: u64,

@@ -20,6 +20,8 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) order: ClaimOrder,
     /// 1 to 1,000 jobs.
     pub(crate) max: usize,
+    /// Longer payloads are withheld. So the payloads of an answer have `max` times as many bytes at the most.
+    pub(crate) max_payload_bytes: u64,
     /// The worker holds nothing: a job that must run alone comes first, and by itself.
     pub(crate) alone: bool,
     /// Where the claim before this one ended.
@@ -31,6 +33,8 @@ pub(crate) struct ClaimRequest<'a> {
 pub(crate) struct ClaimAnswer {
     /// In the order in which they are to run, as far as the queue has one.
     pub(crate) jobs: Vec<Job>,
+    /// A payload was too long.
+    pub(crate) withheld: Option<Withheld>,
     /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
     /// what `jobs` has.
     pub(crate) alone_waits: bool,
@@ -38,6 +42,27 @@ pub(crate) struct ClaimAnswer {
     pub(crate) limited: Option<ClaimLimit>,
     /// For the next claim.
     pub(crate) end: Option<ClaimEnd>,
+}
+
+/// What a claim leaves to a later one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Withheld {
+    /// The length of the longest payload that was withheld.
+    pub(crate) longest: u64,
+    /// The jobs to be given back: from the first whose payload was withheld on.
+    pub(crate) jobs: Vec<(JobId, Fence)>,
+}
+
+impl Withheld {
+    /// Takes the first job whose payload was withheld and those behind it out of the claim's jobs, so that they run in
+    /// their order.
+    fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>) -> Option<Withheld> {
+        let longest = *lengths.values().max()?;
+        let first = jobs.iter().position(|job| lengths.contains_key(&job.id))?;
+        let rest = jobs.drain(first..).map(|job| (job.id, job.fence));
+        // One of an at_most_once queue was not claimed.
+        Some(Withheld { longest, jobs: rest.filter(|(_, fence)| *fence != Fence::NONE).collect() })
+    }
 }
 
 /// A limit of the queue's own ([`QueueOptions`](super::QueueOptions)).
@@ -70,8 +95,9 @@ const ALONE_WAITS: u32 = 1;
 const LIMITED_BY_RUNNING: u32 = 2;
 const LIMITED_BY_RATE: u32 = 4;
 
-/// How many columns of a claimed job stand between its attempt and its payload.
-const CLAIMED_BETWEEN: usize = 6;
+/// How many columns of a claimed job stand between its attempt and what says whether its payload
+/// is withheld.
+const CLAIMED_BETWEEN: usize = 5;
 
 /// A claimed job whose payload was left in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,24 +133,31 @@ impl Session {
             _ => None,
         };
         let lowered = answer.try_return_value("@lowered").ok().flatten();
-        let mut jobs = Vec::new();
+        let (mut jobs, mut lengths) = (Vec::new(), HashMap::new());
         for row in all_rows("claim", answer) {
-            jobs.push(read_job(row)?);
+            let job = read_job(row, &mut lengths)?;
+            if job.payload.len() as u64 > request.max_payload_bytes {
+                let message =
+                    format!("claim returned a payload of {} bytes that it should withhold", job.payload.len());
+                return Err(Error::Protocol { message });
+            }
+            jobs.push(job);
         }
         if jobs.len() > request.max {
             return Err(Error::Protocol {
                 message: format!("claim returned {} jobs instead of {} at most", jobs.len(), request.max),
             });
         }
-        self.attach_checkpoints(&mut jobs).await?;
-        let end = ClaimEnd::of(&jobs, lowered);
+        let end = ClaimEnd::of(&jobs, lowered).filter(|_| lengths.is_empty());
         // OUTPUT returns rows in no particular order.
         match request.order {
             ClaimOrder::Fifo => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
             ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
             ClaimOrder::Any => {}
         }
-        Ok(ClaimAnswer { jobs, alone_waits, limited, end })
+        let withheld = Withheld::take(&mut jobs, &lengths);
+        self.attach_checkpoints(&mut jobs).await?;
+        Ok(ClaimAnswer { jobs, withheld, alone_waits, limited, end })
     }
 
     /// Reads the checkpoints of those jobs that have one, which are few.
@@ -150,17 +183,16 @@ impl Session {
     ///
     /// As [`claim`](Session::claim).
     pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
-        let mut command = self.claim_command(&ClaimRequest { max: 1, ..request });
-        command.bind_param("@payloads", false);
+        let command = self.claim_command(&ClaimRequest { max: 1, max_payload_bytes: 0, ..request });
         let answer = self.run("claim", command).await?;
         let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
         let (job_id, fence, attempt) =
             (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);
         row.skip(CLAIMED_BETWEEN);
-        let length: Vec<u8> = row.required("payload")?;
-        let length = <[u8; 8]>::try_from(length.as_slice())
-            .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
-        Ok(Some(ClaimedUnseen { job_id, fence, attempt, payload_bytes: u64::from_be_bytes(length) }))
+        let is_whole = row.optional::<bool>("payload_utf16")?.is_some(); // it has no byte
+        let payload: Vec<u8> = row.required("payload")?;
+        let payload_bytes = if is_whole { 0 } else { length(&payload)? };
+        Ok(Some(ClaimedUnseen { job_id, fence, attempt, payload_bytes }))
     }
 
     fn claim_command<'a>(&self, request: &ClaimRequest<'a>) -> Command<'a> {
@@ -169,12 +201,14 @@ impl Session {
         command.bind_param("@worker_id", request.worker.0);
         command.bind_param("@max", int(request.max));
         command.bind_param("@alone", request.alone);
+        command.bind_param("@max_payload_bytes", i64::try_from(request.max_payload_bytes).unwrap_or(i64::MAX));
         command
     }
 }
 
-fn read_job(mut row: Columns) -> Result<Job, Error> {
-    Ok(Job {
+/// Reads a job. Where its payload is withheld, it has none, and `lengths` says how long it is.
+fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Job, Error> {
+    let mut job = Job {
         id: JobId(row.required("job_id")?),
         fence: Fence(row.required("fence")?),
         attempt: row.count("attempt")?,
@@ -183,8 +217,25 @@ fn read_job(mut row: Columns) -> Result<Job, Error> {
         waited: row.required_ms("waited_ms")?,
         age: row.required_ms("age_ms")?,
         kind: row.optional("kind")?,
-        payload_utf16: row.required("payload_utf16")?,
-        payload: row.required("payload")?,
-        details: row.optional_json("details")?.map(Box::new),
-    })
+        payload_utf16: false,
+        payload: Vec::new(),
+        details: None,
+    };
+    let payload_utf16 = row.optional("payload_utf16")?;
+    let payload = row.required("payload")?;
+    match payload_utf16 {
+        Some(payload_utf16) => (job.payload_utf16, job.payload) = (payload_utf16, payload),
+        None => {
+            lengths.insert(job.id, length(&payload)?);
+        }
+    }
+    job.details = row.optional_json("details")?.map(Box::new);
+    Ok(job)
+}
+
+/// The length that stands in place of a payload.
+fn length(bytes: &[u8]) -> Result<u64, Error> {
+    let bytes = <[u8; 8]>::try_from(bytes)
+        .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
+    Ok(u64::from_be_bytes(bytes))
 }

@@ -21,17 +21,31 @@ const PEEK: &str = "peek";
 pub(super) struct Shown<T> {
     only_ids: bool,
     read: fn(Columns) -> Result<T, Error>,
+    /// How many bytes payload and output have, in the table and in the page.
+    bytes: fn(&T) -> [(u64, usize); 2],
 }
 
 /// All of it.
-pub(super) const ROWS: Shown<JobRow> = Shown { only_ids: false, read: JobRow::read };
+pub(super) const ROWS: Shown<JobRow> = Shown {
+    only_ids: false,
+    read: JobRow::read,
+    bytes: |job| {
+        let output = job.output.as_ref().map_or(0, Vec::len);
+        [(job.payload_bytes, job.payload.len()), (job.output_bytes.unwrap_or(0), output)]
+    },
+};
 
 /// Its id.
-pub(super) const IDS: Shown<JobId> = Shown { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)) };
+pub(super) const IDS: Shown<JobId> =
+    Shown { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)), bytes: |_| [(0, 0); 2] };
+
+/// How many bytes of payloads and outputs a page has at the most, if it has more than one job.
+const MAX_PAGE_BYTES: usize = 64 << 20;
 
 impl Session {
     /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where
-    /// the next page begins, if there is one.
+    /// the next page begins, if there is one. Where payloads and outputs are so large that fewer jobs fill a page, the
+    /// page ends there.
     pub(super) async fn peek<T>(
         &mut self,
         queue: &str,
@@ -39,6 +53,34 @@ impl Session {
         filter: &JobFilter,
         after: Option<&JobPlace>,
         max: usize,
+        shown: &Shown<T>,
+    ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
+        let wanted = filter.cut_at.unwrap_or(usize::MAX);
+        // So long that a page of them fits. Nearly always that is all that is wanted.
+        let short = MAX_PAGE_BYTES / (2 * max.max(1));
+        let page = self.peek_cut(queue, state, filter, after, max, wanted.min(short), shown).await?;
+        let whole = |(whole, _): (u64, usize)| whole.min(wanted as u64);
+        if page.0.iter().flat_map(shown.bytes).all(|bytes| bytes.1 as u64 == whole(bytes)) {
+            return Ok(page);
+        }
+        let mut left = MAX_PAGE_BYTES as u64;
+        let fits = |job: &&T| {
+            let bytes = (shown.bytes)(job).map(whole).iter().sum();
+            left.checked_sub(bytes).map(|rest| left = rest).is_some()
+        };
+        let jobs = page.0.iter().take_while(fits).count().max(1);
+        drop(page);
+        self.peek_cut(queue, state, filter, after, jobs, wanted, shown).await
+    }
+
+    async fn peek_cut<T>(
+        &mut self,
+        queue: &str,
+        state: JobState,
+        filter: &JobFilter,
+        after: Option<&JobPlace>,
+        max: usize,
+        cut_at: usize,
         shown: &Shown<T>,
     ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
@@ -59,7 +101,7 @@ impl Session {
         command.bind_param("@until", time("until", filter.until)?);
         command.bind_param("@worker_id", filter.worker.map(|worker| worker.0));
         command.bind_param("@newest_first", filter.newest_first);
-        command.bind_param("@max_bytes", filter.cut_at.map(int));
+        command.bind_param("@max_bytes", int(cut_at));
         if let Some(after) = after {
             command.bind_param("@after", after.job_id.0);
             command.bind_param("@after_time", ColumnData::DateTime2(after.time.and_then(to_datetime2)));

@@ -6,8 +6,9 @@
 //! batches. Long jobs give a product below one: then only idle threads get a job, and nothing is hoarded that another
 //! worker could run. Where short jobs were expected and long ones came, what was claimed too far ahead is given back.
 //!
-//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`: the size of those to come is taken from
-//! those that came.
+//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`. How many that are is a guess, from those that
+//! came. That it is not exceeded is no guess: each claim says how long its payloads may be, and longer ones stay in the
+//! table.
 //!
 //! Nothing here looks at a clock: who asks says what time it is, which may be a simulation (benches/scale).
 
@@ -38,10 +39,10 @@ pub(super) struct Demand {
     mean_run: Option<Duration>,
     max_in_flight: usize,
     max_bytes: f64,
-    /// What a claimed payload takes.
-    payload: Option<MeanBytes>,
+    /// What the longest payload of a claim takes.
+    payload: ExpectedBytes,
     /// What a job leaves behind when it ends.
-    output: MeanBytes,
+    output: ExpectedBytes,
     claim_time: Duration,
     /// When `seen` last changed.
     seen_at: Instant,
@@ -61,8 +62,8 @@ impl Demand {
             mean_run: None,
             max_in_flight: config.max_in_flight,
             max_bytes: config.max_in_flight_bytes as f64,
-            payload: None,
-            output: MeanBytes(0.0),
+            payload: ExpectedBytes(0.0),
+            output: ExpectedBytes(0.0),
             claim_time: Duration::ZERO,
             seen_at: at,
             look: Look { at, jobs: 0 },
@@ -123,28 +124,37 @@ impl Demand {
         }
     }
 
-    /// Notes how large the payloads of a claim were.
-    pub(super) fn claimed_payloads(&mut self, jobs: usize, bytes: usize) {
-        if jobs > 0 {
-            let mean = bytes as f64 / jobs as f64;
-            self.payload = Some(self.payload.map_or(MeanBytes(mean), |before| before.and(mean)));
+    /// Notes how long the longest payload of a claim was, if it found a job.
+    pub(super) fn claimed_payloads(&mut self, longest: Option<u64>) {
+        if let Some(longest) = longest {
+            self.payload = self.payload.and(longest as f64);
         }
     }
 
     /// What one more job takes, as payload or as output, whichever is more.
-    fn job_bytes(&self) -> Option<f64> {
-        self.payload.map(|payload| payload.0.max(self.output.0).max(1.0))
+    fn job_bytes(&self) -> f64 {
+        self.payload.0.max(self.output.0).max(1.0)
     }
 
-    /// How many more jobs fit into memory; one at least where it holds none. `None`: no job has told yet how large they
-    /// are.
-    pub(super) fn jobs_that_fit(&self, in_flight: &InFlight) -> Option<usize> {
-        let (payload, job) = (self.payload?, self.job_bytes()?);
+    /// How many bytes more may be held.
+    fn free(&self, in_flight: &InFlight) -> f64 {
         // Those that have not ended will hold their output instead of their payload.
-        let growth = (self.output.0 - payload.0).max(0.0) * (in_flight.unstarted() + in_flight.running()) as f64;
-        let free = self.max_bytes - in_flight.bytes() as f64 - growth;
-        let fit = (free / job).max(0.0) as usize;
-        Some(if in_flight.jobs() == 0 { fit.max(1) } else { fit })
+        let growth = (self.output.0 - self.payload.0).max(0.0) * (in_flight.unstarted() + in_flight.running()) as f64;
+        (self.max_bytes - in_flight.bytes() as f64 - growth).max(0.0)
+    }
+
+    /// How many more jobs fit into memory; one at least where it holds none.
+    pub(super) fn jobs_that_fit(&self, in_flight: &InFlight) -> usize {
+        let fit = (self.free(in_flight) / self.job_bytes()) as usize;
+        if in_flight.jobs() == 0 { fit.max(1) } else { fit }
+    }
+
+    /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. Where it holds none,
+    /// one fits that is as long as a claim has said.
+    pub(super) fn max_payload_bytes(&self, jobs: usize, in_flight: &InFlight) -> u64 {
+        let share = self.free(in_flight) / jobs as f64;
+        let holds_nothing = jobs == 1 && in_flight.jobs() == 0;
+        if holds_nothing { share.max(self.payload.0) as u64 } else { share as u64 }
     }
 
     /// Whether so many outputs, of the mean size, are most of what may be held.
@@ -167,8 +177,7 @@ impl Demand {
         }
         let wanted = (to_fill + ahead).saturating_sub(unstarted);
         let allowed = self.max_in_flight.saturating_sub(in_flight.jobs());
-        let fit = self.jobs_that_fit(in_flight).unwrap_or(1); // one tells how large they are
-        wanted.min(allowed).min(fit)
+        wanted.min(allowed).min(self.jobs_that_fit(in_flight))
     }
 
     fn ahead(&mut self, now: RunTimes, at: Instant) -> usize {
@@ -180,10 +189,7 @@ impl Demand {
             None => 0,
         };
         // What is wanted decides when the next claim is worth its while, and more than fits it never gets.
-        match self.job_bytes() {
-            Some(bytes) => wanted.min(((self.max_bytes / bytes) as usize).saturating_sub(self.threads)),
-            None => wanted,
-        }
+        wanted.min(((self.max_bytes / self.job_bytes()) as usize).saturating_sub(self.threads))
     }
 
     /// At how many unstarted jobs the next claim is worth its while: when it can get a full batch, or when as many are
@@ -217,14 +223,14 @@ impl Demand {
     }
 }
 
-/// A moving mean of sizes, which follows larger ones at once and smaller ones slowly: a job too many costs memory, one
-/// too few only a further claim.
+/// How large the next one may be, from those before: it follows larger ones at once and smaller ones slowly. A job too
+/// many is given back, one too few only costs a further claim.
 #[derive(Debug, Clone, Copy)]
-struct MeanBytes(f64);
+struct ExpectedBytes(f64);
 
-impl MeanBytes {
-    fn and(self, mean: f64) -> MeanBytes {
-        MeanBytes(mean.max((3.0 * self.0 + mean) / 4.0))
+impl ExpectedBytes {
+    fn and(self, bytes: f64) -> ExpectedBytes {
+        ExpectedBytes(bytes.max((3.0 * self.0 + bytes) / 4.0))
     }
 }
 
@@ -333,58 +339,68 @@ mod tests {
     }
 
     /// A demand that has seen payloads and outputs of these sizes, may hold 64 MiB, and would like 1,000 jobs ahead.
-    fn of_sizes(payload: usize, output: u64) -> Demand {
+    fn of_sizes(payload: u64, output: u64) -> Demand {
         let config = changed(|config| config.max_in_flight_bytes = 64 << 20);
         let mut demand = Demand::new(&config, 2, Instant::now());
-        demand.claimed_payloads(2, 2 * payload);
+        demand.claimed_payloads(Some(payload));
         demand
             .notice(RunTimes { jobs: 10, total: Duration::from_micros(10), output_bytes: 10 * output }, Instant::now());
         demand
     }
 
     #[test]
-    fn no_more_is_claimed_than_fits_by_the_mean_size() {
+    fn no_more_is_claimed_than_fits_by_the_size_of_those_before() {
         let in_flight = InFlight::default();
-        assert_eq!(
-            Demand::new(&WorkerConfig::default(), 2, Instant::now()).jobs_that_fit(&in_flight),
-            None,
-            "nothing is known yet"
-        );
-
         let mut demand = of_sizes(2 << 20, 0);
-        assert_eq!(demand.jobs_that_fit(&in_flight), Some(32));
+        assert_eq!(demand.jobs_that_fit(&in_flight), 32);
         assert_eq!(demand.ahead(demand.seen, Instant::now()), 30, "beside two that run");
         in_flight.enter(Stage::Unstarted, 20);
         in_flight.grow(40 << 20);
-        assert_eq!(demand.jobs_that_fit(&in_flight), Some(12));
+        assert_eq!(demand.jobs_that_fit(&in_flight), 12);
         in_flight.grow(60 << 20);
-        assert_eq!(demand.jobs_that_fit(&in_flight), Some(0));
+        assert_eq!(demand.jobs_that_fit(&in_flight), 0);
 
         let in_flight = InFlight::default();
-        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), Some(1), "one is always allowed");
+        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), 1, "one is always allowed");
         in_flight.enter(Stage::Running, 1);
         in_flight.grow(1 << 30);
-        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), Some(0));
+        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), 0);
+    }
+
+    #[test]
+    fn the_payloads_of_a_claim_fit_into_memory_whatever_came_before() {
+        let in_flight = InFlight::default();
+        let small = of_sizes(200, 0);
+        assert_eq!(small.max_payload_bytes(500, &in_flight), (64 << 20) / 500);
+        in_flight.enter(Stage::Running, 1);
+        in_flight.grow(60 << 20);
+        assert_eq!(small.max_payload_bytes(2, &in_flight), 2 << 20);
+        assert_eq!(of_sizes(1 << 30, 0).max_payload_bytes(1, &in_flight), 4 << 20);
+        in_flight.grow(60 << 20);
+        assert_eq!(small.max_payload_bytes(1, &in_flight), 0);
+
+        let in_flight = InFlight::default();
+        assert_eq!(of_sizes(1 << 30, 0).max_payload_bytes(1, &in_flight), 1 << 30, "one is always allowed");
     }
 
     #[test]
     fn jobs_that_will_leave_large_outputs_count_as_if_they_had() {
         let demand = of_sizes(100, 4 << 20);
         let in_flight = InFlight::default();
-        assert_eq!(demand.jobs_that_fit(&in_flight), Some(16));
+        assert_eq!(demand.jobs_that_fit(&in_flight), 16);
         in_flight.enter(Stage::Running, 2);
         in_flight.enter(Stage::Unstarted, 8);
         in_flight.grow(1_000);
-        assert_eq!(demand.jobs_that_fit(&in_flight), Some(6));
+        assert_eq!(demand.jobs_that_fit(&in_flight), 6);
         assert!(demand.outputs_are_most(9) && !demand.outputs_are_most(8));
     }
 
     #[test]
-    fn a_mean_size_grows_at_once_and_shrinks_slowly() {
-        let mut mean = MeanBytes(100.0);
-        for (seen, expected) in [(1_000.0, 1_000.0), (200.0, 800.0), (200.0, 650.0)] {
-            mean = mean.and(seen);
-            assert_eq!(mean.0, expected);
+    fn an_expected_size_grows_at_once_and_shrinks_slowly() {
+        let mut expected = ExpectedBytes(100.0);
+        for (seen, next) in [(1_000.0, 1_000.0), (200.0, 800.0), (200.0, 650.0)] {
+            expected = expected.and(seen);
+            assert_eq!(expected.0, next);
         }
     }
 

@@ -75,6 +75,9 @@ impl Held {
     /// The job has ended, or is given back: its payload is gone, and an output of `bytes` waits to be confirmed.
     pub(super) fn ended(&mut self, bytes: usize) {
         self.holds(bytes);
+        if bytes > 0 {
+            self.source.in_flight.hold_output(bytes);
+        }
         self.moves_to(Stage::AwaitingFinish);
     }
 
@@ -96,6 +99,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if self.stage == Stage::AwaitingFinish && self.bytes > 0 {
+            self.source.in_flight.drop_output(self.bytes);
+        }
         self.holds(0);
         self.source.in_flight.leave(self.stage);
     }

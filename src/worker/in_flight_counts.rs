@@ -27,6 +27,10 @@ pub(super) struct InFlight {
     jobs: [AtomicUsize; 4],
     /// Payloads and outputs of all of them.
     bytes: AtomicUsize,
+    /// Of these, the outputs.
+    output_bytes: AtomicUsize,
+    /// How large an output may be, from those before.
+    expected_output: AtomicUsize,
     /// At how many unstarted jobs there is demand for more.
     low_water: AtomicUsize,
     demand: Notify,
@@ -65,6 +69,44 @@ impl InFlight {
     /// Payloads and outputs of all that this process holds.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Whether one more job may start: not while its output may be too much beside what is held. One may always run.
+    pub(super) fn may_start(&self, max_bytes: u64) -> bool {
+        let (running, bytes) = (self.running(), self.bytes());
+        let expected = self.expected_output.load(Ordering::Acquire);
+        let fits = |growth: usize| (bytes + growth * (running + 1)) as u64 <= max_bytes;
+        if fits(expected) {
+            return true;
+        }
+        // Of those that have not ended, the output takes the place of the payload.
+        let payloads = bytes.saturating_sub(self.output_bytes.load(Ordering::Acquire));
+        let unended = self.unstarted() + self.parked() + running;
+        let growth = expected.saturating_sub(payloads / unended.max(1));
+        fits(growth) || (running == 0 && self.awaiting_finish() == 0)
+    }
+
+    /// A job has ended and left an output.
+    pub(super) fn hold_output(&self, bytes: usize) {
+        self.output_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.expected_output.fetch_max(bytes, Ordering::AcqRel);
+    }
+
+    /// An output was confirmed, or is dropped.
+    pub(super) fn drop_output(&self, bytes: usize) {
+        self.output_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Other jobs have come, whose outputs may be smaller. It takes several claims to forget a large one.
+    pub(super) fn expect_smaller_outputs(&self) {
+        let expected = self.expected_output.load(Ordering::Acquire);
+        // One that is noted meanwhile stays.
+        let _ = self.expected_output.compare_exchange(
+            expected,
+            expected - expected / 4,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
     }
 
     /// Sets at how many unstarted jobs the prefetcher is to be woken.

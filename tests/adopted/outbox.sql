@@ -317,7 +317,7 @@ DECLARE @answer TABLE
     waited_ms     bigint         NOT NULL,
     age_ms        bigint         NOT NULL,
     kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NOT NULL,
+    payload_utf16 bit            NULL,
     payload       varbinary(max) NOT NULL,
     details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
 );
@@ -363,8 +363,8 @@ IF @@ROWCOUNT > 0
        inserted.priority,
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now),
        DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now),
-       inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        inserted.kind,
        N'{"headers":' + inserted.headers + N'}'
     INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, kind, details)
@@ -386,8 +386,8 @@ OUTPUT inserted.job_id,
        inserted.priority,
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now),
        DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now),
-       inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        inserted.kind,
        N'{"headers":' + inserted.headers + N'}'
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, kind, details)
@@ -405,13 +405,10 @@ BEGIN CATCH
     IF @open = 0 AND ERROR_NUMBER() IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170) AND (SELECT COUNT(*) FROM [outbox].[refused_rows] WITH (NOLOCK)) < 1000
         EXEC [outbox].[note_refused] @queue_id, @worker_id, @room, @refused OUTPUT;
         IF @refused > 0
-            RETURN @alone_waits;
         -- They are refused only together: so one.
         IF @max > 1 AND @room = @max
-        BEGIN
-            EXEC @status = [outbox].[claim] @queue, @worker_id, 1, 0, @payloads;
+            EXEC @status = [outbox].[claim] @queue, @worker_id, 1, 0, @max_payload_bytes;
             RETURN @status;
-        END;
     -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
     IF @room = @max OR @open > 0
         THROW;

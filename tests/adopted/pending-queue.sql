@@ -183,7 +183,7 @@ DECLARE @answer TABLE
     waited_ms     bigint         NOT NULL,
     age_ms        bigint         NOT NULL,
     kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NOT NULL,
+    payload_utf16 bit            NULL,
     payload       varbinary(max) NOT NULL,
     details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
 );
@@ -213,8 +213,8 @@ OUTPUT inserted.job_id,
        inserted.priority,
        DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now),
        DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now),
-       inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload)
 SELECT NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)),
        CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_DueTime], k.[their_Payload]

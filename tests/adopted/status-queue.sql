@@ -344,7 +344,7 @@ DECLARE @answer TABLE
     waited_ms     bigint         NOT NULL,
     age_ms        bigint         NOT NULL,
     kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NOT NULL,
+    payload_utf16 bit            NULL,
     payload       varbinary(max) NOT NULL,
     details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
 );
@@ -390,8 +390,8 @@ IF @@ROWCOUNT > 0
        inserted.priority,
        0,
        0,
-       inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        N'{"headers":' + inserted.headers + N'}'
     INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, details)
     FROM @known AS n
@@ -412,8 +412,8 @@ OUTPUT inserted.job_id,
        inserted.priority,
        0,
        0,
-       inserted.payload_utf16,
-       CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
+       CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        N'{"headers":' + inserted.headers + N'}'
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, details)
 SELECT NEXT VALUE FOR [messages].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
@@ -430,13 +430,10 @@ BEGIN CATCH
     IF @open = 0 AND ERROR_NUMBER() IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170) AND (SELECT COUNT(*) FROM [messages].[refused_rows] WITH (NOLOCK)) < 1000
         EXEC [messages].[note_refused] @queue_id, @worker_id, @room, @refused OUTPUT;
         IF @refused > 0
-            RETURN @alone_waits;
         -- They are refused only together: so one.
         IF @max > 1 AND @room = @max
-        BEGIN
-            EXEC @status = [messages].[claim] @queue, @worker_id, 1, 0, @payloads;
+            EXEC @status = [messages].[claim] @queue, @worker_id, 1, 0, @max_payload_bytes;
             RETURN @status;
-        END;
     -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
     IF @room = @max OR @open > 0
         THROW;

@@ -78,8 +78,17 @@ impl ChildWorker {
 
     /// How much memory it has in use (Linux only), in bytes.
     pub fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// How much memory it has had in use at the most (Linux only), in bytes.
+    pub fn peak_resident_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("Linux tells");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("it has memory");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of kB") * 1024
     }
 

@@ -100,7 +100,7 @@ impl Worker {
         let claimed = jobs.len();
         let demand = &mut self.prefetch.demand;
         demand.claimed(duration(world.now - self.prefetch.asked_at));
-        demand.claimed_payloads(claimed, claimed * PAYLOAD);
+        demand.claimed_payloads((claimed > 0).then_some(PAYLOAD as u64));
         self.prefetch.limit.answered(claimed);
         self.prefetch.failed.reset();
         if claimed > 0 {

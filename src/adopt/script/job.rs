@@ -129,8 +129,8 @@ impl Marks<'_> {
             if time == "@now" { "0".to_string() } else { format!("DATEDIFF_BIG(MILLISECOND, inserted.{column}, @now)") }
         };
         let due = self.due(&Terms { column: &row_column, word: &claim_word });
-        let payload =
-            "CASE WHEN @payloads = 1 THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END";
+        let is_short = "CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN";
+        let payload = format!("{is_short} inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END");
         let mut answer = vec![
             ("job_id", "inserted.job_id".to_string()),
             ("fence", "inserted.fence".to_string()),
@@ -138,8 +138,8 @@ impl Marks<'_> {
             ("priority", "inserted.priority".to_string()),
             ("waited_ms", milliseconds_since(&due, "due_at")),
             ("age_ms", milliseconds_since(&self.created(), "enqueued_at")),
-            ("payload_utf16", "inserted.payload_utf16".to_string()),
-            ("payload", payload.to_string()),
+            ("payload_utf16", format!("{is_short} inserted.payload_utf16 END")),
+            ("payload", payload),
         ];
         if self.plan.mapping.columns.kind.is_some() {
             answer.push(("kind", "inserted.kind".to_string()));

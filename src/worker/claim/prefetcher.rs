@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::growing_pauses::Pauses;
 use crate::queue::Delivery;
-use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest};
+use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, Withheld};
 use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::claim_ahead::Demand;
@@ -63,6 +63,7 @@ pub(in crate::worker) struct Prefetcher {
 /// A claim that was answered.
 struct Answer {
     jobs: Vec<Claimed>,
+    withheld: Option<Withheld>,
     /// A job waits that must run alone.
     alone_waits: bool,
     /// A limit of the queue's kept jobs back.
@@ -116,7 +117,7 @@ impl Prefetcher {
             let registration = self.lease.registration();
             match self.claim(&registration, room, holds_nothing).await {
                 Ok(None) => self.failed.reset(), // what room there is now is to be looked at anew
-                Ok(Some(answer)) => self.answered(answer, room, holds_nothing).await,
+                Ok(Some(answer)) => self.answered(answer, room, holds_nothing, &registration).await,
                 Err(Error::LeaseLost) => {
                     self.claim_failed();
                     tokio::select! {
@@ -154,6 +155,7 @@ impl Prefetcher {
             worker: registration.worker_id,
             order: registration.settings.claim_order,
             max: room,
+            max_payload_bytes: self.demand.max_payload_bytes(room, &state.in_flight),
             alone,
             seen: self.seen.take(),
         };
@@ -169,28 +171,30 @@ impl Prefetcher {
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, alone_waits, limited, end } = self.session.claim(request).await?;
+        let ClaimAnswer { jobs, withheld, alone_waits, limited, end } = self.session.claim(request).await?;
         self.seen = end;
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
         let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
         let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
-        Ok(Some(Answer { jobs, alone_waits, limited, took: claimed_at - asked_at }))
+        Ok(Some(Answer { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
     }
 
     /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
-    async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool) {
+    async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool, registration: &Registration) {
         let StageContext { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
-        let Answer { jobs, alone_waits, limited, took } = answer;
+        let Answer { jobs, withheld, alone_waits, limited, took } = answer;
         let claimed = jobs.len();
         arrivals.set_limited(limited);
         let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Starved };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
         self.demand.claimed(took);
-        self.demand.claimed_payloads(claimed, jobs.iter().map(|claimed| claimed.job.payload().len()).sum());
+        let longest = jobs.iter().map(|claimed| claimed.job.payload().len() as u64).max();
+        self.demand.claimed_payloads(longest.max(withheld.as_ref().map(|withheld| withheld.longest)));
+        in_flight.expect_smaller_outputs();
         metrics.claimed(claimed, took);
         tally.claimed(true);
-        if claimed < room {
+        if claimed < room && withheld.is_none() {
             limited_by.correct(too_few);
         } else if in_flight.unstarted() > claimed {
             limited_by.correct(Limit::Cpu); // the threads have not waited for this claim
@@ -203,8 +207,11 @@ impl Prefetcher {
             tracing::debug!(batch = claimed, asked = room, ?took, "claimed");
             self.executor.submit(jobs);
             self.empty.reset();
-        } else if in_flight.jobs() == 0 {
+        } else if in_flight.jobs() == 0 && withheld.is_none() {
             arrivals.found_nothing();
+        }
+        if let Some(withheld) = withheld {
+            return self.give_back_withheld(withheld, registration).await;
         }
         // A job that runs alone is all that a claim brings.
         if claimed < room && !(held_nothing && alone_waits && claimed > 0) {
@@ -231,6 +238,20 @@ impl Prefetcher {
         let (attempt, sql_error) = (self.failures, error.sql_number());
         tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
         self.state.stop.pause(pause).await;
+    }
+
+    /// Gives back what a claim brought that does not fit into memory: another worker may have room for it, and the next
+    /// claim asks for no more than fits.
+    async fn give_back_withheld(&mut self, withheld: Withheld, registration: &Registration) {
+        let Withheld { longest, jobs } = withheld;
+        tracing::debug!(jobs = jobs.len(), longest, "payloads are too long for what is free; giving their jobs back");
+        if jobs.is_empty() {
+            return;
+        }
+        if let Err(error) = self.session.release(registration.worker_id, &jobs).await {
+            self.lost_answers.answer_lost(); // they are claimed, and this process does not hold them
+            tracing::warn!(%error, "jobs whose payloads are too long were not given back; it is tried again");
+        }
     }
 
     async fn give_back_unknown_jobs(&mut self, registration: &Registration) -> Result<(), Error> {
@@ -271,9 +292,10 @@ impl Prefetcher {
     /// What idle threads would be idle for while there is no room.
     fn limit_without_room(&self) -> Limit {
         let StageContext { config, in_flight, .. } = &*self.state;
-        let is_full = self.demand.jobs_that_fit(in_flight) == Some(0);
+        let is_full = self.demand.jobs_that_fit(in_flight) == 0;
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
-        if holds_no_more && in_flight.unstarted() == 0 { Limit::Finish } else { Limit::Cpu }
+        let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
+        if is_held_back || (holds_no_more && in_flight.unstarted() == 0) { Limit::Finish } else { Limit::Cpu }
     }
 
     /// What idle threads would be idle for while a claim is under way.
@@ -297,6 +319,7 @@ impl Prefetcher {
             () = self.state.stop.reached(Phase::Stopping) => {}
             () = tokio::time::sleep(self.demand.horizon()) => {}
         }
+        self.executor.pump(); // jobs may have been held back for the bytes of others
         self.give_back_surplus();
     }
 
@@ -352,6 +375,7 @@ impl Prefetcher {
                 () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
                 // The last of the jobs that were in flight has ended: a drain need not wait for another claim.
                 () = in_flight.demand() => {
+                    self.executor.pump(); // as above
                     self.demand.notice(tally.run_times(), Instant::now());
                     if claimed == 0 && in_flight.jobs() == 0 {
                         arrivals.found_nothing();

@@ -271,9 +271,12 @@ impl Jobs for Runs {
 
 impl Runs {
     /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
-    /// already. After [`Executor::close`] only jobs without a row still run, and no lease holds those.
+    /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no lease
+    /// holds those, and their outputs go nowhere.
     fn may_start(&self) -> bool {
-        self.closed.load(Ordering::Acquire) || !self.lease.is_in_doubt()
+        let StageContext { in_flight, config, .. } = &*self.state;
+        self.closed.load(Ordering::Acquire)
+            || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
     }
 
     fn take(&self) -> Option<Claimed> {
