@@ -275,9 +275,50 @@ const OTHER_KEYS: [&str; 9] = [
 
 const HIDDEN: &str = "***";
 
-/// Whether a key and its value may be shown.
+/// The shown keys that take any text. The others take a few words or a number, and a longer value is in the wrong place.
+const FREE_KEYS: [&str; 16] = [
+    "server",
+    "datasource",
+    "address",
+    "addr",
+    "networkaddress",
+    "database",
+    "initialcatalog",
+    "userid",
+    "uid",
+    "user",
+    "trustservercertificateca",
+    "hostnameincertificate",
+    "applicationname",
+    "app",
+    "workstationid",
+    "wsid",
+];
+
+/// The values of the other keys.
+const WORDS: [&str; 11] = [
+    "danger_plaintext",
+    "dbmssocn",
+    "false",
+    "mandatory",
+    "no",
+    "optional",
+    "readwrite",
+    "sspi",
+    "strict",
+    "true",
+    "yes",
+];
+
+/// Whether a key and its value may be shown: a password may stand under the wrong key.
 fn is_harmless(key: &str, value: &str) -> bool {
-    (SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key)) && !may_hold_password(value)
+    let is_short_number = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let word = squeezed(value);
+    let fits = FREE_KEYS.contains(&key)
+        || is_short_number
+        || word.starts_with("activedirectory")
+        || WORDS.contains(&word.as_str());
+    (SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key)) && fits && !may_hold_password(value)
 }
 
 /// Whether a text that is in the wrong place may be a connection string or a URL, or a part of one that has a password
@@ -518,8 +559,12 @@ fn squeezed(text: &str) -> String {
     text.chars().filter(|character| !character.is_whitespace()).collect::<String>().to_ascii_lowercase()
 }
 
+/// A value that is refused may be a password under the wrong key. It is shown where the key takes a name or a path that
+/// nobody could guess otherwise, or a number.
 fn bad_value(key: &str, value: &str, allowed: &str) -> Error {
-    if is_harmless(key, value) {
+    let is_number = !value.is_empty() && value.len() <= 9 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let names_something = ["server", "trustservercertificateca"].contains(&key) && is_harmless(key, value);
+    if is_number && is_harmless(key, value) || names_something {
         invalid(format!("{key} is '{value}'; it must be {allowed}"))
     } else {
         invalid(format!("{key} is something that is not shown here; it must be {allowed}"))
@@ -577,7 +622,7 @@ mod tests {
         let with = |extra: &str| reason(&format!("Server=s;UID=u;PWD=p;{extra}"));
         assert!(with("Sever=x").contains("the key of pair 4 is not known; a value with ; "));
         assert!(with("AttachDbFilename=x").contains("the key 'attachdbfilename' is not supported; known are Server,"));
-        assert!(with("Encrypt=perhaps").contains("encrypt is 'perhaps'; it must be True"));
+        assert!(with("Encrypt=perhaps").contains("encrypt is something that is not shown here; it must be True"));
         assert!(with("Encrypt=Strict;TrustServerCertificate=true").contains("always checks the certificate"));
         assert!(with("Server Certificate=c.cer").contains("TrustServerCertificateCA"));
         assert!(with("Failover Partner=db2").contains("listener"));
@@ -659,6 +704,16 @@ mod tests {
             "Server=s;UID=u;PWD=x;hunter2",
             "Server=s;UID=u;PWD='x'hunter2",
             "Server=s;UID=u;PWD=hunter2;Encrypt=perhaps",
+            "Server=s;UID=u;PWD=x;Encrypt=hunter2",
+            "Server=s;UID=u;PWD=x;TrustServerCertificate=hunter2",
+            "Server=s;UID=u;PWD=x;Connect Timeout=hunter2",
+            "Server=s;UID=u;PWD=x;Packet Size=hunter2",
+            "Server=s;UID=u;Integrated Security=hunter2",
+            "Server=s;UID=u;Authentication=hunter2",
+            "Server=s;UID=u;PWD=x;ApplicationIntent=hunter2",
+            "Server=s;UID=u;PWD=x;Network Library=hunter2",
+            "Server=s;UID=u;PWD=x;Current Language=hunter2",
+            "Server=s;UID=u;PWD=x;Max Pool Size=hunter2",
         ] {
             let url = ConnectionString::from(text);
             let login = url.parse().map(|options| options.login(LoginSettings::default()));

@@ -10,6 +10,8 @@ use readpast::{
 };
 use readpast_devserver::SqlError;
 use tiberius::Row;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::counted::drained;
 use crate::support::http::get;
@@ -77,6 +79,60 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
 }
 
 /// A producer can make up kinds without end; a label must not have so many values.
+/// Whoever can reach the port takes neither the worker's descriptors nor Prometheus' place, however he goes about it.
+#[tokio::test(flavor = "multi_thread")]
+async fn eleven_hundred_connections_leave_all_but_a_few_descriptors_and_the_next_scrape() {
+    let fixture = Fixture::new("many_scrapes").await;
+    let (_queue, address) = queue_with_metrics(&fixture, "many_scrapes").await;
+    let unfinished: [&[u8]; 3] =
+        [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n", b"GET /metrics HTTP/1.1\r\nHost: x\r\nA:"];
+    let mut connections = Vec::new();
+    for number in 0..1_100 {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        let _ = connection.write_all(unfinished[number % unfinished.len()]).await; // it may be closed already
+        connections.push(connection);
+    }
+    let (status, _) = get(address, "/metrics").await;
+    assert_eq!(status, 200);
+    // All but 32 were closed: each of them ends by itself, which is awaited.
+    let oldest = connections.len() - 32;
+    for connection in &mut connections[..oldest] {
+        let mut rest = Vec::new();
+        let _ = connection.read_to_end(&mut rest).await; // perhaps by a reset
+        assert_eq!(rest, b"");
+    }
+}
+
+/// One that asks and never reads is closed as well: here the answer is larger than what the two sockets hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_has_ten_seconds_and_one_request() {
+    let fixture = Fixture::new("slow_scrape").await;
+    let (_queue, address) = queue_with_metrics(&fixture, "slow_scrape").await;
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let mut asking = TcpStream::connect(address).await.unwrap();
+    asking.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).await.unwrap(); // to its end, although the client would go on
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+    let ended = tokio::time::timeout(Duration::from_secs(60), silent.read_to_string(&mut answer)).await;
+    ended.expect("it is closed by the server").unwrap();
+}
+
+/// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_has_happened_is_in_a_scrape() {
+    let fixture = Fixture::new("scrape_lines").await;
+    let (queue, address) = queue_with_metrics(&fixture, "scrape_lines").await;
+    queue.enqueue_many(&numbers(20)).await.unwrap();
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    worker.drain().await.unwrap();
+    let (_, text) = get(address, "/metrics").await;
+    let lines = text.lines().filter(|line| line.contains(r#"queue="scrape_lines""#)).count();
+    println!("{lines} lines");
+    assert!(lines < 450, "{lines} lines");
+    assert!(!text.contains(r#"queue="scrape_lines",procedure="fire_schedule""#));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_are_counted_that_are_fired_missed_and_wrong() {
     let fixture = Fixture::new("schedule_metrics").await;
@@ -540,7 +596,7 @@ async fn jobs_without_a_row_are_counted_when_they_have_run() {
     assert_eq!(drained(worker).await.stats.done, 20);
     let (_, text) = get(address, "/metrics").await;
     assert_eq!(value(&text, r#"readpast_finished_jobs_total{queue="rowless"}"#), Some(20.0));
-    assert_eq!(value(&text, r#"readpast_finish_batch_jobs_count{queue="rowless"}"#), Some(0.0), "no acknowledgement");
+    assert_eq!(value(&text, r#"readpast_finish_batch_jobs_count{queue="rowless"}"#), None, "no acknowledgement");
     fixture.remove().await;
 }
 

@@ -34,6 +34,57 @@ async fn a_token_that_could_be_guessed_is_refused() {
     assert!(!said.contains("short"), "the token is not shown: {said}");
 }
 
+/// Asks a page that runs for its overview, and ends it.
+#[cfg(unix)]
+fn overview_of(mut command: Command) -> String {
+    let mut page = command.stdout(Stdio::piped()).spawn().unwrap();
+    let line = BufReader::new(page.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    let started: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = started["url"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/');
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(b"GET /overview HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(Command::new("kill").args(["-TERM", &page.id().to_string()]).status().unwrap().success());
+    assert_eq!(page.wait().unwrap().code(), Some(0));
+    answer
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_in_the_environment_is_asked_for() {
+    let fixture = Fixture::new("web_token_works").await;
+    let mut command = fixture.command(&["web", "--listen", "127.0.0.1:0", "--json"]);
+    command.env("READPAST_WEB_TOKEN", "a token of 24 characters");
+    let answer = overview_of(command);
+    assert!(answer.starts_with("HTTP/1.1 303") && answer.contains("login?then="), "{answer}");
+    // And whatever else runs where it is set does not mind.
+    let mut command = fixture.command(&["queues"]);
+    crate::support::run(command.env("READPAST_WEB_TOKEN", "a token of 24 characters")).ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_the_file_of_users_shows_nothing_of_it() {
+    let fixture = Fixture::new("web_users_wrong").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users.toml");
+    for wrong in [
+        "[[user]]\nname = \"ann\"\npassword_hash = \"$argon2id$hunter2",
+        "[[user]]\nname = \"ann\"\npassword = \"hunter2\"",
+        "[[user]]\nname = \"ann\"\nhunter2 = true",
+        "[[user]]\nname = \"ann\"\nread_only = \"hunter2\"",
+        "user = \"hunter2\"",
+        "hunter2",
+        "[[user]]\nname = \"ann\"\npassword_hash = \"hunter2\"",
+    ] {
+        std::fs::write(&file, wrong).unwrap();
+        let run = fixture.run(&["web", "--listen", "127.0.0.1:0", "--users", file.to_str().unwrap()]);
+        assert_ne!(run.code, 0);
+        assert!(!run.stderr.contains("hunter2") && !run.stdout.contains("hunter2"), "{wrong}: {}", run.stderr);
+        assert!(run.stderr.contains("password_hash") || run.stderr.contains("password hash"), "{}", run.stderr);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_by_a_pipe_becomes_a_hash() {
     let fixture = Fixture::new("hash").await;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use readpast::{JobState, NewJob};
 use rustix::process::Signal;
 
+use crate::support::until;
 use crate::worker_process::{WorkFixture, wait_for};
 
 /// Runs until it is asked to end, which it notes, as does what it has started. Gives all its time to that.
@@ -296,4 +297,51 @@ async fn metrics_are_served() {
     assert!(page.contains("readpast_run_seconds") || page.contains("readpast_"), "{page}");
     worker.signal(Signal::TERM);
     worker.end().ok();
+}
+
+/// A worker that has no descriptor left cannot start anything; that is not the jobs' fault.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_is_short_of_files_costs_no_attempt() {
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    for keeps in [false, true] {
+        let work = WorkFixture::new(if keeps { "short_kept" } else { "short" }).await;
+        let answer = r#"while read -r line; do
+            id=$(echo "$line" | cut -d: -f2 | cut -d, -f1)
+            echo "{{\"job_id\":$id}"
+            case $line in *first*) echo $$ > kept; exit;; esac
+        done"#;
+        let program: &[&str] = if keeps { &["--keep", "--", "sh", "-c", answer] } else { &["--", "cat"] };
+        let worker = work.start(&[&["--threads", "2"], program].concat());
+        let before = work.enqueue(NewJob::text("before").kind("first")).await;
+        let queue = work.queue.clone();
+        let is_done = async |id| queue.job(id).await.unwrap().is_some_and(|row| row.state == JobState::Done);
+        let runs = until("the worker runs jobs", async || is_done(before).await);
+        let runs = tokio::time::timeout(Duration::from_secs(20), runs).await;
+        assert!(runs.is_ok(), "{keeps}: {:?} {}", work.row(before).await, worker.logged());
+        if keeps {
+            work.process_of("kept").wait_for_end();
+        }
+        let process = Some(worker.process().0);
+        let open =
+            std::fs::read_dir(format!("/proc/{}/fd", worker.process().0.as_raw_pid())).unwrap().count() as u64 - 2;
+        let limit = getrlimit(Resource::Nofile);
+        prlimit(process, Resource::Nofile, Rlimit { current: Some(open), ..limit }).unwrap();
+        let mut jobs = Vec::new();
+        for number in 0..6 {
+            jobs.push(work.enqueue(NewJob::text(number.to_string()).max_attempts(1)).await);
+        }
+        wait_for("the worker says what is short", || worker.logged().contains("no program can be started"));
+        for id in &jobs {
+            let row = work.row(*id).await;
+            assert!(matches!(row.state, JobState::Ready | JobState::Claimed | JobState::Scheduled), "{row:?}");
+        }
+        assert_eq!(worker.logged().matches("no program can be started").count(), 1, "{}", worker.logged());
+        prlimit(process, Resource::Nofile, limit).unwrap();
+        for id in jobs {
+            until("a job is done", async || is_done(id).await).await;
+            assert_eq!(work.row(id).await.attempt, 1);
+        }
+        assert!(worker.logged().contains("programs can be started again"), "{}", worker.logged());
+    }
 }

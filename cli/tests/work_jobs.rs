@@ -57,7 +57,23 @@ async fn the_environment_tells_about_the_job_and_keeps_the_secrets() {
         .env("READPAST_URL", &login)
         .env("READPAST_METRICS_PORT_IN_USE", "next")
         .env("TRACEPARENT", "the worker's")
+        .env("READPAST_WEB_TOKEN", "a token of the page")
         .env("MINE", "stays");
+    // What the worker logs in with.
+    let secrets = [
+        "AZURE_CLIENT_CERTIFICATE_PASSWORD",
+        "AZURE_CLIENT_SECRET",
+        "AZURE_FEDERATED_TOKEN_FILE",
+        "CREDENTIALS_DIRECTORY",
+        "IDENTITY_HEADER",
+        "KRB5CCNAME",
+        "KRB5_CLIENT_KTNAME",
+        "KRB5_KTNAME",
+        "MSI_SECRET",
+    ];
+    for secret in secrets {
+        command.env(secret, "/run/secrets/mine");
+    }
     crate::support::run(&mut command).ok();
     let output = work.output(job).await;
     let variables = |text: &str| -> std::collections::BTreeMap<String, String> {
@@ -87,6 +103,15 @@ async fn the_environment_tells_about_the_job_and_keeps_the_secrets() {
     assert_eq!(told, [names.as_slice(), &["READPAST_RUN"]].concat());
     let password = login.rsplit("assword=").next().unwrap();
     assert!(!output.contains(password) && !output.contains("READPAST_URL"));
+    assert!(!output.contains("/run/secrets/mine"), "{output}");
+    let job = work.enqueue(NewJob::text("x")).await;
+    let passed = ["--drain", "--pass-env", "KRB5_CLIENT_KTNAME,AZURE_CLIENT_SECRET", "--", "env"];
+    let mut command = work.command(&passed);
+    for secret in secrets {
+        command.env(secret, "/run/secrets/mine");
+    }
+    crate::support::run(&mut command).ok();
+    assert_eq!(work.output(job).await.matches("/run/secrets/mine").count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,7 +26,7 @@ pub(super) fn apply(
         match KEYS.iter().find(|key| variable(prefix, key) == name) {
             Some(key) => set(config, key, name, value)?,
             None if is_of_kubernetes(&name[prefix.len() - 1..], value) => {}
-            None if is_of_a_job(name) => {}
+            None if is_of_a_job(name) || OF_THE_PROGRAM.contains(&name) => {}
             None => return Err(refused(name, "set in the environment", format!("unset{}", hint(prefix, name)))),
         }
     }
@@ -110,6 +110,9 @@ const OF_A_JOB: [&str; 10] = [
     "READPAST_RUN",
 ];
 
+/// Variables that the program `readpast` reads itself: `readpast web` takes its token from this one.
+const OF_THE_PROGRAM: [&str; 1] = ["READPAST_WEB_TOKEN"];
+
 /// Whether `readpast work` has set a variable.
 fn is_of_a_job(name: &str) -> bool {
     OF_A_JOB.contains(&name) || name.starts_with("READPAST_HEADER_")
@@ -155,6 +158,39 @@ mod tests {
         let told = [("READPAST_JOB_ID", "7"), ("READPAST_HEADER_TENANT", "acme"), ("READPAST_RUN", "x")];
         assert_eq!(with_variables(&told).unwrap(), Config::default());
         assert!(refusal("READPAST_JOB", "7").contains("it must be unset"));
+    }
+
+    /// The guide, the help and what is deployed name no variable that would be refused.
+    #[test]
+    fn every_variable_that_is_documented_is_known() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+        let mut texts = vec![("README.md".to_owned(), std::fs::read_to_string(format!("{root}README.md")).unwrap())];
+        for folder in ["docs", "deploy", "examples"] {
+            for entry in walkdir::WalkDir::new(format!("{root}{folder}")) {
+                let entry = entry.unwrap();
+                if let Ok(text) = std::fs::read_to_string(entry.path()) {
+                    texts.push((entry.path().display().to_string(), text));
+                }
+            }
+        }
+        // Named because it is refused: docs/work.md tells of Kubernetes' variables, and examples name tests' own.
+        let of_services = |name: &str| name.starts_with("READPAST_PORT") || name.starts_with("READPAST_SERVICE");
+        let mut tried = std::collections::BTreeSet::new();
+        for (file, text) in &texts {
+            for (at, _) in text.match_indices("READPAST_") {
+                let rest = &text[at..];
+                let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+                let name = &rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())];
+                if name.ends_with('_') || of_services(name) || !tried.insert(name.to_owned()) {
+                    continue; // `READPAST_HEADER_<NAME>`, `READPAST_WORKER_…`
+                }
+                // A value of the wrong type is refused in other words.
+                if let Err(error) = with_variables(&[(name, "1")]) {
+                    assert!(!error.to_string().contains("it must be unset"), "{file}: {error}");
+                }
+            }
+        }
+        assert!(tried.contains("READPAST_WEB_TOKEN") && tried.len() > 15, "{tried:?}");
     }
 
     #[test]

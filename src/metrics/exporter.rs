@@ -1,7 +1,7 @@
 //! The exporter: `/metrics` in Prometheus' text format, and two pages for whatever supervises the process.
 //!
 //! ```text
-//! [metrics] listen ─▶ Queue::connect ────────▶ Exporter: the recorder (one per process), and its upkeep
+//! [metrics] listen ─▶ Queue::connect ────────▶ Exporter: the recorder (one per process), and a thread for its upkeep
 //!                     a worker's start, or
 //!                     Queue::serve_metrics ──▶ Listener (one per address); its workers' Monitors are asked by /readyz
 //! ```
@@ -9,6 +9,7 @@
 //! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All
 //! queues of a process that name the same address share one listener, which ends with the last of them.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -36,8 +37,13 @@ use super::{Kind, all};
 /// asked for or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// A connection that does not ask for so long is closed.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection has so long for its one request: to send it, and to take the answer. (Prometheus gives up after ten seconds
+/// too, unless `scrape_timeout` says otherwise.)
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
+
+/// So many connections are open at once: whoever can reach the port must not take the descriptors that jobs, and connections
+/// to SQL Server, need.
+const CONNECTIONS: usize = 32;
 
 /// The recorder that this module has installed. Recorders are for ever.
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -57,25 +63,12 @@ pub(crate) struct Exporter {
     /// `None`: the program has installed one of its own, which it serves itself.
     recorder: Option<PrometheusHandle>,
     listener: OnceCell<Arc<Listener>>,
-    /// Ends with the exporter.
-    _upkeep: JoinSet<()>,
 }
 
 impl Exporter {
     /// Installs the recorder, if there is none yet. Does not listen.
     pub(crate) fn new(address: SocketAddr, port_in_use: PortInUse) -> Exporter {
-        let recorder = recorder();
-        let mut upkeep = JoinSet::new();
-        if let Some(recorder) = recorder.clone() {
-            upkeep.spawn(async move {
-                let mut time = tokio::time::interval(UPKEEP);
-                loop {
-                    time.tick().await;
-                    recorder.run_upkeep();
-                }
-            });
-        }
-        Exporter { address, port_in_use, recorder, listener: OnceCell::new(), _upkeep: upkeep }
+        Exporter { address, port_in_use, recorder: recorder(), listener: OnceCell::new() }
     }
 
     /// Listens, if it does not yet. Returns where, with the port that the system or `port_in_use` chose; `None` where
@@ -171,6 +164,11 @@ impl Listener {
         listener
     }
 
+    /// Whether it still answers: its task ends with the runtime that it was started in.
+    fn serves(&self) -> bool {
+        self.server.get().is_some_and(|server| !server.is_finished())
+    }
+
     /// Alive: no worker's thread is stuck.
     fn liveness(&self) -> Result<(), &'static str> {
         let mut workers = self.workers.lock();
@@ -212,7 +210,7 @@ fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
     let listeners = LISTENERS.lock();
     let is_wanted =
         |listener: &Arc<Listener>| listener.address == address || listener.wanted == address && address.port() != 0;
-    listeners.iter().filter_map(Weak::upgrade).find(is_wanted)
+    listeners.iter().filter_map(Weak::upgrade).filter(|listener| listener.serves()).find(is_wanted)
 }
 
 /// This process's recorder, installed if it is not there yet; `None` where the program has installed another.
@@ -233,16 +231,37 @@ fn recorder() -> Option<PrometheusHandle> {
     if metrics::set_global_recorder(recorder).is_err() {
         return None;
     }
+    let upkeep = handle.clone();
+    // A recorder is for ever, and no runtime of the program's is.
+    if let Err(error) = keep_up(UPKEEP, move || upkeep.run_upkeep()) {
+        tracing::warn!(%error, "no thread for the upkeep of metrics: samples are kept until somebody asks for them");
+    }
     Some(RECORDER.get_or_init(|| handle).clone())
+}
+
+/// Does something again and again, in a thread of its own, as long as the process lives.
+fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<()> {
+    let keep_up = move || {
+        loop {
+            std::thread::sleep(every);
+            run();
+        }
+    };
+    std::thread::Builder::new().name("readpast-metrics".to_owned()).spawn(keep_up).map(drop)
 }
 
 /// Answers until its task is ended. Dropping it closes all connections.
 async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle) {
     let mut connections = JoinSet::new();
+    // From the one that was opened first on.
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
+            Some(_) = connections.join_next() => {
+                open.retain(|connection| !connection.is_finished());
+                continue;
+            }
         };
         let stream = match accepted {
             Ok((stream, _)) => stream,
@@ -253,20 +272,27 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
                 continue;
             }
         };
+        if open.len() >= CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let (listener, recorder) = (listener.clone(), recorder.clone());
-        connections.spawn(async move {
+        let connection = connections.spawn(async move {
             let service = service_fn(move |request| {
                 let response = answer(&request, &listener, &recorder);
                 async move { Ok::<_, Infallible>(response) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
-                .timer(hyper_util::rt::TokioTimer::new())
-                .header_read_timeout(HEADER_TIMEOUT)
+                .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection for metrics failed");
+            match tokio::time::timeout(CONNECTION_TIME, connection).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics failed"),
+                Err(_) => tracing::debug!("a connection for metrics took too long"),
             }
         });
+        open.push_back(connection);
     }
 }
 
@@ -306,6 +332,24 @@ fn page(status: StatusCode, text: impl Into<String>) -> Response<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where a runtime ends, the samples of another's jobs must not pile up.
+    #[test]
+    fn the_upkeep_outlives_the_runtime_that_it_was_begun_in() {
+        let (sender, runs) = std::sync::mpsc::channel();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime
+            .block_on(async {
+                keep_up(Duration::from_millis(1), move || {
+                    let _ = sender.send(());
+                })
+            })
+            .unwrap();
+        runs.recv().unwrap();
+        drop(runtime);
+        while runs.try_recv().is_ok() {}
+        assert_eq!(runs.recv_timeout(Duration::from_secs(30)), Ok(()));
+    }
 
     /// The only test of this program that installs a recorder: they are for ever.
     #[tokio::test]

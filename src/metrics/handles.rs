@@ -1,8 +1,9 @@
 //! The handles: made once, so that recording neither looks up nor formats nor allocates anything.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram};
+use metrics::{Counter, Gauge, IntoF64, with_recorder};
 
 use crate::enqueued::Enqueued;
 use crate::error::Error;
@@ -10,6 +11,25 @@ use crate::outcome::Outcome;
 
 use super::worker_levels::LevelGauges;
 use super::*;
+
+/// A histogram that is registered with its first value: without one it would be some twenty lines of every scrape that
+/// tell nothing, for each procedure, kind and outcome that does not come up.
+#[derive(Debug)]
+struct Histogram {
+    key: Key,
+    registered: OnceLock<metrics::Histogram>,
+}
+
+impl Histogram {
+    fn new(metric: &Metric, values: &[&str]) -> Histogram {
+        Histogram { key: metric.key(values), registered: OnceLock::new() }
+    }
+
+    fn record(&self, value: impl IntoF64) {
+        let register = || with_recorder(|recorder| recorder.register_histogram(&self.key, &METADATA));
+        self.registered.get_or_init(register).record(value);
+    }
+}
 
 /// What a [`Queue`](crate::Queue) and the connections of its workers count.
 #[derive(Debug)]
@@ -33,9 +53,9 @@ impl QueueMetrics {
             queue: queue.to_owned(),
             enqueued_jobs: ENQUEUED_JOBS.counter(own),
             enqueue_duplicates: ENQUEUE_DUPLICATES.counter(own),
-            enqueue_seconds: ENQUEUE_SECONDS.histogram(own),
-            enqueue_batch_jobs: ENQUEUE_BATCH_JOBS.histogram(own),
-            call_seconds: PROCEDURES.map(|procedure| CALL_SECONDS.histogram(&[queue, procedure])),
+            enqueue_seconds: Histogram::new(&ENQUEUE_SECONDS, own),
+            enqueue_batch_jobs: Histogram::new(&ENQUEUE_BATCH_JOBS, own),
+            call_seconds: PROCEDURES.map(|procedure| Histogram::new(&CALL_SECONDS, &[queue, procedure])),
             connections: CONNECTIONS.counter(own),
             reconnects: RECONNECTS.counter(own),
         }
@@ -132,22 +152,22 @@ impl WorkerMetrics {
             claims: CLAIMS.counter(own),
             claims_empty: CLAIMS_EMPTY.counter(own),
             claimed_jobs: CLAIMED_JOBS.counter(own),
-            claim_seconds: CLAIM_SECONDS.histogram(own),
-            claim_batch_jobs: CLAIM_BATCH_JOBS.histogram(own),
-            buffer_wait: BUFFER_WAIT_SECONDS.histogram(own),
+            claim_seconds: Histogram::new(&CLAIM_SECONDS, own),
+            claim_batch_jobs: Histogram::new(&CLAIM_BATCH_JOBS, own),
+            buffer_wait: Histogram::new(&BUFFER_WAIT_SECONDS, own),
             released_jobs: RELEASED_JOBS.counter(own),
             deferred_unknown_kind: DEFERRED_JOBS.counter(&[queue, "unknown_kind"]),
             deferred_kind_limit: DEFERRED_JOBS.counter(&[queue, "kind_limit"]),
             finished_jobs: FINISHED_JOBS.counter(own),
-            finish_seconds: FINISH_SECONDS.histogram(own),
-            finish_batch_jobs: FINISH_BATCH_JOBS.histogram(own),
+            finish_seconds: Histogram::new(&FINISH_SECONDS, own),
+            finish_batch_jobs: Histogram::new(&FINISH_BATCH_JOBS, own),
             follow_ups: FOLLOW_UPS.counter(own),
             refused_results: REFUSED_RESULTS.counter(own),
             finish_retries: FINISH_RETRIES.counter(own),
             dead: DEAD_JOBS.counter(own),
             cancelled: CANCELLED_JOBS.counter(own),
             lost_jobs: LOST_JOBS.counter(own),
-            job_age: JOB_AGE_SECONDS.histogram(own),
+            job_age: Histogram::new(&JOB_AGE_SECONDS, own),
             levels: LevelGauges::new(queue),
             lease_renewals: LEASE_RENEWALS.counter(own),
             leases_lost: LEASES_LOST.counter(own),
@@ -259,7 +279,7 @@ pub(crate) struct KindMetrics {
 impl KindMetrics {
     /// The handles of a worker of `queue` for one kind; for those without a handler of their own, the kind is empty.
     pub(crate) fn new(queue: &str, kind: &str) -> KindMetrics {
-        let run = |outcome| RUN_SECONDS.histogram(&[queue, kind, outcome]);
+        let run = |outcome| Histogram::new(&RUN_SECONDS, &[queue, kind, outcome]);
         KindMetrics {
             run_done: run("done"),
             run_retry: run("retry"),

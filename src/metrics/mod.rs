@@ -7,7 +7,7 @@
 //! made, and takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
 //!
 //! ```text
-//! definitions (all) ──▶ handles, made once per queue and worker ──▶ recorder ──▶ /metrics ──▶ grafana/
+//! definitions (all) ──▶ handles, made once per queue and worker (histograms: with their first value) ──▶ recorder ──▶ /metrics ──▶ grafana/
 //!            └────────▶ docs/metrics.md, compared by a test
 //! ```
 //!
@@ -21,7 +21,7 @@ mod worker_levels;
 
 /// What a metric counts in, from the [`metrics`](https://docs.rs/metrics) facade.
 pub use metrics::Unit;
-use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, with_recorder};
+use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder, with_recorder};
 
 pub(crate) use exporter::Exporter;
 pub(crate) use handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
@@ -533,10 +533,6 @@ impl Metric {
 
     fn gauge(&self, values: &[&str]) -> Gauge {
         with_recorder(|recorder| recorder.register_gauge(&self.key(values), &METADATA))
-    }
-
-    fn histogram(&self, values: &[&str]) -> Histogram {
-        with_recorder(|recorder| recorder.register_histogram(&self.key(values), &METADATA))
     }
 }
 

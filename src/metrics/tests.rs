@@ -10,6 +10,7 @@ use metrics::{
 use parking_lot::Mutex;
 
 use crate::error::Error;
+use crate::outcome::Outcome;
 
 use super::{
     ERRORS, Kind, KindMetrics, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, Scale, WorkerMetrics, all,
@@ -65,14 +66,32 @@ fn sql_error(number: i32) -> Error {
     Error::Sql { number, severity: 16, message: String::new(), procedure: String::new(), line: 0 }
 }
 
+/// A value for each histogram: it is registered with its first.
+fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) {
+    let time = Duration::from_millis(3);
+    worker.claimed(500, time);
+    worker.started(time);
+    worker.job_done(time);
+    worker.acknowledged(500, time);
+    queue.enqueued(&[], time);
+    for procedure in PROCEDURES {
+        queue.answered(procedure, time);
+    }
+    let (delay, error) = (Duration::ZERO, String::new());
+    kind.run_done(time);
+    kind.run_ended(&Outcome::Retry { delay, error: error.clone() }, time);
+    kind.run_ended(&Outcome::Snooze { delay, error: error.clone() }, time);
+    kind.run_ended(&Outcome::Dead { error }, time);
+}
+
 /// Everything that registers a metric.
 fn ledger() -> Ledger {
     let ledger = Ledger::default();
     with_local_recorder(&ledger, || {
-        WorkerMetrics::new("work");
-        KindMetrics::new("work", "resize");
+        let (worker, kind) = (WorkerMetrics::new("work"), KindMetrics::new("work", "resize"));
         SampleMetrics::new("work");
         let queue = QueueMetrics::new("work");
+        record_all(&worker, &kind, &queue);
         queue.failed("claim", &sql_error(1205));
         queue.failed("claim", &sql_error(-17));
         queue.failed("claim", &sql_error(37396));
@@ -103,6 +122,26 @@ fn what_is_registered_is_what_is_defined() {
             );
         }
     }
+}
+
+/// A histogram that has no value yet is in no scrape.
+#[test]
+fn histograms_are_registered_with_their_first_value() {
+    let ledger = Ledger::default();
+    let histograms = || {
+        let registered = ledger.registered.lock();
+        let histograms = registered.iter().filter(|(_, kind, _)| *kind == Kind::Histogram);
+        histograms.map(|(name, _, labels)| (name.clone(), labels.len())).collect::<Vec<_>>()
+    };
+    with_local_recorder(&ledger, || {
+        let queue = QueueMetrics::new("work");
+        let _others = (WorkerMetrics::new("work"), KindMetrics::new("work", "resize"));
+        assert_eq!(histograms(), []);
+        for _ in 0..2 {
+            queue.answered("claim", Duration::ZERO);
+        }
+    });
+    assert_eq!(histograms(), [("readpast_call_seconds".to_owned(), 2)]);
 }
 
 #[test]
@@ -181,8 +220,10 @@ fn errors_and_procedures_that_nobody_knows_are_other() {
 fn recording_allocates_nothing() {
     let ledger = Ledger::default();
     let (worker, kind, queue, sample) = with_local_recorder(&ledger, || {
-        let kind = KindMetrics::new("work", "resize");
-        (WorkerMetrics::new("work"), kind, QueueMetrics::new("work"), SampleMetrics::new("work"))
+        let (worker, kind) = (WorkerMetrics::new("work"), KindMetrics::new("work", "resize"));
+        let queue = QueueMetrics::new("work");
+        record_all(&worker, &kind, &queue);
+        (worker, kind, queue, SampleMetrics::new("work"))
     });
     let time = Duration::from_millis(3);
     worker.begin(Scale::default());
@@ -287,7 +328,9 @@ fn documentation() -> String {
         "# Metrics\n\n\
          Made from `src/metrics/mod.rs`; a test compares. All times are in seconds. Every metric has the label `queue`; Prometheus adds\n\
          `instance`, which tells the processes apart. [The runbook](runbook.md) says what to do when they look bad.\n\n\
-         `[metrics] listen = \"127.0.0.1:9464\"` serves them at `/metrics`. A program with a recorder of its own for the\n\
+         A histogram is there from its first value on.\n\n\
+         `[metrics] listen = \"127.0.0.1:9464\"` serves them at `/metrics`, up to 32 connections at once with ten seconds and one request\n\
+         each; where more come, the one that has been open for the longest time is closed. A program with a recorder of its own for the\n\
          [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves `listen` empty, and takes the buckets from\n\
          `readpast::metrics::all()`.\n",
     );

@@ -148,7 +148,8 @@ fn token(text: &str) -> Result<Access> {
 }
 
 fn users(file: &Path) -> Result<Access> {
-    let entries: UserFile = toml::from_str(&read(file)?).with_context(|| format!("in {}", file.display()))?;
+    let text = read(file)?;
+    let entries: UserFile = toml::from_str(&text).map_err(|error| not_users(file, &text, &error))?;
     let user = |entry: UserEntry| Ok(User::new(entry.name, entry.password_hash)?.read_only(entry.read_only));
     let users: Vec<User> = entries.user.into_iter().map(user).collect::<Result<_>>()?;
     let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
@@ -158,4 +159,13 @@ fn users(file: &Path) -> Result<Access> {
         return Err(failure(Exit::Usage, message));
     }
     Ok(Access::Users(users))
+}
+
+/// What is wrong with a file of users. Neither a line of it nor the reader's own message is shown: both quote the file,
+/// which may hold a password in the wrong place.
+fn not_users(file: &Path, text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let begin = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = 1 + text.as_bytes()[..begin].iter().filter(|byte| **byte == b'\n').count();
+    let allowed = "it must have a [[user]] for each, with name, password_hash and perhaps read_only = true";
+    failure(Exit::Usage, format!("{}, line {line} is not valid: {allowed}", file.display()))
 }

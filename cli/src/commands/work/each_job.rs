@@ -18,11 +18,13 @@ use super::runner::{Runner, ended_early};
 ///
 /// What the program's end says about the job.
 pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Context) -> Result<Output, BoxError> {
-    let Runner { program, guard, grace, max_output } = runner;
-    let mut prepared = program.for_job(job, guard.run())?;
+    let Runner { program, starting, guard, grace, max_output } = runner;
+    let (prepared, mut process) = starting.start(program, context, || {
+        let mut prepared = program.for_job(job, guard.run())?;
+        let process = Process::spawn(&mut prepared.command, guard, false)?;
+        Ok((prepared, process))
+    })?;
     let payload = if prepared.reads_payload { program::payload(job)? } else { Cow::Borrowed([].as_slice()) };
-    let spawned = Process::spawn(&mut prepared.command, guard, false);
-    let mut process = spawned.map_err(|error| program.not_started(&error))?;
 
     let (mut input, mut output, mut errors) = (Input::all(&payload), Vec::new(), ErrorTail::default());
     let mut ending = Ending::new(*grace);

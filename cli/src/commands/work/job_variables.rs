@@ -26,11 +26,35 @@ const MAX_BYTES: usize = 128 * 1024;
 /// Headers of the W3C's trace context, which OpenTelemetry's programs read from these variables.
 const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
 
+/// What the worker itself logs in with: secrets, and the ways to them. (Of Azure: the variables that `azure_identity`
+/// reads, and the end points of managed identities in App Service, Azure Arc and Service Fabric; of Kerberos: MIT krb5's
+/// keytabs and ticket caches; of systemd: `LoadCredential=`.)
+const LOG_IN: [&str; 17] = [
+    "AZURE_CLIENT_CERTIFICATE_PASSWORD",
+    "AZURE_CLIENT_CERTIFICATE_PATH",
+    "AZURE_CLIENT_SECRET",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "AZURE_PASSWORD",
+    "CREDENTIALS_DIRECTORY",
+    "IDENTITY_ENDPOINT",
+    "IDENTITY_HEADER",
+    "IDENTITY_SERVER_THUMBPRINT",
+    "IMDS_ENDPOINT",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+    "KRB5_KTNAME",
+    "MSI_ENDPOINT",
+    "MSI_SECRET",
+    "SQLCMDPASSWORD",
+    "SQLCMDUSER",
+];
+
 /// Takes out of the program's environment what is not its business: our settings, first of all the connection string,
-/// a trace that is not the job's, and the service manager's way to this process.
-pub fn remove_ours(command: &mut Command) {
+/// what this process logs in with, a trace that is not the job's, and the service manager's way to this process.
+/// `passed`: those that the program gets all the same.
+pub fn remove_ours(command: &mut Command, passed: &[String]) {
     for (name, _) in std::env::vars_os() {
-        if is_ours(&name) {
+        if is_ours(&name) && !passed.iter().any(|passed| name == passed.as_str()) {
             command.env_remove(name);
         }
     }
@@ -38,6 +62,7 @@ pub fn remove_ours(command: &mut Command) {
 
 fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+        || LOG_IN.iter().any(|variable| name == *variable)
         || TRACE.iter().any(|(_, variable)| name == *variable)
         || service_manager::VARIABLES.iter().any(|variable| name == *variable)
 }

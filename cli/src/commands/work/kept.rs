@@ -153,13 +153,10 @@ impl Place {
             }
         }
         let mut command = runner.program.for_many_jobs(runner.guard.run());
-        match Process::spawn(&mut command, &runner.guard, true) {
-            Ok(process) => Ok(Some(Talk { process, output: Vec::new(), errors: ErrorTail::default() })),
-            Err(error) => {
-                self.failures += 1;
-                Err(runner.program.not_started(&error).into())
-            }
-        }
+        let started =
+            runner.starting.start(&runner.program, context, || Ok(Process::spawn(&mut command, &runner.guard, true)?));
+        let process = started.inspect_err(|_| self.failures += 1)?;
+        Ok(Some(Talk { process, output: Vec::new(), errors: ErrorTail::default() }))
     }
 }
 

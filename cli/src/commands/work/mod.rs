@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `program`, `placeholders`, `job_variables` | what is run, with which arguments and environment |
 //! | `process`, `parent_death` | a program that runs: its group, its pipes, its end |
+//! | `starting` | waits where the machine lacks what a program takes |
 //! | `guard` | leaves nothing running when the worker is killed |
 //! | `orphans` | what is left to process 1 of a container |
 //! | `ending` | how a run is ended before its time |
@@ -44,6 +45,7 @@ mod protocol;
 mod runner;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager_elsewhere.rs")]
 mod service_manager;
+mod starting;
 mod summary;
 mod telling_line;
 
@@ -70,6 +72,7 @@ use kept::Kept;
 use program::Program;
 use runner::Runner;
 use service_manager::ServiceManager;
+use starting::Starting;
 use summary::Summary;
 
 #[cfg(unix)]
@@ -131,6 +134,10 @@ pub struct Work {
     /// With --drain: do not wait for jobs that are scheduled for later
     #[arg(long, requires = "drain")]
     not_scheduled: bool,
+    /// Pass these variables on to the program, although they are the worker's own: its settings and what it logs in with
+    /// (AZURE_CLIENT_SECRET, KRB5_CLIENT_KTNAME, …) are removed otherwise
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pass_env: Vec<String>,
     /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
@@ -217,13 +224,14 @@ impl Work {
 
     /// What the handlers need, and the directory of the files with payloads.
     fn runner(&self) -> Result<(Runner, Option<TempDir>)> {
-        let (program, files) = Program::new(self.shell.as_deref(), &self.program)?;
+        let (program, files) = Program::new(self.shell.as_deref(), &self.program, &self.pass_env)?;
         if self.keep && !program.is_constant() {
             let message = "with --keep, a program has no placeholders: it is there for many jobs";
             return Err(failure(Exit::Usage, message));
         }
         let guard = Guard::start(files.as_ref().map(TempDir::path)).context("cannot start the guard")?;
-        let runner = Runner { program, guard, grace: self.grace, max_output: self.max_output };
+        let (grace, max_output) = (self.grace, self.max_output);
+        let runner = Runner { program, starting: Starting::default(), guard, grace, max_output };
         Ok((runner, files))
     }
 }

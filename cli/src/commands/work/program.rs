@@ -22,6 +22,8 @@ pub struct Program {
     is_shell: bool,
     /// For files with payloads, where an argument asks for one.
     files: Option<PathBuf>,
+    /// Variables that it gets although they are the worker's own.
+    passed: Vec<String>,
 }
 
 /// A program that is ready to be started for a job.
@@ -40,11 +42,12 @@ impl Program {
     /// # Errors
     ///
     /// What is wrong with it.
-    pub fn new(shell: Option<&str>, words: &[String]) -> Result<(Program, Option<TempDir>)> {
+    pub fn new(shell: Option<&str>, words: &[String], passed: &[String]) -> Result<(Program, Option<TempDir>)> {
+        let passed = passed.to_vec();
         if let Some(line) = shell {
             let (name, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("/bin/sh", "-c") };
             let arguments = [flag, line].map(Argument::verbatim).to_vec();
-            return Ok((Program { name: name.to_owned(), arguments, is_shell: true, files: None }, None));
+            return Ok((Program { name: name.to_owned(), arguments, is_shell: true, files: None, passed }, None));
         }
         let (name, arguments) = words.split_first().expect("clap asks for a program where there is no --shell");
         let arguments = arguments.iter().map(|argument| Argument::parse(argument));
@@ -59,7 +62,7 @@ impl Program {
             None
         };
         let path = files.as_ref().map(|files| files.path().to_owned());
-        Ok((Program { name: name.clone(), arguments, is_shell: false, files: path }, files))
+        Ok((Program { name: name.clone(), arguments, is_shell: false, files: path, passed }, files))
     }
 
     /// Whether it is the same for each job.
@@ -98,7 +101,7 @@ impl Program {
 
     fn command(&self, run: &str) -> Command {
         let mut command = Command::new(&self.name);
-        job_variables::remove_ours(&mut command);
+        job_variables::remove_ours(&mut command, &self.passed);
         command.env(job_variables::RUN, run).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -9,10 +9,12 @@ use super::ending::Why;
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
 use super::program::Program;
+use super::starting::Starting;
 
 /// Which program is run, and within which limits.
 pub struct Runner {
     pub program: Program,
+    pub starting: Starting,
     pub guard: Arc<Guard>,
     /// Between the polite end and the other one.
     pub grace: Duration,

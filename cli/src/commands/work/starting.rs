@@ -1,0 +1,128 @@
+//! Starting a program where the machine may be short of what that takes: descriptors, processes or memory. That is no
+//! job's fault, so no attempt is counted for it.
+
+use std::error::Error;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use readpast::{BoxError, Context, JobError};
+#[cfg(unix)]
+use rustix::io::Errno;
+
+use super::ending::pause;
+use super::program::Program;
+
+/// Between two tries to start a program; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// After so long the job is given back, so that a worker on another machine can take it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A job that was given back runs again after so long.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// A shortage that goes on is told so often.
+const TELL: Duration = Duration::from_secs(60);
+
+/// The errors of a machine that is short of something.
+#[cfg(unix)]
+const SHORTAGES: [i32; 4] = [
+    Errno::MFILE.raw_os_error(),
+    Errno::NFILE.raw_os_error(),
+    Errno::AGAIN.raw_os_error(),
+    Errno::NOMEM.raw_os_error(),
+];
+
+/// ERROR_TOO_MANY_OPEN_FILES, ERROR_NOT_ENOUGH_MEMORY, ERROR_OUTOFMEMORY, ERROR_NO_SYSTEM_RESOURCES and
+/// ERROR_COMMITMENT_LIMIT ("System Error Codes" in Microsoft's Windows documentation).
+#[cfg(not(unix))]
+const SHORTAGES: [i32; 5] = [4, 8, 14, 1450, 1455];
+
+/// Whether the machine was short of something lately: all threads tell it together.
+#[derive(Default)]
+pub struct Starting {
+    told_at: Mutex<Option<Instant>>,
+}
+
+impl Starting {
+    /// Starts a program, and waits while the machine lacks what it takes. `program` is the one that `start` starts.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be started. Where the machine lacked something for too long, or the job is not to be started any
+    /// more, the job is given back.
+    pub fn start<T>(
+        &self,
+        program: &Program,
+        context: &Context,
+        mut start: impl FnMut() -> Result<T, BoxError>,
+    ) -> Result<T, BoxError> {
+        let (begun, mut delay) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            let error = match start() {
+                Ok(started) => {
+                    if delay > FIRST_PAUSE {
+                        self.tell_end();
+                    }
+                    return Ok(started);
+                }
+                Err(error) => error,
+            };
+            if !is_shortage(&*error) {
+                // One of the system's is about the program, any other about the job.
+                return Err(match error.downcast::<io::Error>() {
+                    Ok(error) => program.not_started(&error).into(),
+                    Err(error) => error,
+                });
+            }
+            self.tell(&*error);
+            if begun.elapsed() >= PATIENCE || !pause(context, delay) {
+                let again = if context.is_stopping() { Duration::ZERO } else { AGAIN };
+                return Err(JobError::snooze(again, format!("not started: {error}")).into());
+            }
+            delay = (delay * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn tell(&self, error: &dyn Error) {
+        let mut told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if told_at.is_none_or(|at| at.elapsed() >= TELL) {
+            *told_at = Some(Instant::now());
+            drop(told_at);
+            tracing::warn!(%error, "no program can be started: the machine lacks files, processes or memory; jobs wait, and no attempt is counted");
+        }
+    }
+
+    fn tell_end(&self) {
+        let told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if told_at.is_some() {
+            tracing::info!("programs can be started again");
+        }
+    }
+}
+
+/// Whether an error, or one that it comes from, says that the machine is short of something.
+fn is_shortage(error: &(dyn Error + 'static)) -> bool {
+    let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+    number.is_some_and(|number| SHORTAGES.contains(&number)) || error.source().is_some_and(is_shortage)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_is_known_however_deep_it_stands() {
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM] {
+            let error = io::Error::from(errno);
+            assert!(is_shortage(&error), "{error}");
+            let wrapped = anyhow::Error::from(error).context("a file cannot be made");
+            assert!(is_shortage(&*BoxError::from(wrapped)));
+        }
+        for errno in [Errno::NOENT, Errno::ACCESS, Errno::TOOBIG, Errno::NOSPC] {
+            assert!(!is_shortage(&io::Error::from(errno)));
+        }
+    }
+}
