@@ -7,9 +7,11 @@
 //! | 2 | operations on many jobs, call by call |
 //! | the rest, 3 | the reading: queues and workers side by side; counting all jobs; what the login may do |
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::failure::Failure;
@@ -20,6 +22,12 @@ const OPERATIONS: usize = 2;
 /// So many payloads or outputs are downloaded at once: each is in memory as a whole.
 const DOWNLOADS: usize = 2;
 
+/// So many live parts are sent at once: each takes a connection of the browser's for as long as somebody looks.
+const STREAMS: usize = 256;
+
+/// So many of them to one session, or to one whom a proxy names.
+const STREAMS_OF_ONE: usize = 16;
+
 /// A page waits so long for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -28,6 +36,32 @@ pub struct Connections {
     pages: Semaphore,
     operations: Semaphore,
     downloads: Arc<Semaphore>,
+    streams: Arc<Streams>,
+}
+
+/// The live parts that are sent.
+#[derive(Default)]
+struct Streams {
+    /// By whom they are for.
+    by_whom: Mutex<HashMap<String, usize>>,
+}
+
+/// A live part that is sent, as long as this is there.
+pub struct Stream {
+    streams: Arc<Streams>,
+    whom: String,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut by_whom = self.streams.by_whom.lock();
+        if let Some(count) = by_whom.get_mut(&self.whom) {
+            *count -= 1;
+            if *count == 0 {
+                by_whom.remove(&self.whom);
+            }
+        }
+    }
 }
 
 impl Default for Connections {
@@ -36,6 +70,7 @@ impl Default for Connections {
             pages: Semaphore::new(PAGES),
             operations: Semaphore::new(OPERATIONS),
             downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            streams: Arc::default(),
         }
     }
 }
@@ -61,6 +96,25 @@ impl Connections {
     pub fn download(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let place = self.downloads.clone().try_acquire_owned();
         place.map_err(|_| Failure::Busy(format!("{DOWNLOADS} downloads are under way; try again when one is done.")))
+    }
+
+    /// For a live part, until it ends. `whom`: the session or the name that it is for; `None`: nobody can be told from
+    /// anybody.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Busy`] while there are as many as may be.
+    pub fn stream(&self, whom: Option<&str>) -> Result<Stream, Failure> {
+        let mut by_whom = self.streams.by_whom.lock();
+        if by_whom.values().sum::<usize>() >= STREAMS {
+            return Err(Failure::Busy(format!("{STREAMS} live parts are sent; try again when a page is closed.")));
+        }
+        let count = by_whom.entry(whom.unwrap_or_default().to_owned()).or_default();
+        if whom.is_some() && *count >= STREAMS_OF_ONE {
+            return Err(Failure::Busy(format!("You look at {STREAMS_OF_ONE} live parts already: close a page.")));
+        }
+        *count += 1;
+        Ok(Stream { streams: self.streams.clone(), whom: whom.unwrap_or_default().to_owned() })
     }
 
     /// For a call of an operation; it is its turn some time. (`None` does not happen: they are never closed.)

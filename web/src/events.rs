@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::Uri;
+use axum::http::{HeaderValue, Uri, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -50,8 +50,10 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         "count" => Source::Count(Box::new(Count::of(&app, &fields).await?)),
         part => return Err(Failure::bad("part", part, "it must be overview, workers, operation or count")),
     };
+    let one = if visitor.has_logged_in { &visitor.session } else { &visitor.name };
+    let place = app.connections.stream((visitor.has_logged_in || visitor.is_named).then_some(one))?;
     let ended = app.readings.ended();
-    let events = stream::unfold((source, ended), move |(mut source, mut ended)| {
+    let events = stream::unfold((source, ended, place), move |(mut source, mut ended, place)| {
         let (app, visitor) = (app.clone(), visitor.clone());
         async move {
             let html = tokio::select! {
@@ -63,10 +65,13 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
             if visitor.has_logged_in && session.is_none() {
                 return None; // logged out meanwhile
             }
-            Some((Ok::<_, Infallible>(Event::default().data(html)), (source, ended)))
+            Some((Ok::<_, Infallible>(Event::default().data(html)), (source, ended, place)))
         }
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+    let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
+    // (Its own is `no-cache`, with which it may be kept.)
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 impl Source {

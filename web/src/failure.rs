@@ -8,6 +8,7 @@ use readpast::Error;
 
 use crate::render::html;
 use crate::root;
+use crate::texts::in_one_direction;
 
 /// When it is worth while to ask again, in seconds, where too much is under way.
 const RETRY_AFTER: &str = "5";
@@ -79,8 +80,8 @@ impl Failure {
         match self {
             Failure::NotFound(what) | Failure::Away(what) | Failure::Busy(what) => what,
             Failure::Bad { name, value, allowed } => format!("{name} is '{value}': {allowed}"),
-            Failure::NotAllowed => "You may look, and not act: this page is read-only, you are, or the login of its \
-                                    connection is not an operator."
+            Failure::NotAllowed => "You may look, and not act: this page is read-only, you are, the login of its \
+                                    connection is not an operator, or the proxy does not say who you are."
                 .to_owned(),
             Failure::Hidden => "This page hides payloads and outputs from everybody.".to_owned(),
             Failure::NotLoggedIn => "Log in first.".to_owned(),
@@ -137,7 +138,7 @@ impl Failure {
         if status.is_server_error() && again.is_none() {
             tracing::error!(failure = ?self, "a page could not be shown");
         }
-        (status, again, html(&Page { root, title, text: self.text() })).into_response()
+        (status, again, html(&Page { root, title, text: in_one_direction(&self.text()) })).into_response()
     }
 }
 

@@ -38,7 +38,7 @@
 //! | `render`, `frame`, `failure` | a template as an answer; what stands around every page; what is shown in place of one |
 //! | `chart`, `texts`, `payload_view` | how figures, times and bytes are shown |
 //! | `assets` | the stylesheet and the script |
-//! | `serve` | the page as a server of its own |
+//! | `serve`, `patient` | the page as a server of its own, and its connections |
 
 mod acting;
 mod app;
@@ -54,6 +54,7 @@ mod job_search;
 mod links;
 mod options;
 mod pages;
+mod patient;
 mod readings;
 mod render;
 mod root;

@@ -124,6 +124,14 @@ pub fn first_line(text: &str, max: usize) -> String {
     format!("{kept}…")
 }
 
+/// A sentence with a name of somebody's in it, without what would turn its own words around (Unicode's explicit directional
+/// formatting, UAX #9). Where a name stands by itself, it is shown as it is.
+pub fn in_one_direction(text: &str) -> String {
+    let turns =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.replace(turns, "\u{fffd}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,15 +60,40 @@ const VECTORS: &[&str] = &[
 /// All that the page's own templates are made of.
 #[rustfmt::skip]
 const ELEMENTS: &[&str] = &[
-    "a", "body", "button", "code", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "h1",
+    "a", "bdi", "body", "button", "code", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "h1",
     "h2", "head", "header", "html", "input", "label", "legend", "link", "main", "meta", "nav", "p", "pre", "progress",
     "script", "span", "strong", "summary", "svg", "table", "tbody", "td", "th", "thead", "time", "title", "tr",
     // Within charts.
     "circle", "g", "line", "path", "polygon", "polyline", "rect", "text",
 ];
 
+/// Elements whose text is a paragraph of its own to the rule by which the direction of writing is found.
+const BLOCKS: &[&str] = &[
+    "body", "button", "dd", "div", "dt", "fieldset", "form", "h1", "h2", "label", "legend", "main", "p", "pre", "td",
+    "th", "title",
+];
+
+/// Others' text turns none of the page's own around: it is in a `<bdi>`, or nothing else is in its paragraph.
+fn turns_nothing_around(html: &Html, page: &str) {
+    for node in html.tree.nodes() {
+        let Some(text) = node.value().as_text().filter(|text| text.contains('\u{202e}')) else { continue };
+        for element in node.ancestors().filter_map(ElementRef::wrap) {
+            let name = element.value().name();
+            if name == "bdi" {
+                break;
+            }
+            if BLOCKS.contains(&name) {
+                let whole: String = element.text().collect();
+                assert_eq!(whole.trim(), text.trim(), "{page}: in <{name}>");
+                break;
+            }
+        }
+    }
+}
+
 /// The page has only what it is made of: its own elements, no attribute that runs or loads anything, and links to itself.
 fn is_all_text(html: &Html, page: &str) {
+    turns_nothing_around(html, page);
     let all = Selector::parse("*").unwrap();
     for element in html.select(&all) {
         let name = element.value().name();

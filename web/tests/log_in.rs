@@ -207,9 +207,7 @@ async fn whom_the_proxy_names_stands_in_the_audit() {
         browser.headers.insert("x-forwarded-user", HeaderValue::from_bytes(name).unwrap());
         browser
     };
-    let somebody = "somebody behind the proxy";
-    for (name, who) in [("maria@example.com", "maria@example.com"), ("Jürgen Łukasz", "Jürgen Łukasz"), ("", somebody)]
-    {
+    for (name, who) in [("maria@example.com", "maria@example.com"), ("Jürgen Łukasz", "Jürgen Łukasz")] {
         let mut browser = named(name.as_bytes());
         browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
         assert_eq!(fixture.audits().await[0].who, who);

@@ -9,6 +9,7 @@ mod browser_data;
 mod browser_everywhere;
 mod browser_pictures;
 mod browser_seeing;
+mod crowded;
 mod hostile_text;
 mod links;
 mod live;

@@ -199,7 +199,7 @@ impl Browser {
         let request = self.request("GET", address, String::new());
         let answer = self.send(request).await;
         assert_eq!(answer.status(), StatusCode::OK);
-        Live { body: answer.into_body(), read: String::new() }
+        Live { headers: answer.headers().clone(), body: answer.into_body(), read: String::new() }
     }
 }
 
@@ -209,6 +209,7 @@ pub fn form(fields: &[(&str, &str)]) -> String {
 
 /// The parts as they come.
 pub struct Live {
+    pub headers: HeaderMap,
     body: Body,
     read: String,
 }

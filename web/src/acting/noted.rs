@@ -63,7 +63,7 @@ impl Noted {
 }
 
 /// As much of a visitor's name as the audit takes.
-fn name(visitor: &Visitor) -> String {
+pub fn name(visitor: &Visitor) -> String {
     let mut units = 0;
     let fits = |c: &char| {
         units += c.len_utf16();

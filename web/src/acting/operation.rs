@@ -57,7 +57,10 @@ pub async fn begin(
         let operation = &running.operation;
         let (changed, end) = run(&app, operation, pages, &queue, &action).await;
         let (end, outcome) = match end {
-            Ok(End::Stopped) => (End::Stopped, Some("stopped".to_owned())),
+            Ok(End::Stopped(who)) => {
+                let outcome = format!("stopped by {who}");
+                (End::Stopped(who), Some(outcome))
+            }
             Ok(End::PageEnded) => (End::PageEnded, Some("stopped: the page ended".to_owned())),
             Ok(end) => (end, None),
             Err(error) => (End::Failed(error.to_string()), Some(error.to_string())),

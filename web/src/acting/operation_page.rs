@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 
+use super::noted::name;
 use super::operations::{End, Progress};
 use crate::app::App;
 use crate::failure::Failure;
@@ -35,6 +36,7 @@ pub struct Live<'a> {
     changed: String,
     goes_on: bool,
     is_stopped: bool,
+    stopped_by: Option<&'a str>,
     error: Option<&'a str>,
 }
 
@@ -46,7 +48,11 @@ impl<'a> Live<'a> {
             looked_at: number(progress.looked_at),
             changed: number(progress.changed),
             goes_on: progress.end.is_none(),
-            is_stopped: matches!(progress.end, Some(End::Stopped | End::PageEnded)),
+            is_stopped: matches!(progress.end, Some(End::Stopped(_) | End::PageEnded)),
+            stopped_by: match &progress.end {
+                Some(End::Stopped(who)) => Some(who),
+                _ => None,
+            },
             error: match &progress.end {
                 Some(End::Failed(error)) => Some(error),
                 _ => None,
@@ -67,6 +73,7 @@ pub async fn stop(State(app): State<App>, form: Form) -> Result<Response, Failur
         return Err(Failure::NotAllowed);
     }
     let operation = app.operations.get(&form.fields)?;
-    operation.stop();
+    operation.stop(&name(&form.visitor));
+    tracing::info!(who = form.visitor.name, operation = operation.id, "stopped on the page");
     Ok(see_other(&link("operation", [("id", operation.id.to_string().as_str())])))
 }

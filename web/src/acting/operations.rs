@@ -5,8 +5,8 @@
 //! put off until then.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -53,7 +53,8 @@ impl Drop for Running {
 pub struct Operation {
     pub id: u64,
     pub queue: String,
-    is_stopped: AtomicBool,
+    /// By whom.
+    stopped_by: OnceLock<String>,
     page_ended: Arc<AtomicBool>,
     progress: watch::Sender<Progress>,
 }
@@ -69,15 +70,15 @@ impl Operation {
         self.progress.send_modify(change);
     }
 
-    /// After the call that is under way, no other is made.
-    pub fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
+    /// After the call that is under way, no other is made. Whoever stops it first has stopped it.
+    pub fn stop(&self, who: &str) {
+        let _ = self.stopped_by.set(who.to_owned());
     }
 
     /// Why no other call is made; `None`: it goes on.
     pub fn stopped(&self) -> Option<End> {
-        if self.is_stopped.load(Ordering::Acquire) {
-            return Some(End::Stopped);
+        if let Some(who) = self.stopped_by.get() {
+            return Some(End::Stopped(who.clone()));
         }
         self.page_ended.load(Ordering::Acquire).then_some(End::PageEnded)
     }
@@ -117,7 +118,7 @@ impl Operations {
         let operation = Arc::new(Operation {
             id,
             queue: queue.to_owned(),
-            is_stopped: AtomicBool::new(false),
+            stopped_by: OnceLock::new(),
             page_ended: self.page_ended.clone(),
             progress: watch::Sender::new(progress),
         });
@@ -172,7 +173,8 @@ pub struct Progress {
 #[derive(Debug, Clone)]
 pub enum End {
     Done,
-    Stopped,
+    /// By whom.
+    Stopped(String),
     /// Stopped, because the page has ended.
     PageEnded,
     Failed(String),

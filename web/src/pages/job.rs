@@ -224,6 +224,9 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
 const PART: usize = 64 * 1024;
 const STALLED: Duration = Duration::from_secs(30);
 
+/// And it ends after so long, however it goes on: the largest payload, 256 MiB, at 7 Mbit/s.
+const LONGEST: Duration = Duration::from_secs(300);
+
 /// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page. It is in memory
 /// until it is sent, so there are few at once.
 pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
@@ -252,12 +255,43 @@ pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Re
 fn in_parts(bytes: Vec<u8>, place: OwnedSemaphorePermit) -> Body {
     let (parts, taken) = mpsc::channel(1);
     tokio::spawn(async move {
-        for part in bytes.chunks(PART) {
-            if parts.send_timeout(Ok::<_, Infallible>(part.to_vec()), STALLED).await.is_err() {
-                break;
+        let send = async {
+            for part in bytes.chunks(PART) {
+                if parts.send_timeout(Ok::<_, Infallible>(part.to_vec()), STALLED).await.is_err() {
+                    break;
+                }
             }
+        };
+        if tokio::time::timeout(LONGEST, send).await.is_err() {
+            tracing::warn!(bytes = bytes.len(), "a download took too long and was cut off");
         }
         drop(place);
     });
     Body::from_stream(stream::unfold(taken, async |mut taken| Some((taken.recv().await?, taken))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::StreamExt;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A part each 20 seconds never stalls, and would hold its place for hours.
+    #[tokio::test(start_paused = true)]
+    async fn a_download_that_trickles_gives_its_place_back_after_five_minutes() {
+        let places = Arc::new(Semaphore::new(1));
+        let place = places.clone().try_acquire_owned().unwrap();
+        let (begun, mut taken) = (tokio::time::Instant::now(), 0);
+        let mut parts = in_parts(vec![b'x'; 1_000 * PART], place).into_data_stream();
+        while let Some(part) = parts.next().await {
+            taken += part.unwrap().len();
+            tokio::time::sleep(Duration::from_secs(20)).await;
+        }
+        assert!((10 * PART..20 * PART).contains(&taken), "{taken}");
+        assert!(begun.elapsed() < LONGEST + Duration::from_secs(60));
+        assert_eq!(places.available_permits(), 1);
+    }
 }

@@ -1,10 +1,14 @@
-//! How often somebody may try to log in.
+//! How often somebody may try to log in, and how much all tries may take together.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+
+use crate::failure::Failure;
 
 /// So many wrong passwords for a name within [`SPAN`], and the next are refused unread.
 const FREE: usize = 5;
@@ -12,58 +16,55 @@ const FREE: usize = 5;
 /// How long a wrong password counts.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// So many names are kept that nobody has, and so much of each: somebody who tries names, not passwords, does not fill the
-/// memory. The one that was tried longest ago goes first.
-const INVENTED: usize = 1_000;
-const INVENTED_CHARS: usize = 64;
+/// So many names are kept, by their hashes: more than are tried within [`SPAN`] where each try takes [`HASHES`] at once some
+/// milliseconds. The one that was tried longest ago goes first.
+const NAMES: usize = 20_000;
 
 /// A hash takes 19 MiB and a core for a while: so many at once.
 const HASHES: usize = 2;
 
-/// The wrong passwords of the last minute.
+/// So many more wait for their turn; the next are sent away.
+const WAITING: usize = 32;
+
+/// The wrong passwords of the last minute. Names that somebody has and names that are made up are counted alike, so that
+/// nobody learns from it which names there are.
 #[derive(Debug)]
 pub struct Attempts {
-    wrong: Mutex<Wrong>,
-    /// Taken while a password is hashed.
-    pub hashes: Semaphore,
-}
-
-/// By names. Those that somebody has are kept by themselves: names that are made up neither use up their place nor make
-/// their attempts forgotten. But they are counted alike, so that nobody learns from it which names there are.
-#[derive(Debug, Default)]
-struct Wrong {
-    users: HashMap<String, Vec<Instant>>,
-    invented: HashMap<String, Vec<Instant>>,
-}
-
-impl Wrong {
-    fn times(&mut self, name: &str, is_user: bool) -> &mut Vec<Instant> {
-        if is_user {
-            return self.users.entry(name.to_owned()).or_default();
-        }
-        let name: String = name.chars().take(INVENTED_CHARS).collect();
-        if self.invented.len() >= INVENTED && !self.invented.contains_key(&name) {
-            let oldest = self.invented.iter().min_by_key(|(_, times)| times.last());
-            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
-                self.invented.remove(&oldest);
-            }
-        }
-        self.invented.entry(name).or_default()
-    }
+    wrong: Mutex<HashMap<u64, Vec<Instant>>>,
+    names: RandomState,
+    hashes: Arc<Semaphore>,
+    waiting: Semaphore,
 }
 
 impl Default for Attempts {
     fn default() -> Attempts {
-        Attempts { wrong: Mutex::default(), hashes: Semaphore::new(HASHES) }
+        Attempts {
+            wrong: Mutex::default(),
+            names: RandomState::new(),
+            hashes: Arc::new(Semaphore::new(HASHES)),
+            waiting: Semaphore::new(WAITING),
+        }
     }
 }
 
 impl Attempts {
+    /// A number for a name that nobody can foresee.
+    pub fn number(&self, name: &str) -> u64 {
+        self.names.hash_one(name)
+    }
+
     /// Counts an attempt as wrong before its password is looked at, so that many at once are not looked at together;
-    /// [`right`](Self::right) takes it back. `is_user`: somebody has this name. `Err`: how long to wait.
-    pub fn begin(&self, name: &str, is_user: bool) -> Result<(), Duration> {
-        let (now, mut wrong) = (Instant::now(), self.wrong.lock());
-        let times = wrong.times(name, is_user);
+    /// [`right`](Self::right) takes it back. `Err`: how long to wait.
+    pub fn begin(&self, name: &str) -> Result<(), Duration> {
+        let (now, number, mut wrong) = (Instant::now(), self.number(name), self.wrong.lock());
+        if wrong.len() >= NAMES && !wrong.contains_key(&number) {
+            wrong.retain(|_, times| times.last().is_some_and(|time| now.duration_since(*time) < SPAN));
+            let oldest = wrong.iter().min_by_key(|(_, times)| times.last()).map(|(number, _)| *number);
+            if let Some(oldest) = oldest.filter(|_| wrong.len() >= NAMES) {
+                wrong.remove(&oldest);
+            }
+        }
+        let times = wrong.entry(number).or_default();
         times.retain(|time| now.duration_since(*time) < SPAN);
         if times.len() >= FREE {
             return Err(SPAN - now.duration_since(times[0]));
@@ -74,56 +75,123 @@ impl Attempts {
 
     /// The password was right: what was wrong before no longer counts.
     pub fn right(&self, name: &str) {
-        self.wrong.lock().users.remove(name);
+        self.wrong.lock().remove(&self.number(name));
+    }
+
+    /// Takes an attempt back whose password nobody has looked at.
+    pub fn unseen(&self, name: &str) {
+        if let Some(times) = self.wrong.lock().get_mut(&self.number(name)) {
+            times.pop();
+        }
+    }
+
+    /// Does what takes memory and a core, a few at once. One that has begun holds its place to its end, even where nobody
+    /// waits for it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Busy`] where too many wait.
+    pub async fn hash<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+        let waiting = self.waiting.try_acquire();
+        let _waiting = waiting.map_err(|_| Failure::Busy("Too many log in at once; try again.".to_owned()))?;
+        let place = self.hashes.clone().acquire_owned().await.map_err(|_| Failure::Internal)?; // it is never closed
+        let hashing = move || {
+            let _place = place;
+            hash()
+        };
+        tokio::task::spawn_blocking(hashing).await.map_err(|_| Failure::Internal)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
     fn after_five_wrong_passwords_the_sixth_is_refused_for_that_name_only() {
         let attempts = Attempts::default();
         for _ in 0..FREE {
-            assert_eq!(attempts.begin("ann", true), Ok(()));
+            assert_eq!(attempts.begin("ann"), Ok(()));
         }
-        assert!(attempts.begin("ann", true).unwrap_err() <= SPAN);
-        assert_eq!(attempts.begin("bob", true), Ok(()));
+        assert!(attempts.begin("ann").unwrap_err() <= SPAN);
+        assert_eq!(attempts.begin("bob"), Ok(()));
         attempts.right("ann");
-        assert_eq!(attempts.begin("ann", true), Ok(()));
+        assert_eq!(attempts.begin("ann"), Ok(()));
     }
 
+    /// Which names there are cannot be told by trying others in between: whoever is counted stays counted.
     #[test]
-    fn a_name_that_nobody_has_is_refused_as_one_of_somebody_s_is() {
+    fn ten_thousand_names_neither_shut_anybody_out_nor_give_further_guesses() {
         let attempts = Attempts::default();
-        for _ in 0..FREE {
-            assert_eq!(attempts.begin("nobody", false), Ok(()));
+        for name in ["ann", "nobody"] {
+            for _ in 0..FREE {
+                assert_eq!(attempts.begin(name), Ok(()));
+            }
         }
-        assert!(attempts.begin("nobody", false).is_err());
+        for number in 0..10_000 {
+            assert_eq!(attempts.begin(&number.to_string()), Ok(()), "{number}");
+        }
+        assert_eq!(attempts.begin("bob"), Ok(()));
+        assert!(attempts.begin("ann").is_err() && attempts.begin("nobody").is_err());
     }
 
     #[test]
     fn names_do_not_fill_the_memory() {
         let attempts = Attempts::default();
-        for number in 0..2 * INVENTED {
-            let _ = attempts.begin(&format!("{number}{}", "é".repeat(100_000)), false);
+        let long = "é".repeat(1_000);
+        for number in 0..NAMES + 10 {
+            let _ = attempts.begin(&format!("{number}{long}"));
         }
-        let kept = &attempts.wrong.lock().invented;
-        assert_eq!(kept.len(), INVENTED);
-        assert!(kept.keys().all(|name| name.len() <= 2 * INVENTED_CHARS));
+        assert_eq!(attempts.wrong.lock().len(), NAMES);
     }
 
-    #[test]
-    fn invented_names_neither_shut_anybody_out_nor_give_further_guesses() {
-        let attempts = Attempts::default();
-        for _ in 0..FREE {
-            assert_eq!(attempts.begin("ann", true), Ok(()));
+    /// Each takes 19 MiB: 35 of them at once were 668 MB, because those whose browser had gone left their place and went
+    /// on.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_hundred_log_ins_whose_browsers_go_away_are_two_hashes_and_few_wait() {
+        let attempts = Arc::new(Attempts::default());
+        let (started, starts) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        let log_in = || {
+            let (attempts, started, released) = (attempts.clone(), started.clone(), released.clone());
+            tokio::spawn(async move {
+                let hash = move || {
+                    started.send(()).unwrap();
+                    let _ = released.lock().recv();
+                };
+                attempts.hash(hash).await
+            })
+        };
+        let mut gone = Vec::new();
+        for _ in 0..HASHES {
+            gone.push(log_in());
+            starts.recv().unwrap(); // it hashes
         }
-        for number in 0..2 * INVENTED {
-            assert_eq!(attempts.begin(&number.to_string(), false), Ok(()), "{number}");
+        for browser in &gone {
+            browser.abort();
         }
-        assert_eq!(attempts.begin("bob", true), Ok(()));
-        assert!(attempts.begin("ann", true).is_err());
+        for browser in gone {
+            assert!(browser.await.unwrap_err().is_cancelled());
+        }
+        let tries: Vec<_> = (0..100).map(|_| log_in()).collect();
+        let mut refused = 0;
+        for attempt in tries {
+            // Those that wait do so until somebody lets the hashes end; the others are refused at once.
+            if refused < 100 - WAITING {
+                tokio::task::yield_now().await;
+            }
+            match tokio::time::timeout(Duration::from_millis(20), attempt).await {
+                Ok(answer) => {
+                    assert!(matches!(answer.unwrap(), Err(Failure::Busy(_))));
+                    refused += 1;
+                }
+                Err(_) => assert!(starts.try_recv().is_err(), "no third hash"),
+            }
+        }
+        assert_eq!(refused, 100 - WAITING);
+        drop(release);
     }
 }

@@ -16,11 +16,11 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::links::see_other;
-use crate::options::Access;
+use crate::options::{Access, User};
 use crate::render::html;
 use crate::root;
 
-/// A hash of nothing that anybody knows: for a name that nobody has, a password takes as long as for one of somebody's.
+/// A hash of nothing that anybody knows, for a page without users.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$9cNwzIjnDpmpKkbkz1z8mSh7rF0vBNc2ZQgMBdeP0oU";
 
@@ -58,17 +58,18 @@ fn form(app: &App, csrf: &str, then: &str, error: Option<String>) -> Response {
 pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Failure> {
     let Form { visitor, fields } = form;
     let text = |name| fields.get(name).unwrap_or_default();
-    let (name, is_user) = match &app.options.access {
-        Access::Users(users) => (text("name"), users.iter().any(|user| user.name == text("name"))),
+    let name = match &app.options.access {
+        Access::Users(_) => text("name"),
         // Whoever knows the token has no name: guesses under many names are guesses at the same.
-        _ => ("", true),
+        _ => "",
     };
-    if let Err(wait) = app.attempts.begin(name, is_user) {
+    if let Err(wait) = app.attempts.begin(name) {
         let error = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
         let answer = self::form(&app, &visitor.csrf, text("then"), Some(error));
         return Ok((StatusCode::TOO_MANY_REQUESTS, answer).into_response());
     }
-    let Some(user) = check(&app, name.to_owned(), text("secret").to_owned()).await? else {
+    let checked = check(&app, name, text("secret").to_owned()).await;
+    let Some(user) = checked.inspect_err(|_| app.attempts.unseen(name))? else {
         let shown: String = name.chars().take(SHOWN_NAME).collect();
         tracing::warn!(name = shown, "somebody could not log in");
         let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()));
@@ -78,7 +79,7 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
     tracing::info!(name = user.name, "logged in");
     // Another cookie: the one before may be known to somebody else.
     app.sessions.end(&visitor.session);
-    let (cookie, _) = app.sessions.begin(Some(user));
+    let cookie = app.sessions.log_in(user);
     let mut response = see_other(page_beside(text("then")));
     set_cookie(&app, response.headers_mut(), &cookie);
     Ok(response)
@@ -91,7 +92,7 @@ fn page_beside(then: &str) -> &str {
     if is_name && then.is_ascii() && !then.contains(|c: char| c.is_control()) { then } else { "overview" }
 }
 
-async fn check(app: &App, name: String, secret: String) -> Result<Option<LoggedIn>, Failure> {
+async fn check(app: &App, name: &str, secret: String) -> Result<Option<LoggedIn>, Failure> {
     match &app.options.access {
         Access::Token(token) => {
             // No field comes as an empty one, and an empty token would be whoever's.
@@ -100,14 +101,21 @@ async fn check(app: &App, name: String, secret: String) -> Result<Option<LoggedI
         }
         Access::Users(users) => {
             let user = users.iter().find(|user| user.name == name).cloned();
-            let hash = user.as_ref().map_or(NOBODY, |user| &user.password_hash).to_owned();
-            let Ok(_permit) = app.attempts.hashes.acquire().await else { return Ok(None) }; // it is never closed
+            let hash = user.as_ref().or_else(|| stand_in(app, name, users)).map_or(NOBODY, |user| &user.password_hash);
+            let hash = hash.to_owned();
             let verify = move || Argon2::default().verify_password(secret.as_bytes(), hash.as_str()).is_ok();
-            let is_right = tokio::task::spawn_blocking(verify).await.map_err(|_| Failure::Internal)?;
+            let is_right = app.attempts.hash(verify).await?;
             Ok(user.filter(|_| is_right).map(|user| LoggedIn { name: user.name, read_only: user.read_only }))
         }
         _ => Ok(None),
     }
+}
+
+/// The user whose hash is computed for a name that nobody has, always the same for a name: hashes may have different costs,
+/// and the time that they take must not tell which names there are.
+fn stand_in<'a>(app: &App, name: &str, users: &'a [User]) -> Option<&'a User> {
+    let number = app.attempts.number(name) as usize;
+    users.get(number.checked_rem(users.len())?)
 }
 
 pub async fn log_out(State(app): State<App>, form: Form) -> Response {

@@ -36,7 +36,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     let must_log_in = matches!(app.options.access, Access::Token(_) | Access::Users(_));
     let has_logged_in = known.as_ref().is_some_and(|(_, session)| session.user.is_some());
     if must_log_in && !has_logged_in && request.uri().path() != "/login" {
-        // Without a session: the form begins one.
+        // Without a cookie: the form gives one.
         return match *request.method() {
             Method::GET => login::redirect(&request),
             _ => Failure::NotLoggedIn.into_response(),
@@ -48,7 +48,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     };
     let is_new = known.is_none();
     let old = if is_new { old_cookies(&app, request.headers()) } else { Vec::new() };
-    let (session, known) = known.unwrap_or_else(|| app.sessions.begin(None));
+    let (session, known) = known.unwrap_or_else(|| app.sessions.visit());
     let visitor = visitor(&app, name, session.clone(), known);
     request.extensions_mut().insert(visitor);
     let mut response = next.run(request).await;
@@ -60,34 +60,43 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     response
 }
 
-/// `name`: who it is where nobody logs in.
-fn visitor(app: &App, name: String, session: String, known: sessions::Session) -> Visitor {
+/// `nobody`: who it is where nobody logs in.
+fn visitor(app: &App, nobody: LoggedIn, session: String, known: sessions::Session) -> Visitor {
     let has_logged_in = known.user.is_some();
-    let user = known.user.unwrap_or(LoggedIn { name, read_only: false });
+    let user = known.user.unwrap_or(nobody);
     Visitor {
         session,
         csrf: known.csrf,
+        is_named: matches!(app.options.access, Access::Trusted { user_header: Some(_) }),
         name: user.name,
         has_logged_in,
         may_act: !user.read_only && !app.options.read_only,
     }
 }
 
-/// Who it is where nobody logs in.
+/// Who it is where nobody logs in. Where the proxy is to say it and does not, somebody who may look: what he did would be
+/// nobody's in the audit.
 ///
 /// # Errors
 ///
-/// A name that cannot be read: it must not become nobody's in the audit.
-fn who(access: &Access, headers: &HeaderMap) -> Result<String, Failure> {
-    let Access::Trusted { user_header } = access else { return Ok("somebody on this machine".to_owned()) };
-    let named = user_header.as_ref().and_then(|header| Some((header, headers.get(header)?)));
-    match named {
-        Some((header, name)) if !name.is_empty() => {
-            let unreadable =
-                || Failure::bad(header.as_str(), &name.as_bytes().escape_ascii().to_string(), "it must be UTF-8");
-            str::from_utf8(name.as_bytes()).map(str::to_owned).map_err(|_| unreadable())
+/// A name that cannot be read, or several: one of them may be the visitor's own invention.
+fn who(access: &Access, headers: &HeaderMap) -> Result<LoggedIn, Failure> {
+    let somebody = |name: &str, read_only| LoggedIn { name: name.to_owned(), read_only };
+    let user_header = match access {
+        Access::Trusted { user_header: Some(header) } => header,
+        Access::Trusted { user_header: None } => return Ok(somebody("somebody behind the proxy", false)),
+        _ => return Ok(somebody("somebody on this machine", false)),
+    };
+    let mut names = headers.get_all(user_header).iter();
+    let bad = |value: &str, allowed| Failure::bad(user_header.as_str(), value, allowed);
+    match (names.next(), names.next()) {
+        (_, Some(_)) => Err(bad("there several times", "the proxy must replace what the browser sends")),
+        (Some(name), None) if !name.is_empty() => {
+            let name = str::from_utf8(name.as_bytes())
+                .map_err(|_| bad(&name.as_bytes().escape_ascii().to_string(), "it must be UTF-8"))?;
+            Ok(somebody(name, false))
         }
-        _ => Ok("somebody behind the proxy".to_owned()),
+        _ => Ok(somebody("somebody behind the proxy", true)),
     }
 }
 

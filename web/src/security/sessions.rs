@@ -1,32 +1,40 @@
 //! Who has which cookie.
+//!
+//! Until somebody logs in, nothing is kept: the cookie itself shows that this page has given it, and the forms' token is
+//! made of it. So nobody can use up the place of those who have logged in by asking for pages.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use blake2::{Blake2s256, Digest};
 use parking_lot::Mutex;
 use readpast::Uuid;
+use subtle::ConstantTimeEq;
 
-/// A session that nobody has used for so long is over.
+use crate::texts::in_one_direction;
+
+/// A log-in that nobody has used for so long is over.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 
-/// So many are kept; beyond that, the one that was used longest ago goes, and
-/// those without a log-in first. Who sends no cookies gets a new one with each
-/// request.
+/// So many log-ins are kept; beyond that, the one that was used longest ago goes.
 const MOST: usize = 10_000;
+
+/// So many notices wait for the next page of their browser; beyond that, the one that has waited longest goes.
+const NOTICES: usize = 1_000;
 
 /// How the cookies' names begin.
 pub const COOKIE: &str = "readpast_session_";
 
-/// What a browser has said and been told.
+/// A cookie without a log-in: so many random digits, and as many that only this page can make of them.
+const HALF: usize = 32;
+
+/// What a browser has said.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// Who has logged in; `None`: nobody, or nobody must.
     pub user: Option<LoggedIn>,
     /// What every form that changes something has to contain.
     pub csrf: String,
-    last_used: Instant,
-    /// What is to be said on the next page.
-    notice: Option<String>,
 }
 
 /// Somebody who has logged in.
@@ -36,67 +44,109 @@ pub struct LoggedIn {
     pub read_only: bool,
 }
 
-/// All sessions of this process, by the cookies' values. They end with it.
+/// A log-in that goes on.
+#[derive(Debug)]
+struct Kept {
+    session: Session,
+    last_used: Instant,
+}
+
+/// All sessions of this process. They end with it.
 #[derive(Debug)]
 pub struct Sessions {
     /// The cookies' name. A browser sends a host's cookies to all its ports, and those of a path to all below: with
     /// names of their own, two pages do not replace each other's.
     pub name: String,
-    by_cookie: Mutex<HashMap<String, Session>>,
+    /// What only this process knows.
+    key: String,
+    /// Log-ins by the cookies' values.
+    logged_in: Mutex<HashMap<String, Kept>>,
+    /// What is to be said on the next page of a cookie's browser, and since when.
+    notices: Mutex<HashMap<String, (String, Instant)>>,
 }
 
 impl Default for Sessions {
     fn default() -> Sessions {
-        Sessions { name: format!("{COOKIE}{}", &secret()[..8]), by_cookie: Mutex::default() }
+        let name = format!("{COOKIE}{}", &secret()[..8]);
+        Sessions { name, key: secret(), logged_in: Mutex::default(), notices: Mutex::default() }
     }
 }
 
 impl Sessions {
-    /// A new one; returns its cookie.
-    pub fn begin(&self, user: Option<LoggedIn>) -> (String, Session) {
-        let (cookie, now) = (secret(), Instant::now());
-        let session = Session { user, csrf: secret(), last_used: now, notice: None };
-        let mut sessions = self.by_cookie.lock();
-        if sessions.len() >= MOST {
-            sessions.retain(|_, session| now.duration_since(session.last_used) < LIFE);
-        }
-        if sessions.len() >= MOST {
-            // Who has logged in goes last: without a log-in, anybody can begin as many as he likes.
-            let oldest = sessions.iter().min_by_key(|(_, session)| (session.user.is_some(), session.last_used));
-            if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
-                sessions.remove(&oldest);
-            }
-        }
-        sessions.insert(cookie.clone(), session.clone());
+    /// One without a log-in, which is kept nowhere; returns its cookie.
+    pub fn visit(&self) -> (String, Session) {
+        let random = &secret()[..HALF];
+        let cookie = format!("{random}{}", &self.made_of("cookie", random)[..HALF]);
+        let session = self.without_log_in(&cookie);
         (cookie, session)
     }
 
-    /// That of a cookie, if it is not over. Asking is using it.
-    pub fn get(&self, cookie: &str) -> Option<Session> {
-        let mut sessions = self.by_cookie.lock();
-        let (now, session) = (Instant::now(), sessions.get_mut(cookie)?);
-        if now.duration_since(session.last_used) >= LIFE {
-            sessions.remove(cookie);
-            return None;
+    fn without_log_in(&self, cookie: &str) -> Session {
+        Session { user: None, csrf: self.made_of("form", cookie) }
+    }
+
+    /// 64 digits that nobody can make without the key. (Unlike SHA-2, BLAKE2 needs no HMAC for that: RFC 7693, section 1.)
+    fn made_of(&self, what_for: &str, text: &str) -> String {
+        let digest = Blake2s256::digest(format!("{}:{what_for}:{text}", self.key));
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// A log-in; returns its cookie.
+    pub fn log_in(&self, user: LoggedIn) -> String {
+        let (cookie, now) = (secret(), Instant::now());
+        let session = Session { user: Some(user), csrf: secret() };
+        let mut logged_in = self.logged_in.lock();
+        if logged_in.len() >= MOST {
+            logged_in.retain(|_, kept| now.duration_since(kept.last_used) < LIFE);
         }
-        session.last_used = now;
-        Some(session.clone())
+        if logged_in.len() >= MOST {
+            let oldest = logged_in.iter().min_by_key(|(_, kept)| kept.last_used);
+            if let Some(oldest) = oldest.map(|(cookie, _)| cookie.clone()) {
+                logged_in.remove(&oldest);
+            }
+        }
+        logged_in.insert(cookie.clone(), Kept { session, last_used: now });
+        cookie
+    }
+
+    /// That of a cookie, if this page has given it and it is not over. Asking is using it.
+    pub fn get(&self, cookie: &str) -> Option<Session> {
+        let (now, mut logged_in) = (Instant::now(), self.logged_in.lock());
+        if let Some(kept) = logged_in.get_mut(cookie) {
+            if now.duration_since(kept.last_used) >= LIFE {
+                logged_in.remove(cookie);
+                return None;
+            }
+            kept.last_used = now;
+            return Some(kept.session.clone());
+        }
+        drop(logged_in);
+        let (random, proof) = cookie.split_at_checked(HALF)?;
+        let is_ours = bool::from(proof.as_bytes().ct_eq(&self.made_of("cookie", random).as_bytes()[..HALF]));
+        is_ours.then(|| self.without_log_in(cookie))
     }
 
     pub fn end(&self, cookie: &str) {
-        self.by_cookie.lock().remove(cookie);
+        self.logged_in.lock().remove(cookie);
+        self.notices.lock().remove(cookie);
     }
 
     /// Says something on the session's next page.
     pub fn say(&self, cookie: &str, notice: String) {
-        if let Some(session) = self.by_cookie.lock().get_mut(cookie) {
-            session.notice = Some(notice);
+        let notice = in_one_direction(&notice);
+        let mut notices = self.notices.lock();
+        if notices.len() >= NOTICES {
+            let oldest = notices.iter().min_by_key(|(_, (_, since))| *since).map(|(cookie, _)| cookie.clone());
+            if let Some(oldest) = oldest {
+                notices.remove(&oldest);
+            }
         }
+        notices.insert(cookie.to_owned(), (notice, Instant::now()));
     }
 
     /// What is to be said, once.
     pub fn take_notice(&self, cookie: &str) -> Option<String> {
-        self.by_cookie.lock().get_mut(cookie)?.notice.take()
+        self.notices.lock().remove(cookie).map(|(notice, _)| notice)
     }
 }
 
@@ -112,8 +162,35 @@ mod tests {
     #[test]
     fn a_session_that_is_asked_for_goes_on() {
         let sessions = Sessions::default();
-        let (cookie, begun) = sessions.begin(None);
+        let last_used = |cookie: &str| sessions.logged_in.lock()[cookie].last_used;
+        let cookie = sessions.log_in(LoggedIn { name: "ann".to_owned(), read_only: false });
+        let begun = last_used(&cookie);
         std::thread::sleep(Duration::from_millis(2)); // time itself is meant
-        assert!(sessions.get(&cookie).unwrap().last_used > begun.last_used);
+        sessions.get(&cookie).unwrap();
+        assert!(last_used(&cookie) > begun);
+    }
+
+    #[test]
+    fn a_visit_is_known_by_its_cookie_alone() {
+        let sessions = Sessions::default();
+        let (cookie, session) = sessions.visit();
+        assert_eq!(sessions.get(&cookie).unwrap().csrf, session.csrf);
+        assert!(sessions.logged_in.lock().is_empty() && sessions.notices.lock().is_empty());
+        assert_ne!(sessions.visit().1.csrf, session.csrf);
+        let changed = format!("{}{}", if cookie.starts_with('0') { '1' } else { '0' }, &cookie[1..]);
+        for foreign in [changed.as_str(), &cookie[..HALF], &cookie[..HALF + 1], "", &"é".repeat(HALF)] {
+            assert!(sessions.get(foreign).is_none(), "{foreign}");
+        }
+        assert!(Sessions::default().get(&cookie).is_none(), "another page's");
+    }
+
+    #[test]
+    fn notices_do_not_fill_the_memory() {
+        let sessions = Sessions::default();
+        for number in 0..2 * NOTICES {
+            sessions.say(&number.to_string(), "done".to_owned());
+        }
+        assert_eq!(sessions.notices.lock().len(), NOTICES);
+        assert!(sessions.take_notice("0").is_none() && sessions.take_notice("1999").is_some());
     }
 }

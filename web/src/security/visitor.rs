@@ -14,6 +14,8 @@ pub struct Visitor {
     pub csrf: String,
     /// Who it is, for the audit.
     pub name: String,
+    /// The proxy says who it is.
+    pub is_named: bool,
     /// He has logged in here, and so can log out.
     pub has_logged_in: bool,
     /// He may act, as far as this page is concerned; the connection's login must be allowed to, too.
