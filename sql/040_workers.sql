@@ -6,6 +6,7 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         worker_id     uniqueidentifier NOT NULL,  -- new at each start of the process
         queue_id      int              NOT NULL,
         name          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,  -- the same at each start
+        login         nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,      -- who has registered it
         lease_ms      int              NOT NULL,
         registered_at datetime2(3)     NOT NULL,
         lease_until   datetime2(3)     NOT NULL,

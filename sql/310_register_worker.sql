@@ -1,6 +1,7 @@
 -- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
--- With @take_over = 1, other workers of the queue with the same name are marked lost and their jobs given back at once: for a process
--- that is the only one of its name and knows that its predecessor is gone.
+-- With @take_over = 1, other workers of the queue that have the same name and were registered by the same login are marked lost and their jobs
+-- given back at once: for a process that is the only one of its name and knows that its predecessor is gone. (The login, because anybody who may
+-- register a worker may choose its name.)
 -- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that are ready again or dead), has_sink, workers_lost
 -- (that were marked lost: its namesakes, and all whose lease had run out) and jobs_dead (of those taken over).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
@@ -14,7 +15,8 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048), @jobs_ready int = 0, @jobs_dead int = 0,
-    @namesakes int = 0, @run_out int = 0;
+    @namesakes int = 0, @run_out int = 0,
+    @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME());  -- in Azure SQL Database ORIGINAL_LOGIN is NULL
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -30,8 +32,8 @@ SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, u
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     -- The id of a lost worker is a duplicate key here: a worker that registers anew takes a new id.
-    INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, lease_ms, registered_at, lease_until)
-    VALUES (@worker_id, @queue_id, @name, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
+    INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, login, lease_ms, registered_at, lease_until)
+    VALUES (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
 -- The queue may have been deleted since it was looked for, see enqueue.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
@@ -48,7 +50,7 @@ IF @take_over = 1
 BEGIN
     UPDATE [$(schema)].[workers] WITH (ROWLOCK)
     SET lost_at = @now
-    WHERE queue_id = @queue_id AND name = @name AND worker_id <> @worker_id AND lost_at IS NULL;
+    WHERE queue_id = @queue_id AND name = @name AND login = @login AND worker_id <> @worker_id AND lost_at IS NULL;
     SET @namesakes = @@ROWCOUNT;
 
     EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_ready = @jobs_ready OUTPUT, @jobs_dead = @jobs_dead OUTPUT,

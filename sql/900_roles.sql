@@ -16,6 +16,9 @@ GO
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_monitor') IS NULL
     CREATE ROLE [$(schema)_monitor] AUTHORIZATION dbo;
 GO
+IF DATABASE_PRINCIPAL_ID(N'$(schema)_autoscaler') IS NULL
+    CREATE ROLE [$(schema)_autoscaler] AUTHORIZATION dbo;
+GO
 
 -- Adds jobs, and waits for them.
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
@@ -130,4 +133,8 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
+GO
+
+-- Learns how many workers there is work for, and nothing else: its password is where the cluster keeps secrets.
+GRANT EXECUTE ON OBJECT::[$(schema)].[backlog] TO [$(schema)_autoscaler];
 GO

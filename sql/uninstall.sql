@@ -12,8 +12,8 @@ END;
 IF EXISTS (SELECT 1
            FROM sys.database_role_members AS m
            INNER JOIN sys.database_principals AS r ON r.principal_id = m.role_principal_id
-           WHERE r.name IN (N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
-    THROW 58003, N'the roles $(schema)_producer, _worker, _operator and _monitor have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
+           WHERE r.name IN (N'$(schema)_autoscaler', N'$(schema)_monitor', N'$(schema)_operator', N'$(schema)_producer', N'$(schema)_worker'))
+    THROW 58003, N'the roles $(schema)_producer, _worker, _operator, _monitor and _autoscaler have members and could not be dropped; remove them first: ALTER ROLE ... DROP MEMBER ...', 1;
 IF EXISTS (SELECT 1 FROM sys.parameters WHERE user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
     THROW 58003, N'procedures that are not readpast''s, the sinks, use the table type [$(schema)].[sink_list], which could not be dropped; drop them first', 1;
 DROP PROCEDURE IF EXISTS [$(schema)].[list_audit];
@@ -125,6 +125,7 @@ DROP TABLE IF EXISTS [$(schema)].[jobs];
 DROP SEQUENCE IF EXISTS [$(schema)].[job_ids];
 DROP TABLE IF EXISTS [$(schema)].[queues];
 DROP TABLE IF EXISTS [$(schema)].[schema_version];
+DROP ROLE IF EXISTS [$(schema)_autoscaler];
 DROP ROLE IF EXISTS [$(schema)_monitor];
 DROP ROLE IF EXISTS [$(schema)_operator];
 DROP ROLE IF EXISTS [$(schema)_producer];

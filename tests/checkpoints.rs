@@ -207,3 +207,33 @@ async fn what_was_noted_goes_some_time_after_its_job_is_done_or_purged() {
     assert_eq!(kept(&mut session).await, 0);
     fixture.remove().await;
 }
+
+/// A worker reads the checkpoints of what it holds, and of nothing that another holds or that it held before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_is_read_by_its_job_s_holder_only() {
+    let fixture = Fixture::new("checkpoint_holder").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let (mut first, second) = (WorkerSession::register(&fixture).await, WorkerSession::register(&fixture).await);
+    let claimed = first.claim_one().await;
+    let mut session = fixture.session().await;
+    let note = format!(
+        "DECLARE @notes [$(schema)].[progress_list];
+         INSERT @notes (job_id, fence, [checkpoint]) VALUES ({}, {}, 0x01);
+         EXEC [$(schema)].[note_progress] @worker_id = '{}', @notes = @notes",
+        claimed.job_id, claimed.fence, first.id
+    );
+    session.sql(&note).await;
+    for (worker, fence, expected) in
+        [(&first.id, claimed.fence, 1), (&second.id, claimed.fence, 0), (&first.id, claimed.fence - 1, 0)]
+    {
+        let call = format!(
+            "DECLARE @jobs [$(schema)].[job_list];
+             INSERT @jobs (job_id, fence) VALUES ({}, {fence});
+             EXEC [$(schema)].[checkpoints] @worker_id = '{worker}', @jobs = @jobs",
+            claimed.job_id
+        );
+        assert_eq!(session.sql(&call).await.len(), expected, "{worker} {fence}");
+    }
+    drop((first, second, session));
+    fixture.remove().await;
+}

@@ -8,7 +8,7 @@ use crate::support::{Fixture, Login, Session, WorkerSession};
 
 const PERMISSION_DENIED: u32 = 229;
 
-const ROLES: [&str; 4] = ["producer", "worker", "operator", "monitor"];
+const ROLES: [&str; 5] = ["producer", "worker", "operator", "monitor", "autoscaler"];
 
 /// The rows of the table: a procedure or table type, and who may use it.
 fn documented() -> Vec<(String, Vec<&'static str>)> {
@@ -285,5 +285,53 @@ async fn a_monitor_may_only_look() {
     touches_nothing_else(&fixture, &login).await;
     drop((queue, session));
     fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+/// Its password is a secret of the cluster's: who has it sees no payload, and no queue's name.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_autoscaler_learns_how_many_workers_are_wanted_and_nothing_else() {
+    let fixture = Fixture::new("autoscaler_role").await;
+    fixture.queue.enqueue(&NewJob::text("a secret")).await.unwrap();
+    let login = fixture.create_login(Some("autoscaler")).await;
+    let mut session = fixture.session_as(&login).await;
+    session.sql("EXEC [$(schema)].[backlog] @queue = N'work', @threads = 4, @target_s = 60").await;
+    let mut refused = 0;
+    for (procedure, _) in documented() {
+        if procedure != "backlog" && !procedure.ends_with("_list") {
+            denied(&mut session, &format!("EXEC [$(schema)].[{procedure}]")).await;
+            refused += 1;
+        }
+    }
+    assert!(refused > 70, "{refused}");
+    touches_nothing_else(&fixture, &login).await;
+    drop(session);
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+/// Whoever may register a worker may choose its name; that does not make him its successor.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_another_login_takes_nothing_over_by_its_name() {
+    let fixture = Fixture::new("namesake").await;
+    let (owner, other) = (fixture.create_login(Some("worker")).await, fixture.create_login(Some("worker")).await);
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut worker = WorkerSession::register_as(&fixture, &owner).await;
+    let job = worker.claim_one().await;
+    let take_over = "DECLARE @id uniqueidentifier = NEWID(), @name nvarchar(128) = N'$(name)';
+                     EXEC [$(schema)].[register_worker] @queue = N'work', @worker_id = @id, @name = @name, @lease_ms = 60000, @take_over = 1";
+    let name = "SELECT name FROM [$(schema)].[workers]";
+    let name = fixture.session().await.sql(name).await[0].get::<&str, _>(0).unwrap().to_owned();
+    let take_over = take_over.replace("$(name)", &name);
+    let taken = |rows: Vec<tiberius::Row>| (rows[0].get::<i32, _>("taken_over"), rows[0].get::<i32, _>("workers_lost"));
+    let mut session = fixture.session_as(&other).await;
+    assert_eq!(taken(session.sql(&take_over).await), (Some(0), Some(0)));
+    assert_eq!(worker.finish(&[job.done()]).await, [], "it still holds its job");
+    // Its own login is its successor's.
+    let mut session = fixture.session_as(&owner).await;
+    assert_eq!(taken(session.sql(&take_over).await).1, Some(1));
+    drop((worker, session));
+    fixture.drop_login(&owner).await;
+    fixture.drop_login(&other).await;
     fixture.remove().await;
 }

@@ -91,7 +91,8 @@ pub struct WorkerConfig {
     pub heartbeat_interval_ms: u64,
 
     /// At the start, take the jobs of an earlier worker of the same name at once instead of waiting for its lease to
-    /// run out. Only where no two processes have the same name.
+    /// run out. Only where no two processes have the same name. (What another login has registered under this name is left
+    /// alone.)
     ///
     /// Default: `false`. Range: true or false.
     pub take_over: bool,

@@ -156,19 +156,19 @@ impl Session {
             ClaimOrder::Any => {}
         }
         let withheld = Withheld::take(&mut jobs, &lengths);
-        self.attach_checkpoints(&mut jobs).await?;
+        self.attach_checkpoints(request.worker, &mut jobs).await?;
         Ok(ClaimAnswer { jobs, withheld, alone_waits, limited, end })
     }
 
     /// Reads the checkpoints of those jobs that have one, which are few.
-    async fn attach_checkpoints(&mut self, jobs: &mut [Job]) -> Result<(), Error> {
+    async fn attach_checkpoints(&mut self, worker: WorkerId, jobs: &mut [Job]) -> Result<(), Error> {
         let is_checkpointed = |job: &&mut Job| job.details.as_ref().is_some_and(|details| details.checkpointed);
         let mut checkpointed: Vec<&mut Job> = jobs.iter_mut().filter(is_checkpointed).collect();
         if checkpointed.is_empty() {
             return Ok(());
         }
         let listed: Vec<_> = checkpointed.iter().map(|job| (job.id, job.fence)).collect();
-        let mut found: HashMap<JobId, Vec<u8>> = self.checkpoints(&listed).await?.into_iter().collect();
+        let mut found: HashMap<JobId, Vec<u8>> = self.checkpoints(worker, &listed).await?.into_iter().collect();
         for job in &mut checkpointed {
             if let Some(details) = &mut job.details {
                 details.checkpoint = found.remove(&job.id);

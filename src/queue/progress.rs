@@ -48,10 +48,15 @@ impl Session {
         Ok(())
     }
 
-    /// The checkpoints of jobs that have one.
-    pub(crate) async fn checkpoints(&mut self, jobs: &[(JobId, Fence)]) -> Result<Vec<(JobId, Vec<u8>)>, Error> {
+    /// The checkpoints of jobs that this worker holds and that have one.
+    pub(crate) async fn checkpoints(
+        &mut self,
+        worker: WorkerId,
+        jobs: &[(JobId, Fence)],
+    ) -> Result<Vec<(JobId, Vec<u8>)>, Error> {
         let list = table_type(self.schema(), "job_list");
         let mut command = self.command("checkpoints");
+        command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
         let rows = self.rows("checkpoints", command).await?;
         rows.into_iter().map(|mut row| Ok((JobId(row.required("job_id")?), row.required("checkpoint")?))).collect()

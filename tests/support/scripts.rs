@@ -104,7 +104,7 @@ pub async fn contents(fixture: &Fixture, session: &mut Session) -> Vec<String> {
          FROM sys.objects AS o INNER JOIN sys.sql_modules AS m ON m.object_id = o.object_id
          WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
         "SELECT CONCAT('role ', name) AS line FROM sys.database_principals
-         WHERE name IN (N'$(schema)_producer', N'$(schema)_worker', N'$(schema)_operator', N'$(schema)_monitor')",
+         WHERE name IN (N'$(schema)_producer', N'$(schema)_worker', N'$(schema)_operator', N'$(schema)_monitor', N'$(schema)_autoscaler')",
     ];
     // The column exists from SQL Server 2019 on.
     let version = session.number("SELECT CAST(SERVERPROPERTY('ProductMajorVersion') AS int)").await;
