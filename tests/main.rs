@@ -87,6 +87,7 @@ mod server_errors;
 mod settings;
 mod shutdown;
 mod sinks;
+mod supply_chain;
 mod thread_pool;
 mod time_limits;
 mod two_servers;

@@ -1,0 +1,39 @@
+//! What a build takes from elsewhere is the very thing that was looked at, and what goes into an image is what it is built
+//! from.
+
+use crate::support::shipped::file;
+
+/// A tag or a branch of somebody else's can be moved, a commit cannot.
+#[test]
+fn every_action_of_the_workflows_is_named_by_its_commit() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/.github/workflows");
+    let mut actions = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines().filter(|line| line.contains("uses: ")) {
+            let (_, action) = line.split_once("uses: ").unwrap();
+            if action.starts_with("./") {
+                continue; // this repository's own
+            }
+            let (commit, version) = action.split_once('@').unwrap().1.split_once(" # ").expect(line);
+            assert!(commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
+            assert!(!version.is_empty(), "{line}");
+            actions += 1;
+        }
+    }
+    assert!(actions > 20, "{actions}");
+}
+
+/// Everything is left out of an image's context but what is named.
+#[test]
+fn an_image_gets_no_more_of_a_checkout_than_it_is_built_from() {
+    let ignore = file(".dockerignore");
+    let mut lines = ignore.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(lines.next(), Some("**"));
+    let taken: Vec<&str> = lines.filter_map(|line| line.strip_prefix('!')).collect();
+    assert!(taken.contains(&"src") && taken.contains(&"cli"));
+    assert!(
+        taken.iter().all(|name| !name.starts_with('.') && !name.contains('*') || *name == "LICENSE-*"),
+        "{taken:?}"
+    );
+}
