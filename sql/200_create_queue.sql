@@ -1,6 +1,6 @@
 -- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the default).
 -- What is no longer to be kept is deleted by the workers, see expire.
--- Result: queue_id, created.
+-- Not in a transaction. Result: queue_id, created.
 -- Parameters are wider than the longest value, so that a longer one is refused and not cut.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @queue        nvarchar(129),
@@ -20,6 +20,10 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048), @sink_id int;
+
+SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
+IF @@TRANCOUNT > 0
+    THROW 58003, N'create_queue locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
 
 IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;

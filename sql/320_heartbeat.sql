@@ -78,16 +78,15 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_
         AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
                     WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence);
 
+-- NOLOCK, and a row in any case: whoever is changing the queue's row must not cost a worker its lease. Where the queue was deleted, the worker's row
+-- was, too: the next heartbeat is refused.
 SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0 END AS bit) AS elected,
-       (SELECT TOP (1) v.min_compatible FROM [$(schema)].[schema_version] AS v ORDER BY v.version DESC) AS min_compatible,
-       s.ready, s.scheduled, s.claimed, s.dead, s.workers, q.paused,
+       (SELECT TOP (1) v.min_compatible FROM [$(schema)].[schema_version] AS v WITH (NOLOCK) ORDER BY v.version DESC) AS min_compatible,
+       s.ready, s.scheduled, s.claimed, s.dead, s.workers, ISNULL(q.paused, 0) AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
        DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting, s.open_batches
-FROM [$(schema)].[queues] AS q
-INNER JOIN [$(schema)].[duties] AS d WITH (NOLOCK) ON d.queue_id = q.queue_id
-LEFT JOIN [$(schema)].[samples] AS s WITH (NOLOCK) ON s.queue_id = q.queue_id
-WHERE q.queue_id = @queue_id;
--- The queue was deleted, and the worker with it.
-IF @@ROWCOUNT = 0
-    THROW 58002, N'this worker is not registered for the queue, or its lease was lost; register anew', 1;
+FROM (SELECT @queue_id AS queue_id) AS w
+LEFT JOIN [$(schema)].[queues] AS q WITH (NOLOCK) ON q.queue_id = w.queue_id
+LEFT JOIN [$(schema)].[duties] AS d WITH (NOLOCK) ON d.queue_id = w.queue_id
+LEFT JOIN [$(schema)].[samples] AS s WITH (NOLOCK) ON s.queue_id = w.queue_id;
 GO

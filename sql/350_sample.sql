@@ -1,5 +1,5 @@
 -- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than @max_age_ms. The worker that has the
--- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample.
+-- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample. In a transaction it takes none.
 --
 -- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
 -- rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
@@ -14,7 +14,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int, @most int, @message nvarchar(2048);
+SET IMPLICIT_TRANSACTIONS OFF;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int = 0, @most int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -26,12 +27,16 @@ IF @max_age_ms IS NULL OR @max_age_ms < 0
     THROW 58003, N'max_age_ms must be 0 or more', 1;
 
 -- Whoever changes begun_at takes the sample. Should it die over it, the next one comes when @max_age_ms have passed again.
-UPDATE [$(schema)].[samples] WITH (ROWLOCK)
-SET begun_at = @now
-WHERE queue_id = @queue_id
-    AND (begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now) OR begun_at > DATEADD(MINUTE, 1, @now));  -- or the clock was set back
-SET @is_mine = @@ROWCOUNT;
-IF @is_mine = 0
+-- In a caller's transaction nobody does: the worker that has the duties would wait for the row until that has ended.
+IF @@TRANCOUNT = 0
+BEGIN
+    UPDATE [$(schema)].[samples] WITH (ROWLOCK)
+    SET begun_at = @now
+    WHERE queue_id = @queue_id
+        AND (begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now) OR begun_at > DATEADD(MINUTE, 1, @now));  -- or the clock was set back
+    SET @is_mine = @@ROWCOUNT;
+END;
+IF @is_mine = 0 AND @@TRANCOUNT = 0
 BEGIN
     -- HOLDLOCK locks the key also where there is no row yet: of two first samples the second waits, and finds the first's row.
     INSERT [$(schema)].[samples] (queue_id, begun_at)

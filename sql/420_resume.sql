@@ -1,10 +1,14 @@
--- Lets the claims of a queue go on.
+-- Lets the claims of a queue go on. Not in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume]
     @queue nvarchar(129)
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048);
+
+SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
+IF @@TRANCOUNT > 0
+    THROW 58003, N'resume locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
 
 UPDATE [$(schema)].[queues] SET paused = 0 WHERE name = @queue;
 IF @@ROWCOUNT = 0

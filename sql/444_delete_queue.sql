@@ -14,6 +14,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET IMPLICIT_TRANSACTIONS OFF;  -- see pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8), @tries int = 0, @jobs int = 0, @found int, @rest int,
     @room int, @granted bit, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
@@ -29,7 +30,7 @@ END;
 IF @max IS NULL OR @max < 1 OR @max > 1000
     THROW 58003, N'max must be 1 to 1000', 1;
 IF @@TRANCOUNT > 0
-    THROW 58003, N'delete_queue has transactions of its own: call it outside of a transaction', 1;
+    THROW 58003, N'delete_queue has transactions of its own: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
     SET @outcome = 'worker';

@@ -230,7 +230,7 @@ async fn a_producer_s_look_for_its_queue_waits_for_no_change_of_it() {
         let mut holder = hold_up_inserts(&fixture).await;
         let producer = send_until_it_waits(&fixture, call).await;
         let mut operator = fixture.session().await;
-        operator.sql("BEGIN TRANSACTION; EXEC [$(schema)].[pause] @queue = N'work'").await;
+        operator.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[queues] SET paused = 1").await;
         holder.sql("COMMIT TRANSACTION").await;
         assert_eq!(producer.await.unwrap().1, None, "{call}");
         operator.sql("ROLLBACK TRANSACTION").await;

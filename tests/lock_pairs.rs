@@ -99,6 +99,73 @@ const BATCH_CALLS: [(&str, &str); 12] = [
     ("list_batches", "EXEC [$(schema)].[list_batches] @batch_id = BATCH"),
 ];
 
+/// What an operator may leave open in a transaction: each procedure that the role may run and that changes anything, on
+/// jobs -2 and -5 and on a schedule, with whether it refuses to be part of one.
+const OPERATOR_CALLS: [(&str, &str, bool); 21] = [
+    ("create_queue", "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7", true),
+    ("delete_queue", "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1", true),
+    ("pause", "EXEC [$(schema)].[pause] @queue = N'work'", true),
+    ("resume", "EXEC [$(schema)].[resume] @queue = N'work'", true),
+    ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x'", false),
+    (
+        "enqueue_batch",
+        "DECLARE @jobs [$(schema)].[enqueue_list]; INSERT @jobs (ordinal, text) VALUES (1, N'x');
+         EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs",
+        false,
+    ),
+    ("begin_audit", "EXEC [$(schema)].[begin_audit] @who = N'anne', @action = 'pause', @queue = N'work'", false),
+    ("end_audit", "EXEC [$(schema)].[end_audit] @audit_id = 1, @outcome = N'done'", false),
+    ("sample", "EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0", false),
+    ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'", false),
+    ("cancel", "EXEC [$(schema)].[cancel] @queue = N'work', @job_id = -2", false),
+    ("promote_now", "EXEC [$(schema)].[promote_now] @queue = N'work', @job_id = -2", false),
+    (
+        "set_priority",
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs VALUES (-2);
+         EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
+        false,
+    ),
+    ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'", false),
+    ("create_batch", "EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x'", false),
+    ("seal_batch", "EXEC [$(schema)].[seal_batch] @batch_id = 1", false),
+    ("cancel_batch", "EXEC [$(schema)].[cancel_batch] @batch_id = 1", false),
+    (
+        "set_schedule",
+        "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = N'nightly', @cron = '0 3 * * *', @time_zone = 'UTC', @text = N'x'",
+        false,
+    ),
+    ("pause_schedule", "EXEC [$(schema)].[pause_schedule] @queue = N'work', @name = N'nightly'", false),
+    ("resume_schedule", "EXEC [$(schema)].[resume_schedule] @queue = N'work', @name = N'nightly'", false),
+    ("delete_schedule", "EXEC [$(schema)].[delete_schedule] @queue = N'work', @name = N'nightly'", false),
+];
+
+/// What must go on meanwhile, on other jobs: producers, workers, monitors.
+const WORK: [&str; 19] = [
+    "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = N'new'",
+    "DECLARE @jobs [$(schema)].[enqueue_list]; INSERT @jobs (ordinal, text) VALUES (1, N'x');
+     EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs",
+    "EXEC [$(schema)].[heartbeat] @worker_id = 'WORKER', @running = 1, @done = 1, @failed = 0",
+    "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES (-7, 1);
+     EXEC [$(schema)].[release] @worker_id = 'WORKER', @jobs = @jobs",
+    "DECLARE @jobs [$(schema)].[finish_list]; INSERT @jobs (job_id, fence, outcome) VALUES (CLAIMED, 1, 0);
+     EXEC [$(schema)].[finish] @queue = N'work', @worker_id = 'WORKER', @jobs = @jobs",
+    "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = 'WORKER', @max = 1",
+    "EXEC [$(schema)].[promote] @queue = N'work'",
+    "EXEC [$(schema)].[reap] @queue = N'work'",
+    "EXEC [$(schema)].[expire] @queue = N'work'",
+    "EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0",
+    "EXEC [$(schema)].[advance_groups] 1",
+    "EXEC [$(schema)].[due_schedules] @queue = N'work'",
+    "EXEC [$(schema)].[unfinished] @queue = N'work'",
+    "EXEC [$(schema)].[stats]",
+    "EXEC [$(schema)].[backlog] @queue = N'work'",
+    "EXEC [$(schema)].[list_workers]",
+    "EXEC [$(schema)].[list_schedules] @queue = N'work'",
+    "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'",
+    "DECLARE @id uniqueidentifier = NEWID();
+     EXEC [$(schema)].[register_worker] @queue = N'work', @worker_id = @id, @name = N'another', @lease_ms = 60000",
+];
+
 /// `cancel` and `set_priority` could not have the lock of the queue's groups.
 const GROUPS_IN_USE: u32 = 58013;
 
@@ -252,6 +319,89 @@ async fn who_waits_for_whom_is_documented() {
 async fn who_waits_for_whom_in_one_batch_is_documented() {
     let seen = who_waits(&Scene::new("batch_pairs", Jobs::OfBatch).await, &BATCH_CALLS).await;
     are_equal(seen, documented("\nWho waits for whom, on different jobs of one batch", "\n## ", &BATCH_CALLS));
+}
+
+/// READ_COMMITTED_SNAPSHOT is off, under which readers wait for writers.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_s_open_transaction_holds_up_nobody_s_work_on_other_jobs() {
+    for jobs in [Jobs::Plain, Jobs::OfGroups] {
+        let scene = Scene::new("left_open", jobs).await;
+        let (mut operator, mut other) = (scene.fixture.session().await, scene.fixture.session().await);
+        operator
+            .sql(
+                "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = N'nightly', @cron = '0 2 * * *', @time_zone = 'UTC', @text = N'x';
+                 EXEC [$(schema)].[begin_audit] @who = N'anne', @action = 'pause', @queue = N'work';
+                 EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x'",
+            )
+            .await;
+        other.sql("SET LOCK_TIMEOUT 0").await;
+        for (name, call, refuses) in OPERATOR_CALLS {
+            scene.prepare(&mut operator).await;
+            operator.sql("BEGIN TRANSACTION").await;
+            if refuses {
+                let (number, text) = operator.refusal(call).await;
+                assert!(number == 58003 && text.contains("outside of a transaction"), "{name}: {number} {text}");
+            } else {
+                operator.sql(call).await;
+            }
+            for work in WORK {
+                if let Err(error) = other.try_sql(&scene.call(work)).await {
+                    panic!("{name} is open, and {work} fails: {error}");
+                }
+            }
+            operator.sql("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").await;
+        }
+        drop((operator, other));
+        scene.fixture.remove().await;
+    }
+}
+
+#[test]
+fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_transaction() {
+    let reads = [
+        "stats",
+        "list_workers",
+        "list_errors",
+        "list_audit",
+        "list_history",
+        "backlog",
+        "unfinished",
+        "outcomes",
+        "list_batches",
+        "peek",
+        "progress_of",
+        "find_job",
+        "list_schedules",
+        "peek_attempts",
+        "schema_info",
+        // As enqueue.
+        "run_schedule_now",
+    ];
+    let roles = include_str!("../sql/900_roles.sql");
+    for line in roles.lines().filter(|line| line.contains("ON OBJECT") && line.contains("_operator]")) {
+        let procedure = line.split("].[").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+        assert!(
+            reads.contains(&procedure) || OPERATOR_CALLS.iter().any(|(name, ..)| *name == procedure),
+            "{procedure}"
+        );
+    }
+}
+
+/// It reads the queue's settings, which somebody may be changing by hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_waits_for_no_change_of_the_queue() {
+    let scene = Scene::new("queue_row", Jobs::Plain).await;
+    let (mut operator, mut other) = (scene.fixture.session().await, scene.fixture.session().await);
+    other.sql("SET LOCK_TIMEOUT 0").await;
+    for held in ["UPDATE [$(schema)].[queues] SET paused = 1", "DELETE [$(schema)].[queues]"] {
+        operator.sql(&format!("BEGIN TRANSACTION; {held}")).await;
+        let call =
+            scene.call("EXEC [$(schema)].[heartbeat] @worker_id = 'WORKER', @running = 1, @done = 1, @failed = 0");
+        assert_eq!(other.sql(&call).await.len(), 1);
+        operator.sql("ROLLBACK TRANSACTION").await;
+    }
+    drop((operator, other));
+    scene.fixture.remove().await;
 }
 
 fn are_equal(mut seen: Vec<(String, Vec<String>)>, mut documented: Vec<(String, Vec<String>)>) {
