@@ -21,8 +21,8 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @key nvarchar(256), @last_key nvarchar(256),
-    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @last_batch bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @key nvarchar(256),
+    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -34,8 +34,14 @@ DECLARE @numbered TABLE
     batch_id      bigint         NULL,
     group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
 );
--- The first of each key, in the order of the keys.
-DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, ordinal int NOT NULL);
+-- The first of each key, in the order of the keys, and the job that has it.
+DECLARE @keyed TABLE
+(
+    dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    ordinal   int    NOT NULL,
+    job_id    bigint NULL
+);
+DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [$(schema)].[queues] WHERE name = @queue;
@@ -105,6 +111,8 @@ IF @part IS NOT NULL
 IF @has_keys = 1
     INSERT @keyed (dedup_key, ordinal)
     SELECT n.dedup_key, MIN(n.ordinal) FROM @jobs AS n WHERE n.dedup_key IS NOT NULL GROUP BY n.dedup_key;
+IF @has_members = 1
+    INSERT @batches (batch_id) SELECT DISTINCT i.batch_id FROM @numbered AS i WHERE i.batch_id IS NOT NULL;
 IF (@has_keys = 1 OR @has_members = 1) AND @@TRANCOUNT = 0
     SET @is_own = 1;
 
@@ -119,14 +127,11 @@ BEGIN
         -- Before everything else, in the order of their numbers.
         IF @part IS NOT NULL
             EXEC [$(schema)].[lock_batch] @part_of;
-        SET @last_batch = @part_of;
-        WHILE 1 = 1
+        SET @batch_id = (SELECT TOP (1) batch_id FROM @batches ORDER BY batch_id);
+        WHILE @batch_id IS NOT NULL
         BEGIN
-            SET @batch_id = (SELECT MIN(batch_id) FROM @numbered WHERE @last_batch IS NULL OR batch_id > @last_batch);
-            IF @batch_id IS NULL
-                BREAK;
             EXEC [$(schema)].[lock_batch] @batch_id;
-            SET @last_batch = @batch_id;
+            SET @batch_id = (SELECT TOP (1) batch_id FROM @batches WHERE batch_id > @batch_id ORDER BY batch_id);
         END;
     END;
     IF @part IS NOT NULL
@@ -169,14 +174,11 @@ BEGIN
     WHERE n.dedup_key IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    SET @last_key = NULL;
-    WHILE @has_keys = 1 AND @again = 0
+    -- Each step of this loop seeks: none may read the whole list.
+    SET @key = (SELECT TOP (1) dedup_key FROM @keyed ORDER BY dedup_key);
+    WHILE @key IS NOT NULL
     BEGIN
-        SET @key = NULL;
-        SELECT TOP (1) @key = dedup_key, @ordinal = ordinal FROM @keyed WHERE @last_key IS NULL OR dedup_key > @last_key ORDER BY dedup_key;
-        IF @key IS NULL
-            BREAK;
-        SET @last_key = @key;
+        SET @ordinal = (SELECT ordinal FROM @keyed WHERE dedup_key = @key);
         SELECT @new_id = own_id, @time_limit_ms = time_limit_ms, @headers = headers, @batch_id = batch_id, @group_key = group_key
         FROM @numbered WHERE ordinal = @ordinal;
         SET @job_id = NULL;
@@ -233,12 +235,16 @@ BEGIN
 
         IF @again = 1
             BREAK;
-        UPDATE i
-        SET job_id = @job_id, duplicate = CASE WHEN i.ordinal = @ordinal AND @job_id = @new_id THEN 0 ELSE 1 END
-        FROM @jobs AS n
-        INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
-        WHERE n.dedup_key = @key;
+        UPDATE @keyed SET job_id = @job_id WHERE dedup_key = @key;
+        SET @key = (SELECT TOP (1) dedup_key FROM @keyed WHERE dedup_key > @key ORDER BY dedup_key);
     END;
+    IF @has_keys = 1 AND @again = 0
+        UPDATE i
+        SET job_id = k.job_id, duplicate = CASE WHEN k.job_id = i.own_id THEN 0 ELSE 1 END
+        FROM @jobs AS n
+        INNER LOOP JOIN @keyed AS k ON k.dedup_key = n.dedup_key
+        INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     -- The queue may have been deleted since it was looked for, see enqueue.
     IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
     BEGIN
