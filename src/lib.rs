@@ -146,6 +146,8 @@ mod connection_string;
 mod cron_times;
 mod enqueued;
 mod error;
+#[cfg(test)]
+mod events;
 mod finish_in;
 mod flag;
 mod follow_up;

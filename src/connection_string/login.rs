@@ -228,12 +228,13 @@ fn scope(host: &str) -> &'static str {
 }
 
 impl Password {
-    /// The password as it is now.
+    /// The password as it is now. The file is read on a thread for it: this one serves connections, and a network drive
+    /// may take its time.
     ///
     /// # Errors
     ///
     /// [`Error::Credentials`] where the file cannot be read, or is empty.
-    pub(crate) fn read(&self) -> Result<Secret, Error> {
+    pub(crate) async fn read(&self) -> Result<Secret, Error> {
         let path: &Path = match self {
             Password::Given(password) => return Ok(password.clone()),
             Password::File(path) => path,
@@ -242,7 +243,10 @@ impl Password {
             source_name: format!("the password file {}", path.display()),
             message,
         };
-        let text = std::fs::read_to_string(path).map_err(|cause| failed(cause.to_string()))?;
+        let file = path.to_path_buf();
+        let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(file));
+        let read = reading.await.unwrap_or_else(|ended| Err(ended.into()));
+        let text = read.map_err(|cause| failed(cause.to_string()))?;
         // Some editors, and PowerShell, begin UTF-8 with a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         // Editors and `echo` end the last line.
@@ -290,19 +294,39 @@ mod tests {
         assert!(with_file("").unwrap_err().contains("User ID is missing"));
     }
 
-    #[test]
-    fn a_password_file_is_read_each_time_without_its_last_line_s_end() {
+    /// The file is a pipe into which nothing comes before something else has run on this thread.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_password_file_that_takes_its_time_holds_up_nobody_else() {
+        let file = std::env::temp_dir().join(format!("readpast-password-{}", uuid::Uuid::new_v4()));
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let password = Password::File(file.clone());
+        let (something_else, has_run) = std::sync::mpsc::channel();
+        let pipe = file.clone();
+        let writer = std::thread::spawn(move || {
+            let ran = has_run.recv_timeout(std::time::Duration::from_secs(10)).is_ok();
+            std::fs::write(pipe, "late\n").unwrap();
+            ran
+        });
+        let (read, sent) = tokio::join!(password.read(), async { something_else.send(()) });
+        assert_eq!((read.unwrap().reveal(), sent), ("late", Ok(())));
+        assert!(writer.join().unwrap());
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_password_file_is_read_each_time_without_its_last_line_s_end() {
         let directory = std::env::temp_dir().join(format!("readpast-password-{}", uuid::Uuid::new_v4()));
         let password = Password::File(directory.clone());
-        let absent = password.read().unwrap_err();
+        let absent = password.read().await.unwrap_err();
         assert!(absent.to_string().contains(&directory.display().to_string()) && absent.is_transient(), "{absent}");
         for (text, read) in [("a b\n", "a b"), ("a\r\n", "a"), (" a\n\n", " a\n"), ("ü", "ü"), ("\u{feff}a\r\n", "a")]
         {
             std::fs::write(&directory, text).unwrap();
-            assert_eq!(password.read().unwrap().reveal(), read);
+            assert_eq!(password.read().await.unwrap().reveal(), read);
         }
         std::fs::write(&directory, "\n").unwrap();
-        assert!(password.read().unwrap_err().to_string().contains("it is empty"));
+        assert!(password.read().await.unwrap_err().to_string().contains("it is empty"));
         std::fs::remove_file(directory).unwrap();
     }
 

@@ -57,7 +57,10 @@ impl UnknownKinds {
             let error = format!("{error}, and it first put this one off {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
-        self.log(&error); // (a dead one is logged as such)
+        // (A dead one is logged as such.)
+        if let Some(jobs) = self.to_be_logged() {
+            tracing::warn!(jobs, error, "jobs are put off for a worker that knows their kind");
+        }
         // Half at random: what was claimed together does not come back together.
         let delay_ms = self.delay.as_millis() as u64;
         let delay = Duration::from_millis(delay_ms - fastrand::u64(0..=delay_ms / 2));
@@ -78,20 +81,34 @@ impl UnknownKinds {
         Some(put_off)
     }
 
-    fn log(&self, error: &str) {
+    /// Counts a job; returns how many there were, where they are to be logged. (Not while the lock is held: a subscriber may
+    /// take long.)
+    fn to_be_logged(&self) -> Option<u64> {
         let mut unlogged = self.unlogged.lock();
         unlogged.jobs += 1;
-        if unlogged.logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            let jobs = std::mem::take(&mut unlogged.jobs);
-            unlogged.logged_at = Some(Instant::now());
-            tracing::warn!(jobs, error, "jobs are put off for a worker that knows their kind");
+        if unlogged.logged_at.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
+            return None;
         }
+        unlogged.logged_at = Some(Instant::now());
+        Some(std::mem::take(&mut unlogged.jobs))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events;
+    use crate::job::NewJob;
+
+    #[test]
+    fn other_jobs_are_put_off_while_one_is_logged() {
+        let kinds = std::sync::Arc::new(UnknownKinds::new(&WorkerConfig::default()));
+        let observed = kinds.clone();
+        let is_free = move || observed.unlogged.try_lock_for(Duration::from_secs(5)).is_some();
+        let job = Job::for_test(NewJob::text("x").kind("unknown"));
+        let seen = events::seen(is_free, || drop((kinds.outcome(&job), kinds.outcome(&job))));
+        assert_eq!(seen, [true], "one event, and the lock was free");
+    }
 
     #[test]
     fn a_job_is_dead_after_the_time_and_new_when_it_comes_again() {

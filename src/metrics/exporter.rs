@@ -157,9 +157,11 @@ impl Listener {
         let listener = Arc::new(Listener { wanted, address, workers: Mutex::default(), server: OnceLock::new() });
         let server = tokio::spawn(serve(socket, Arc::downgrade(&listener), recorder));
         let _ = listener.server.set(server.abort_handle());
-        let mut listeners = LISTENERS.lock();
-        listeners.retain(|listener| listener.strong_count() > 0);
-        listeners.push(Arc::downgrade(&listener));
+        {
+            let mut listeners = LISTENERS.lock();
+            listeners.retain(|listener| listener.strong_count() > 0);
+            listeners.push(Arc::downgrade(&listener));
+        }
         tracing::info!(%address, "serving /metrics, /healthz and /readyz");
         listener
     }

@@ -48,7 +48,36 @@ impl Running {
 }
 
 /// The workers of this process that run. A few.
-static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+static WORKERS: Mutex<Workers> = Mutex::new(Workers { running: Vec::new(), changes: 0 });
+
+struct Workers {
+    running: Vec<Running>,
+    /// How often any of it has changed.
+    changes: u64,
+}
+
+/// What the gauges of a queue show.
+struct Shown {
+    /// After how many changes this is so.
+    changes: u64,
+    buffered: f64,
+    running: f64,
+    awaiting_finish: f64,
+    held_bytes: f64,
+    limited: [f64; LIMITS.len()],
+    threads: f64,
+    lease_age: Duration,
+    /// `None`: no worker is left.
+    scale: Option<ShownScale>,
+}
+
+struct ShownScale {
+    drain: bool,
+    buffer: f64,
+    max_in_flight: f64,
+    max_in_flight_bytes: f64,
+    lease: Duration,
+}
 
 /// The gauges of one worker. What it shows is taken away when this is dropped.
 #[derive(Debug)]
@@ -94,74 +123,193 @@ impl LevelGauges {
 
     /// The worker runs from now on.
     pub(super) fn begin(&self, scale: Scale) {
-        let mut workers = WORKERS.lock();
-        workers.push(Running {
-            id: self.id,
-            queue: self.queue.clone(),
-            scale,
-            levels: Levels::default(),
-            drains: false,
+        let worker =
+            Running { id: self.id, queue: self.queue.clone(), scale, levels: Levels::default(), drains: false };
+        self.change(|running| {
+            running.push(worker);
+            true
         });
-        self.show(&workers);
     }
 
     /// These are its levels now. They count only while it runs.
     pub(super) fn set(&self, levels: &Levels) {
-        let mut workers = WORKERS.lock();
-        if let Some(own) = workers.iter_mut().find(|worker| worker.id == self.id) {
-            own.levels = *levels;
-            self.show(&workers);
-        }
+        self.change_own(|own| own.levels = *levels);
     }
 
     /// The worker ends by itself when its queue is empty.
     pub(super) fn drains(&self) {
-        let mut workers = WORKERS.lock();
-        if let Some(own) = workers.iter_mut().find(|worker| worker.id == self.id) {
-            own.drains = true;
-            self.show(&workers);
-        }
+        self.change_own(|own| own.drains = true);
     }
 
     /// The worker has ended.
     pub(super) fn end(&self) {
-        let mut workers = WORKERS.lock();
-        let before = workers.len();
-        workers.retain(|worker| worker.id != self.id);
-        if workers.len() < before {
-            self.show(&workers);
+        self.change(|running| {
+            let before = running.len();
+            running.retain(|worker| worker.id != self.id);
+            running.len() < before
+        });
+    }
+
+    fn change_own(&self, change: impl FnOnce(&mut Running)) {
+        self.change(|running| {
+            let own = running.iter_mut().find(|worker| worker.id == self.id);
+            own.map(change).is_some()
+        });
+    }
+
+    /// Changes the workers, and shows what has come of it where anything has. The recorder is the program's own, and is not
+    /// called while all workers of the process wait for the lock. So another change may be shown meanwhile: whoever
+    /// showed last looks again.
+    fn change(&self, change: impl FnOnce(&mut Vec<Running>) -> bool) {
+        let mut shown = {
+            let mut workers = WORKERS.lock();
+            if !change(&mut workers.running) {
+                return;
+            }
+            workers.changes += 1;
+            self.shown(&workers)
+        };
+        loop {
+            self.show(&shown);
+            let workers = WORKERS.lock();
+            if workers.changes == shown.changes {
+                return;
+            }
+            shown = self.shown(&workers);
         }
     }
 
-    fn show(&self, workers: &[Running]) {
-        let all = || workers.iter().filter(|worker| worker.queue == self.queue);
+    fn shown(&self, workers: &Workers) -> Shown {
+        let all = || workers.running.iter().filter(|worker| worker.queue == self.queue);
         let sum = |what: fn(&Running) -> usize| all().map(what).sum::<usize>() as f64;
-        self.buffer_jobs.set(sum(|worker| worker.levels.buffered));
-        self.running_jobs.set(sum(|worker| worker.levels.running));
-        self.finish_waiting_jobs.set(sum(|worker| worker.levels.awaiting_finish));
-        self.in_flight_bytes.set(sum(|worker| worker.levels.held_bytes));
         // Age and length of the same lease: one's age beside the other's length would say nothing.
         let endangered = all().max_by(|one, other| one.lease_used().total_cmp(&other.lease_used()));
-        self.lease_age.set(endangered.map_or(0.0, |worker| worker.levels.lease_age.as_secs_f64()));
         let threads = sum(|worker| worker.scale.threads);
-        for (index, gauge) in self.limited_ratio.iter().enumerate() {
-            let weighted = |worker: &Running| worker.levels.limited[index] * worker.scale.threads as f64;
-            gauge.set(all().map(weighted).sum::<f64>() / threads.max(1.0));
+        let weighted = |index: usize| {
+            all().map(|worker| worker.levels.limited[index] * worker.scale.threads as f64).sum::<f64>()
+                / threads.max(1.0)
+        };
+        Shown {
+            changes: workers.changes,
+            buffered: sum(|worker| worker.levels.buffered),
+            running: sum(|worker| worker.levels.running),
+            awaiting_finish: sum(|worker| worker.levels.awaiting_finish),
+            held_bytes: sum(|worker| worker.levels.held_bytes),
+            limited: std::array::from_fn(weighted),
+            threads,
+            lease_age: endangered.map(|worker| worker.levels.lease_age).unwrap_or_default(),
+            scale: endangered.map(|endangered| ShownScale {
+                drain: all().all(|worker| worker.drains),
+                buffer: sum(|worker| worker.scale.buffer),
+                max_in_flight: sum(|worker| worker.scale.max_in_flight),
+                max_in_flight_bytes: all().map(|worker| worker.scale.max_in_flight_bytes as f64).sum(),
+                lease: endangered.scale.lease,
+            }),
         }
-        self.run_threads.set(threads);
+    }
+
+    fn show(&self, shown: &Shown) {
+        self.buffer_jobs.set(shown.buffered);
+        self.running_jobs.set(shown.running);
+        self.finish_waiting_jobs.set(shown.awaiting_finish);
+        self.in_flight_bytes.set(shown.held_bytes);
+        self.lease_age.set(shown.lease_age.as_secs_f64());
+        for (gauge, share) in self.limited_ratio.iter().zip(shown.limited) {
+            gauge.set(share);
+        }
+        self.run_threads.set(shown.threads);
         // After the last one has ended, these stay: a level of 0 has a scale, and that nobody is there any more is as
         // it should be or not.
-        let Some(endangered) = endangered else { return };
-        self.draining.set(if all().all(|worker| worker.drains) { 1.0 } else { 0.0 });
-        self.buffer_capacity_jobs.set(sum(|worker| worker.scale.buffer));
-        self.in_flight_limit_jobs.set(sum(|worker| worker.scale.max_in_flight));
-        self.in_flight_limit_bytes.set(all().map(|worker| worker.scale.max_in_flight_bytes as f64).sum::<f64>());
-        self.lease_seconds.set(endangered.scale.lease.as_secs_f64());
+        let Some(scale) = &shown.scale else { return };
+        self.draining.set(if scale.drain { 1.0 } else { 0.0 });
+        self.buffer_capacity_jobs.set(scale.buffer);
+        self.in_flight_limit_jobs.set(scale.max_in_flight);
+        self.in_flight_limit_bytes.set(scale.max_in_flight_bytes);
+        self.lease_seconds.set(scale.lease.as_secs_f64());
     }
 }
 
 impl Drop for LevelGauges {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use metrics::{
+        Counter, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit, with_local_recorder,
+    };
+
+    use super::*;
+
+    /// Its gauge of running jobs tells each value, and waits for an answer where there is one to wait for.
+    struct Slow(Arc<SlowGauge>);
+
+    struct SlowGauge {
+        set_to: Mutex<Sender<f64>>,
+        may_go_on: Mutex<Receiver<()>>,
+    }
+
+    impl GaugeFn for SlowGauge {
+        fn increment(&self, _: f64) {}
+        fn decrement(&self, _: f64) {}
+        fn set(&self, value: f64) {
+            self.set_to.lock().send(value).unwrap();
+            let _ = self.may_go_on.lock().recv();
+        }
+    }
+
+    impl Recorder for Slow {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            if key.name() == RUNNING_JOBS.name { Gauge::from_arc(self.0.clone()) } else { Gauge::noop() }
+        }
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    fn running(running: usize) -> Levels {
+        Levels { running, ..Levels::default() }
+    }
+
+    /// The recorder is somebody else's code.
+    #[test]
+    fn a_recorder_that_takes_its_time_holds_up_no_other_worker_and_shows_the_end_all_the_same() {
+        let (set_to, shown) = channel();
+        let (go_on, may_go_on) = channel();
+        let slow = Slow(Arc::new(SlowGauge { set_to: Mutex::new(set_to), may_go_on: Mutex::new(may_go_on) }));
+        let gauges = with_local_recorder(&slow, || LevelGauges::new("slow"));
+        let other = LevelGauges::new("slow"); // without a recorder
+        let scale = Scale { threads: 1, lease: Duration::from_secs(30), ..Scale::default() };
+        other.begin(scale);
+        other.set(&running(3));
+        let is_free = std::thread::scope(|threads| {
+            threads.spawn(|| {
+                gauges.begin(scale);
+                gauges.set(&running(2));
+            });
+            assert_eq!(shown.recv(), Ok(3.0));
+            go_on.send(()).unwrap();
+            assert_eq!(shown.recv(), Ok(5.0));
+            // While this is being shown, the other one ends.
+            let is_free = WORKERS.try_lock_for(Duration::from_secs(5)).is_some();
+            if is_free {
+                other.end();
+            }
+            drop(go_on);
+            is_free
+        });
+        assert!(is_free, "the lock is not held over the recorder's call");
+        assert_eq!(shown.try_iter().last(), Some(2.0), "what is so in the end is shown last");
     }
 }

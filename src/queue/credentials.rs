@@ -213,7 +213,8 @@ impl Credentials {
     async fn proof(&self, deadline: Instant, limit: Duration) -> Result<Proof, Error> {
         match &self.source {
             Source::Sql { user, password } => {
-                let password = password.read()?;
+                let reading = tokio::time::timeout_at(deadline, password.read()).await;
+                let password = reading.map_err(|_| no_password_within(limit))??;
                 self.check_pause(Some(&password), deadline)?;
                 Ok(Proof::Password { user: user.clone(), password })
             }
@@ -286,6 +287,13 @@ impl Credentials {
             ),
         };
         Error::login_failed(number, message, check, may_pass)
+    }
+}
+
+fn no_password_within(limit: Duration) -> Error {
+    Error::Credentials {
+        source_name: "the password file".to_string(),
+        message: format!("no answer within {} ms", limit.as_millis()),
     }
 }
 

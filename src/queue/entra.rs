@@ -52,7 +52,7 @@ async fn fetch(identity: &Identity) -> Result<AccessToken, BoxError> {
             let tenant_id = tenant_id.clone().or_else(|| variable("AZURE_TENANT_ID"));
             let tenant_id =
                 tenant_id.ok_or("which tenant? write User ID=<client ID>@<tenant ID>, or set AZURE_TENANT_ID")?;
-            ask(service_principal(&tenant_id, client_id.unwrap_or_default(), secret)?, scope).await
+            ask(service_principal(&tenant_id, client_id.unwrap_or_default(), secret).await?, scope).await
         }
         IdentityKind::Default => default_identity(client_id, scope).await,
     }
@@ -66,7 +66,7 @@ async fn default_identity(client_id: Option<String>, scope: &str) -> Result<Acce
         (variable("AZURE_TENANT_ID"), variable("AZURE_CLIENT_ID"), variable("AZURE_CLIENT_SECRET"))
     {
         let secret = Password::Given(crate::secret::Secret::new(secret));
-        return ask(service_principal(&tenant_id, app, &secret)?, scope).await;
+        return ask(service_principal(&tenant_id, app, &secret).await?, scope).await;
     }
     if variable("AZURE_FEDERATED_TOKEN_FILE").is_some() {
         return ask(workload(client_id)?, scope).await;
@@ -101,12 +101,12 @@ fn workload(client_id: Option<String>) -> azure_core::Result<Arc<dyn TokenCreden
     Ok(WorkloadIdentityCredential::new(Some(WorkloadIdentityCredentialOptions { client_id, ..Default::default() }))?)
 }
 
-fn service_principal(
+async fn service_principal(
     tenant_id: &str,
     client_id: String,
     secret: &Password,
 ) -> Result<Arc<dyn TokenCredential>, BoxError> {
-    let secret = Secret::new(secret.read()?.reveal().to_string());
+    let secret = Secret::new(secret.read().await?.reveal().to_string());
     Ok(ClientSecretCredential::new(tenant_id, client_id, secret, None)?)
 }
 

@@ -26,9 +26,12 @@ struct TimeLimit {
     handler: usize,
     kind: Option<Arc<str>>,
     limit: Duration,
-    /// `None`: it was reported.
-    deadline: Option<Instant>,
+    deadline: Instant,
+    is_reported: bool,
 }
+
+/// A job whose time is over, the place of its handler, its kind and its limit.
+type OverdueJob = ((JobId, Fence), usize, Option<Arc<str>>, Duration);
 
 /// A job that runs; it has ended when this is dropped.
 pub(in crate::worker) struct Watched<'a> {
@@ -60,7 +63,7 @@ impl Overdue {
         let limit = job.time_limit().or(handler.options.time_limit)?;
         let (key, deadline) = ((job.id(), job.fence()), started_at + limit);
         let kind = handler.kind().cloned();
-        self.running.lock().insert(key, TimeLimit { handler: place, kind, limit, deadline: Some(deadline) });
+        self.running.lock().insert(key, TimeLimit { handler: place, kind, limit, deadline, is_reported: false });
         Some(Watched { overdue: self, key, deadline })
     }
 
@@ -69,22 +72,52 @@ impl Overdue {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
             ticks.tick().await;
-            self.report(|(job_id, fence), job| {
-                let (kind, limit) = (job.kind.as_deref(), job.limit);
-                tracing::warn!(%job_id, %fence, kind, ?limit, "a job runs longer than its time limit");
-                state.tally.overdue();
-                self.kinds[job.handler].overdue.increment(1);
-            });
+            self.report(&state);
         }
     }
 
     /// Reports those whose time is over and that were not reported before.
-    fn report(&self, report: impl Fn(&(JobId, Fence), &TimeLimit)) {
+    fn report(&self, state: &StageContext) {
+        for ((job_id, fence), handler, kind, limit) in self.take_overdue() {
+            tracing::warn!(%job_id, %fence, kind = kind.as_deref(), ?limit, "a job runs longer than its time limit");
+            state.tally.overdue();
+            self.kinds[handler].overdue.increment(1);
+        }
+    }
+
+    /// Those whose time is over and that were not taken before. (They are reported without the lock, for which every job
+    /// waits that starts or ends: a subscriber or a recorder may take long.)
+    fn take_overdue(&self) -> Vec<OverdueJob> {
         let now = Instant::now();
+        let mut taken = Vec::new();
         for (job, limited) in self.running.lock().iter_mut() {
-            if limited.deadline.take_if(|at| *at <= now).is_some() {
-                report(job, limited);
+            if limited.deadline <= now && !std::mem::replace(&mut limited.is_reported, true) {
+                taken.push((*job, limited.handler, limited.kind.clone(), limited.limit));
             }
         }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WorkerConfig;
+    use crate::events;
+
+    #[test]
+    fn jobs_start_and_end_while_an_overdue_one_is_reported() {
+        let state = StageContext::for_test(WorkerConfig::default());
+        let overdue = Arc::new(Overdue::new([KindMetrics::new("work", "")].into()));
+        let (limit, deadline) = (Duration::ZERO, Instant::now());
+        let late = TimeLimit { handler: 0, kind: None, limit, deadline, is_reported: false };
+        overdue.running.lock().insert((JobId(1), Fence(1)), late);
+        let observed = overdue.clone();
+        let is_free = move || observed.running.try_lock_for(Duration::from_secs(5)).is_some();
+        let seen = events::seen(is_free, || {
+            overdue.report(&state);
+            overdue.report(&state);
+        });
+        assert_eq!(seen, [true], "one report, and the lock was free");
     }
 }
