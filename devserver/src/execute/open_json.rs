@@ -9,6 +9,7 @@ use crate::execute::frame::{Frame, Run};
 use crate::plan::table_function::{JsonColumn, OpenJson};
 use crate::value::builtin::json::path::{Path, follow, follow_from, no_composite, no_scalar};
 use crate::value::builtin::json::scanner::{Item, Kind};
+use crate::value::units::units;
 use crate::value::{self, Length, SqlType, Value};
 
 pub fn rows(call: &OpenJson, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Vec<Value>>> {
@@ -80,7 +81,7 @@ fn column_value(column: &JsonColumn, item: Item<'_>) -> SqlResult<Value> {
     }
     let Some(text) = found.scalar() else { return Ok(Value::Null) };
     if let Some(limit) = column.ty.length().and_then(Length::limit)
-        && text.encode_utf16().count() > limit
+        && units(&text).count() > limit
     {
         return Err(SqlError::not_supported("OPENJSON … WITH a text that is longer than its column"));
     }

@@ -6,6 +6,7 @@ use crate::error::SqlError;
 use crate::execute::insert::CapturedRows;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::tds::token::{DoneKind, ResponseWriter, ResultColumn};
+use crate::value::units::unit_count;
 use crate::value::{Length, SqlType, Value};
 
 pub struct Output<'w> {
@@ -113,7 +114,7 @@ fn cut_to(size: usize, columns: &[OutputColumn], rows: &mut [Vec<Value>]) {
         };
         for row in &mut *rows {
             match &mut row[place] {
-                Value::String(text) if is_wide => *text = prefix(text, size / 2, char::len_utf16),
+                Value::String(text) if is_wide => *text = prefix(text, size / 2, unit_count),
                 Value::String(text) => *text = prefix(text, size, |_| 1),
                 Value::Bytes(bytes) if bytes.len() > size => *bytes = bytes[..size].into(),
                 _ => {}

@@ -4,6 +4,7 @@ use super::key::Key;
 use super::locks::resource::{ObjectId, Resource};
 use super::schema::{Index, KeyColumn, TableSchema, key_too_long, max_key_bytes};
 use crate::error::SqlResult;
+use crate::value::units::units;
 use crate::value::{Value, encode_key};
 
 /// An index entry as it is to be.
@@ -70,7 +71,7 @@ fn stored_bytes_at_most(value: &Value) -> usize {
 /// of them are never too long.
 fn stored_bytes(schema: &TableSchema, key: KeyColumn, value: &Value) -> usize {
     match value {
-        Value::String(text) if schema.columns[key.column].sql_type.is_unicode() => 2 * text.encode_utf16().count(),
+        Value::String(text) if schema.columns[key.column].sql_type.is_unicode() => 2 * units(text).count(),
         Value::String(text) => text.chars().count(),
         _ => stored_bytes_at_most(value),
     }

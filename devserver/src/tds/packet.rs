@@ -8,6 +8,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::error::SqlError;
+use crate::value::units::{RESERVED, from_units, units};
 
 /// The size of a packet's header.
 pub const HEADER_SIZE: usize = 8;
@@ -346,20 +347,15 @@ pub fn decode_utf16(bytes: &[u8]) -> Result<String, ReadError> {
     if !odd_byte.is_empty() {
         return Err(ReadError::Truncated);
     }
-    let mut text = String::with_capacity(units.len());
-    for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
-        let character = character
-            .map_err(|_| ReadError::NotSupported("text with half of a surrogate pair cannot be stored".to_owned()))?;
-        text.push(character);
-    }
-    Ok(text)
+    let text = from_units(units.iter().map(|unit| u16::from_le_bytes(*unit)));
+    text.ok_or_else(|| ReadError::NotSupported(format!("{RESERVED} cannot be stored")))
 }
 
 /// Appends text as UTF-16LE and gives the number of units.
 pub fn put_utf16(out: &mut Vec<u8>, text: &str) -> usize {
     let start = out.len();
     out.reserve(text.len() * 2);
-    for unit in text.encode_utf16() {
+    for unit in units(text) {
         out.extend_from_slice(&unit.to_le_bytes());
     }
     (out.len() - start) / 2
@@ -485,8 +481,10 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_is_refused() {
-        assert!(matches!(decode_utf16(&[0x3D, 0xD8]), Err(ReadError::NotSupported(_))));
+    fn half_a_surrogate_pair_is_read_and_written_as_it_is() {
+        let mut written = Vec::new();
+        put_utf16(&mut written, &decode_utf16(&[0x3D, 0xD8, 0x41, 0x00]).unwrap());
+        assert_eq!(written, [0x3D, 0xD8, 0x41, 0x00]);
         assert_eq!(decode_utf16(&[0x3D, 0xD8, 0x00, 0xDE]).unwrap(), "😀");
         assert_eq!(decode_utf16(&[0x41]), Err(ReadError::Truncated));
     }

@@ -6,6 +6,8 @@
 //! Not as SQL Server: it maps some characters to a similar one ("Ā" to "A"); here all that the code page lacks
 //! becomes `?`.
 
+use crate::value::units::unit_count;
+
 /// The characters of the bytes 0x80 to 0x9F. The five bytes without a character map to the control character of the
 /// same number, as Windows does it, so that any byte survives a round trip.
 const HIGH_CONTROLS: [char; 32] = [
@@ -35,7 +37,7 @@ pub fn encode(text: &str) -> Vec<u8> {
     for character in text.chars() {
         match encode_char(character) {
             Some(byte) => bytes.push(byte),
-            None => bytes.extend(std::iter::repeat_n(b'?', character.len_utf16())),
+            None => bytes.extend(std::iter::repeat_n(b'?', unit_count(character))),
         }
     }
     bytes

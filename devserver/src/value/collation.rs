@@ -15,6 +15,7 @@
 //! (MicrosoftDocs/sql-docs, docs/relational-databases/collations/collation-and-unicode-support.md).
 
 use crate::error::{SqlError, SqlResult};
+use crate::value::units::units;
 
 /// A collation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -160,12 +161,12 @@ impl Collation {
 
     /// The UTF-16 units of a text in the form in which it is sorted first.
     pub fn sort_units(self, text: &str) -> impl Iterator<Item = u16> {
-        text.encode_utf16().map(move |unit| self.sort_unit(unit))
+        units(text).map(move |unit| self.sort_unit(unit))
     }
 
     /// The UTF-16 units of a text in the form in which they are equal.
     pub fn folded_units(self, text: &str) -> impl Iterator<Item = u16> {
-        text.encode_utf16().map(move |unit| self.fold(unit))
+        units(text).map(move |unit| self.fold(unit))
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::value::collation::Collation;
 use crate::value::decimal::Decimal;
 use crate::value::types::{MONEY_SCALE, SqlType};
+use crate::value::units::units;
 use crate::value::values::Value;
 use crate::value::variant::{compare_variants, encode_variant};
 use std::cmp::Ordering;
@@ -78,7 +79,7 @@ pub fn compare_text(a: &str, b: &str, collation: Collation) -> Ordering {
 
 /// What decides between two texts that are sorted alike, unit by unit, the blanks at the end aside.
 fn case_ranks(text: &str, collation: Collation) -> impl Iterator<Item = u16> {
-    text.trim_end_matches(' ').encode_utf16().map(move |unit| collation.case_rank(unit))
+    units(text.trim_end_matches(' ')).map(move |unit| collation.case_rank(unit))
 }
 
 fn compare_decimals(a: &Decimal, b: &Decimal) -> Ordering {

@@ -4,6 +4,7 @@ use crate::error::SqlResult;
 use crate::value::convert::cast::convert;
 use crate::value::convert::text::split_units;
 use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_UNIT_LENGTH, SqlType};
+use crate::value::units::joined;
 use crate::value::values::Value;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub(super) fn concatenate_text(
         convert(value.clone(), ty, to, None, false)
     };
     let (a, b) = (text(a, a_type)?, text(b, b_type)?);
-    let joined = [a.as_str().unwrap_or_default(), b.as_str().unwrap_or_default()].concat();
+    let joined = joined([a.as_str().unwrap_or_default(), b.as_str().unwrap_or_default()].concat())?;
     // Only at 8,000 bytes is anything cut: otherwise the result type holds both.
     match result.length().and_then(Length::limit) {
         Some(limit) => Ok(Value::String(Arc::from(split_units(&joined, limit)?.0))),

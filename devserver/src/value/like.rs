@@ -5,6 +5,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::collation::Collation;
+use crate::value::units::units;
 
 /// A LIKE pattern, made ready once.
 #[derive(Debug, Clone)]
@@ -40,8 +41,8 @@ impl Pattern {
         let escape = match escape {
             None => None,
             Some(text) => {
-                let mut units = text.encode_utf16();
-                match (units.next(), units.next()) {
+                let mut text_units = units(text);
+                match (text_units.next(), text_units.next()) {
                     (Some(only), None) => Some(only),
                     _ => {
                         let message =
@@ -51,8 +52,8 @@ impl Pattern {
                 }
             }
         };
-        let units: Vec<u16> = pattern.encode_utf16().collect();
-        let parsed = parse(&units, escape, collation);
+        let pattern: Vec<u16> = units(pattern).collect();
+        let parsed = parse(&pattern, escape, collation);
         let is_void = parsed.is_none();
         Ok(Pattern { steps: parsed.unwrap_or_default(), collation, trailing_blanks_count: unicode, is_void })
     }

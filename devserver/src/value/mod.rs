@@ -17,6 +17,7 @@ pub mod like;
 pub mod literal;
 pub mod shown_value;
 pub mod types;
+pub mod units;
 pub mod values;
 pub mod variant;
 

@@ -18,7 +18,7 @@ pub enum Value {
     Decimal(Box<Decimal>),
     Real(f32),
     Float(f64),
-    /// Every character type. SQL Server's strings are UTF-16; lone surrogates cannot be held here and are refused.
+    /// Every character type. Half a surrogate pair is held as `units.rs` says.
     String(Arc<str>),
     /// `binary`, `varbinary`, `rowversion`.
     Bytes(Arc<[u8]>),

@@ -15,6 +15,7 @@ use crate::session::call::system_argument::argument;
 use crate::session::client_session::Session;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
+use crate::value::units::units;
 use crate::value::{self, SqlType, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,7 +227,7 @@ fn property_value(arguments: &[PassedArgument]) -> SqlResult<Value> {
     let passed = by_name.or_else(|| arguments.get(1).filter(|passed| passed.name.is_none()));
     let Some(Passed::Value { value, ty }) = passed.map(|passed| &passed.value) else { return Ok(Value::Null) };
     let width = if ty.is_unicode() { 2 } else { 1 };
-    if value.as_str().is_some_and(|text| text.encode_utf16().count() * width > LONGEST_VALUE) {
+    if value.as_str().is_some_and(|text| units(text).count() * width > LONGEST_VALUE) {
         let message = "The size associated with an extended property cannot be more than 7,500 bytes.";
         return Err(SqlError::new(15097, message));
     }

@@ -5,6 +5,7 @@ use crate::tds::packet::{PayloadReader, ReadError};
 use crate::tds::wire_type::form::WireType;
 use crate::tds::wire_type::number::{IMAGE, NTEXT, TEXT};
 use crate::tds::wire_type::read::{read_type_info, read_value};
+use crate::value::units::units;
 use crate::value::{Length, SqlType, Value};
 
 const COLUMN_METADATA: u8 = 0x81;
@@ -119,7 +120,7 @@ fn is_too_long(value: &Value, announced: SqlType) -> bool {
             (limit, text.chars().count())
         }
         (SqlType::NChar(limit) | SqlType::NVarChar(Length::Limit(limit)), Value::String(text)) => {
-            (limit, text.encode_utf16().count())
+            (limit, units(text).count())
         }
         (SqlType::Binary(limit) | SqlType::VarBinary(Length::Limit(limit)), Value::Bytes(bytes)) => {
             (limit, bytes.len())

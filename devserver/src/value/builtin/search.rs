@@ -6,6 +6,7 @@ use crate::value::builtin::definition::{Argument, Arguments, Builtin};
 use crate::value::builtin::result::{longest_text, text_value};
 use crate::value::like::Pattern;
 use crate::value::types::{Length, SqlType};
+use crate::value::units::{RESERVED, from_units, units};
 use crate::value::values::Value;
 
 pub(super) const FUNCTIONS: &[Builtin] = &[
@@ -63,8 +64,8 @@ fn replace(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let text = arguments.text(0)?;
     let folded: Vec<u16> = collation.folded_units(&text).collect();
     let wanted: Vec<u16> = collation.folded_units(&arguments.text(1)?).collect();
-    let replacement: Vec<u16> = arguments.text(2)?.encode_utf16().collect();
-    let original: Vec<u16> = text.encode_utf16().collect();
+    let replacement: Vec<u16> = units(&arguments.text(2)?).collect();
+    let original: Vec<u16> = units(&text).collect();
     let mut replaced = Vec::with_capacity(original.len());
     let mut at = 0;
     while let Some(next) = find(&folded[at..], &wanted) {
@@ -73,8 +74,7 @@ fn replace(arguments: &Arguments<'_>) -> SqlResult<Value> {
         at += next + wanted.len();
     }
     replaced.extend_from_slice(&original[at..]);
-    let whole =
-        String::from_utf16(&replaced).map_err(|_| SqlError::not_supported("REPLACE of half a surrogate pair"))?;
+    let whole = from_units(replaced).ok_or_else(|| SqlError::not_supported(RESERVED))?;
     let unicode = arguments.types.iter().any(|ty| ty.is_unicode());
     let is_max = arguments.types[0].length() == Some(Length::Max);
     text_value(&whole, longest_text(unicode, is_max))

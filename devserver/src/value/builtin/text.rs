@@ -11,6 +11,7 @@ use crate::value::codepage;
 use crate::value::convert::cast::convert;
 use crate::value::convert::text::{split_units, utf16_length};
 use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_UNIT_LENGTH, SqlType};
+use crate::value::units::{RESERVED, from_units, joined, units};
 use crate::value::values::Value;
 use std::sync::Arc;
 
@@ -150,7 +151,7 @@ fn substring(arguments: &Arguments<'_>) -> SqlResult<Value> {
     }
     let text = arguments.text(0)?;
     let (_, rest) = split_units(&text, from)?;
-    let (kept, _) = split_units(rest, end.saturating_sub(from))?;
+    let (kept, _) = split_units(&rest, end.saturating_sub(from))?;
     Ok(Value::String(Arc::from(kept)))
 }
 
@@ -230,7 +231,7 @@ fn space(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 fn reverse(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let text = arguments.text(0)?;
-    if text.chars().any(|character| character.len_utf16() == 2) {
+    if text.chars().any(|character| u32::from(character) > 0xFFFF) {
         return Err(SqlError::not_supported("REVERSE of surrogate pairs"));
     }
     Ok(Value::String(text.chars().rev().collect::<String>().into()))
@@ -260,8 +261,8 @@ fn stuff(arguments: &Arguments<'_>) -> SqlResult<Value> {
         return Ok(Value::Null);
     }
     let (before, rest) = split_units(&text, start - 1)?;
-    let (_, after) = split_units(rest, length)?;
-    let whole = [before, &*inserted, after].concat();
+    let (_, after) = split_units(&rest, length)?;
+    let whole = joined([&*before, &*inserted, &*after].concat())?;
     let (ty, inserted_type) = (arguments.types[0], arguments.types[3]);
     let result = longest_text(ty.is_unicode() || inserted_type.is_unicode(), ty.is_max() || inserted_type.is_max());
     if result.length().and_then(Length::limit).is_some_and(|limit| utf16_length(&whole) > limit) {
@@ -300,7 +301,7 @@ fn concat(arguments: &Arguments<'_>) -> SqlResult<Value> {
             whole.push_str(&text);
         }
     }
-    text_value(&whole, evaluated_concat_type(arguments))
+    text_value(&joined(whole)?, evaluated_concat_type(arguments))
 }
 
 /// The limit a concatenation is cut to: only 8,000 bytes can cut it, so that exact lengths do not matter.
@@ -372,17 +373,15 @@ fn char_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
 
 fn unicode(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let text = arguments.text(0)?;
-    Ok(text.encode_utf16().next().map_or(Value::Null, |unit| Value::Int(i32::from(unit))))
+    Ok(units(&text).next().map_or(Value::Null, |unit| Value::Int(i32::from(unit))))
 }
 
 fn nchar_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let Ok(unit) = u16::try_from(arguments.integer(0)?) else {
         return Ok(Value::Null);
     };
-    match char::from_u32(u32::from(unit)) {
-        Some(character) => Ok(Value::String(Arc::from(character.to_string()))),
-        None => Err(SqlError::not_supported("NCHAR of half a surrogate pair")),
-    }
+    let text = from_units([unit]).ok_or_else(|| SqlError::not_supported(RESERVED))?;
+    Ok(Value::String(Arc::from(text)))
 }
 
 fn quotename(arguments: &Arguments<'_>) -> SqlResult<Value> {

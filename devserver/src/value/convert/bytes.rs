@@ -5,6 +5,7 @@ use crate::value::codepage;
 use crate::value::convert::chart::{Group, group};
 use crate::value::convert::error::{error_converting, invalid_binary_style, not_supported};
 use crate::value::types::{Length, SqlType};
+use crate::value::units::units;
 use crate::value::values::Value;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ fn text_to_bytes(text: &str, from: SqlType, to: SqlType, style: Option<i32>) -> 
     let digits = match style.unwrap_or(0) {
         0 if from.is_unicode() => {
             let mut bytes = Vec::with_capacity(2 * text.len());
-            for unit in text.encode_utf16() {
+            for unit in units(text) {
                 bytes.extend_from_slice(&unit.to_le_bytes());
             }
             return Ok(bytes);

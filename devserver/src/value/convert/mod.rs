@@ -3,8 +3,7 @@
 //! [`check_conversion`] answers from the types alone whether a conversion exists; [`convert()`] checks again and does
 //! it; [`assign`] does it for a column, where text that does not fit is an error instead of being cut.
 //! Source: docs/t-sql/functions/cast-and-convert-transact-sql.md (chart of conversions, truncating and rounding,
-//! styles) of MicrosoftDocs/sql-docs. Text is held as Rust strings, so that a cut or a conversion that would leave
-//! half of a surrogate pair is refused.
+//! styles) of MicrosoftDocs/sql-docs.
 
 pub(in crate::value) mod bytes;
 pub(in crate::value) mod cast;

@@ -8,35 +8,41 @@ use crate::value::convert::error::{invalid_binary_style, money_space, not_suppor
 use crate::value::convert::money::format_money;
 use crate::value::datetime::DAY_1900;
 use crate::value::types::{Length, SqlType};
+use crate::value::units::{self, unit_count};
 use crate::value::values::Value;
 use crate::value::{codepage, datetime_text};
+use std::borrow::Cow;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// The length in UTF-16 units.
 pub(in crate::value) fn utf16_length(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
+    if text.is_ascii() { text.len() } else { text.chars().map(unit_count).sum() }
 }
 
 /// Splits a text after a number of UTF-16 units; past its end, the second part is empty.
 ///
 /// # Errors
-/// A refusal if the split lies within a surrogate pair.
-pub(in crate::value) fn split_units(text: &str, units: usize) -> SqlResult<(&str, &str)> {
+/// A refusal of [`units::RESERVED`] text.
+pub(in crate::value) fn split_units(text: &str, units: usize) -> SqlResult<(Cow<'_, str>, Cow<'_, str>)> {
+    let whole = |(before, after)| Ok((Cow::Borrowed(before), Cow::Borrowed(after)));
     if text.is_ascii() {
-        return Ok(text.split_at(units.min(text.len())));
+        return whole(text.split_at(units.min(text.len())));
     }
     let mut seen = 0;
     for (at, character) in text.char_indices() {
         if seen == units {
-            return Ok(text.split_at(at));
+            return whole(text.split_at(at));
         }
-        seen += character.len_utf16();
+        seen += unit_count(character);
         if seen > units {
-            return Err(SqlError::not_supported("text that is cut within a surrogate pair"));
+            let part = |units: &mut dyn Iterator<Item = u16>| {
+                units::from_units(units).map(Cow::Owned).ok_or_else(|| SqlError::not_supported(units::RESERVED))
+            };
+            return Ok((part(&mut units::units(text).take(units))?, part(&mut units::units(text).skip(units))?));
         }
     }
-    Ok((text, ""))
+    whole((text, ""))
 }
 
 /// The text of a value, before it is cut to the length of `to`; for `char` and `varchar`, in their code page.
@@ -159,6 +165,5 @@ fn bytes_to_text(bytes: &[u8], to: SqlType, style: Option<i32>) -> SqlResult<Str
     // An odd last byte is the lower half of a unit: 0x41 becomes N'A'.
     let units: Vec<u16> =
         bytes.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])).collect();
-    String::from_utf16(&units)
-        .map_err(|_| SqlError::not_supported("binary data with half a surrogate pair as nvarchar"))
+    units::from_units(units).ok_or_else(|| SqlError::not_supported(units::RESERVED))
 }

@@ -3,6 +3,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::text::utf16_length;
+use crate::value::units;
 
 /// How deep objects and arrays may be nested here; SQL Server allows 128 levels.
 const MAX_DEPTH: usize = 128;
@@ -257,16 +258,16 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The text of a JSON string that the scanner has passed. Half a surrogate pair becomes the replacement character.
+/// The text of a JSON string that the scanner has passed.
 pub(super) fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_string();
     }
-    let mut units: Vec<u16> = Vec::with_capacity(text.len());
+    let mut unescaped: Vec<u16> = Vec::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         if character != '\\' {
-            units.extend_from_slice(character.encode_utf16(&mut [0; 2]));
+            unescaped.extend(units::units(character.encode_utf8(&mut [0; 4])));
             continue;
         }
         let unit = match characters.next() {
@@ -282,7 +283,7 @@ pub(super) fn unescape(text: &str) -> String {
             Some(other) => other.encode_utf16(&mut [0; 2])[0],
             None => break,
         };
-        units.push(unit);
+        unescaped.push(unit);
     }
-    String::from_utf16_lossy(&units)
+    units::from_units(unescaped.iter().copied()).unwrap_or_else(|| String::from_utf16_lossy(&unescaped))
 }
