@@ -27,6 +27,7 @@ IF @@TRANCOUNT > 0
 
 IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
+EXEC [$(schema)].[check_text] N'the name of a queue', @queue;
 -- In the words' own spelling, whatever the database's collation takes for equal to them.
 SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any' ELSE @claim_order END;
 SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate' WHEN 'archive' THEN 'archive' ELSE @completion END;

@@ -56,6 +56,8 @@ IF @max_attempts < 1
 -- DATALENGTH counts bytes, two for each character. SQL Server takes keys that differ in spaces at their end for equal.
 IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+IF @dedup_key IS NOT NULL
+    EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key;
 IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
@@ -67,6 +69,8 @@ IF @headers IS NOT NULL
     EXEC [$(schema)].[check_headers] @headers;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @group_key IS NOT NULL
+    EXEC [$(schema)].[check_text] N'group_key', @group_key;
 IF @part_of IS NOT NULL OR @part IS NOT NULL
 BEGIN
     IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of

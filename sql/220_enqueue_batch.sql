@@ -22,7 +22,7 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @key nvarchar(256),
-    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @message nvarchar(2048);
+    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @texts nvarchar(max), @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -62,6 +62,11 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
 IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+IF @has_keys = 1
+BEGIN
+    SET @texts = (SELECT STRING_AGG(CAST(dedup_key AS nvarchar(max)), N'.') FROM @jobs);
+    EXEC [$(schema)].[check_text] N'dedup_key', @texts;
+END;
 IF EXISTS (SELECT 1 FROM @details)
 BEGIN
     SET @has_details = 1;
@@ -77,6 +82,10 @@ BEGIN
         THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
     IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256 OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
         THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+    SET @texts = (SELECT STRING_AGG(CAST(group_key AS nvarchar(max)), N'.') FROM @details);
+    EXEC [$(schema)].[check_text] N'group_key', @texts;
+    SET @texts = (SELECT STRING_AGG(CAST(headers AS nvarchar(max)), N'.') FROM @details);
+    EXEC [$(schema)].[check_text] N'headers', @texts;
     SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
     IF @wrong IS NOT NULL
     BEGIN

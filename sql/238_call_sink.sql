@@ -39,6 +39,7 @@ BEGIN CATCH
                           ERROR_PROCEDURE(), N': ', ERROR_MESSAGE());
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
+    EXEC [$(schema)].[mend_text] @message OUTPUT;  -- the sink's own, or what CONCAT cut
     THROW 58020, @message, 1;
 END CATCH;
 COMMIT TRANSACTION;

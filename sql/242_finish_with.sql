@@ -83,6 +83,7 @@ BEGIN
                               ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
+        EXEC [$(schema)].[mend_text] @message OUTPUT;
         THROW 58020, @message, 1;
     END CATCH;
     INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WHERE name = @next;

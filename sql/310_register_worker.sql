@@ -26,6 +26,7 @@ BEGIN
 END;
 IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 OR @lease_ms > 86400000
     THROW 58003, N'a worker needs an id, a name, and lease_ms between 1000 and 86400000 (a day)', 1;
+EXEC [$(schema)].[check_text] N'the name of a worker', @name;
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
 SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0

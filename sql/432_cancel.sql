@@ -34,6 +34,7 @@ BEGIN
 END;
 IF DATALENGTH(@why) > 2000
     THROW 58003, N'why must have up to 1000 characters', 1;
+EXEC [$(schema)].[check_text] N'why', @why;
 IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must be up to 1000', 1;
 IF @job_id IS NULL

@@ -36,6 +36,7 @@ BEGIN
 END;
 IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
     THROW 58003, N'the name of a schedule must have 1 to 128 characters, without spaces at its ends', 1;
+EXEC [$(schema)].[check_text] N'the name of a schedule', @name;
 IF @cron IS NULL OR LEN(@cron) = 0 OR DATALENGTH(@cron) > 256
     THROW 58003, N'cron must have 1 to 256 characters', 1;
 IF @time_zone IS NULL OR LEN(@time_zone) = 0 OR DATALENGTH(@time_zone) > 64
@@ -57,6 +58,8 @@ IF @max_attempts < 1
     THROW 58003, N'max_attempts must be 1 or more', 1;
 IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+IF @dedup_key IS NOT NULL
+    EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key;
 IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
@@ -68,6 +71,8 @@ IF @headers IS NOT NULL
     EXEC [$(schema)].[check_headers] @headers;
 IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+IF @group_key IS NOT NULL
+    EXEC [$(schema)].[check_text] N'group_key', @group_key;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
     THROW 58003, N'a queue with delivery at_most_once has no groups: its jobs are not acknowledged', 1;
 

@@ -33,6 +33,7 @@ BEGIN
 END;
 IF DATALENGTH(@name) > 256
     THROW 58003, N'name must have up to 128 characters', 1;
+EXEC [$(schema)].[check_text] N'name', @name;
 IF @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'a follow-up has either a payload or a text', 1;
 -- As enqueue has it: what it refuses must not be found out when the batch ends.

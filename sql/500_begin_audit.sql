@@ -16,14 +16,17 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
 IF @who IS NULL OR DATALENGTH(@who) = 0 OR DATALENGTH(@who) > 512
     THROW 58003, N'who must have 1 to 256 characters', 1;
+EXEC [$(schema)].[check_text] N'who', @who;
 IF @action IS NULL OR DATALENGTH(@action) = 0 OR DATALENGTH(@action) > 32 OR @action COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'action must have 1 to 32 printable ASCII characters, no spaces', 1;
 IF DATALENGTH(@queue) > 256
     THROW 58003, N'queue must have up to 128 characters', 1;
+EXEC [$(schema)].[check_text] N'queue', @queue;
 IF DATALENGTH(@what) > 200000
     THROW 58003, N'what must have up to 100000 characters', 1;
 IF ISJSON(@what) = 0
     THROW 58003, N'what must be a JSON object or array', 1;
+EXEC [$(schema)].[check_text] N'what', @what;
 
 -- (In Azure SQL Database ORIGINAL_LOGIN is NULL.)
 INSERT [$(schema)].[audit] WITH (ROWLOCK) (began_at, who, login, action, queue, what)

@@ -91,6 +91,8 @@ DROP PROCEDURE IF EXISTS [$(schema)].[link_queue];
 DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];
 DROP PROCEDURE IF EXISTS [$(schema)].[check_headers];
 DROP PROCEDURE IF EXISTS [$(schema)].[create_queue];
+DROP PROCEDURE IF EXISTS [$(schema)].[check_text];
+DROP PROCEDURE IF EXISTS [$(schema)].[mend_text];
 DROP TYPE IF EXISTS [$(schema)].[progress_list];
 DROP TYPE IF EXISTS [$(schema)].[id_list];
 DROP TYPE IF EXISTS [$(schema)].[job_list];

@@ -421,6 +421,17 @@ pub enum Error {
         message: String,
     },
 
+    /// SQL Server's answer has text that cannot be decoded, most often an error or a message that quotes half of a
+    /// character: a trigger, a sink or another procedure cut a text in the middle of a surrogate pair. What the call
+    /// asked for may or may not have happened. Have that code cut its texts elsewhere. A [`Worker`](crate::Worker) whose
+    /// acknowledgement ends so finds the job that causes it, and retries that.
+    #[error("SQL Server's answer has text that cannot be read: {message}")]
+    #[non_exhaustive]
+    UnreadableText {
+        /// What the driver says.
+        message: String,
+    },
+
     /// The operating system gave no threads for the worker's pool. Lower `worker.threads`, or raise the limit on
     /// threads.
     #[error("the worker's threads cannot be started: {message}; lower worker.threads, or raise the limit on threads")]
@@ -531,9 +542,10 @@ impl Error {
     }
 
     /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where the error passes, and
-    /// not where the sink is broken.
+    /// not where the sink is broken. An error that cannot be read is taken for one of those.
     pub(crate) fn blames_a_job(&self) -> bool {
         match self {
+            Error::UnreadableText { .. } => true,
             Error::ResultRefused { number, .. } => !self.is_transient() && !BROKEN_SINK.contains(number),
             _ => false,
         }
@@ -585,6 +597,11 @@ impl Error {
             Driver::Protocol(message) if message.contains("requested encryption level") => {
                 Error::Tls { server: server.to_string(), message: message.to_string() }
             }
+            // Its own errors and messages the driver decodes strictly, whatever it is told about values.
+            Driver::Protocol(message) if message.contains("UTF-16") => {
+                Error::UnreadableText { message: message.to_string() }
+            }
+            Driver::Encoding(message) => Error::UnreadableText { message: message.to_string() },
             Driver::Io { kind, message } => Error::ConnectionLost { cause: io::Error::new(kind, message) },
             Driver::Tls(message) => Error::Tls {
                 server: server.to_string(),
@@ -782,5 +799,9 @@ mod tests {
         assert!(Error::from_driver(broken, "db:1433", "readpast").is_transient());
         let strange = tiberius::error::Error::Protocol("what".into());
         assert!(!Error::from_driver(strange, "db:1433", "readpast").is_transient());
+        let cut = "ERROR/INFO token string is not valid UTF-16";
+        let unreadable = tiberius::error::Error::Protocol(cut.into());
+        let unreadable = Error::from_driver(unreadable, "db:1433", "readpast");
+        assert!(unreadable.blames_a_job() && unreadable.leaves_open() && !unreadable.spares_the_connection());
     }
 }

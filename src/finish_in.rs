@@ -49,6 +49,10 @@ impl IntoOutput for Finished {
 /// }
 /// ```
 ///
+/// The client is the handler's own: it has the driver's [command time-out](crate::tiberius), 30 seconds by default. A handler
+/// that returns with its transaction open keeps its job locked. The worker acknowledges its other jobs meanwhile, and asks
+/// for this one again until the transaction has ended.
+///
 /// # Errors
 ///
 /// [`Error::LeaseLost`] when the job is not this worker's any more: another one may be running it. [`Error::Refused`]

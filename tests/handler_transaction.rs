@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use readpast::{
-    BoxError, Context, Delivery, Error, Finished, Handlers, Job, JobState, NewJob, Output, QueueOptions, Worker,
-    WorkerConfig, finish_in,
+    BoxError, Context, Delivery, Error, Finished, Handlers, IntoOutput, Job, JobState, NewJob, Output, QueueOptions,
+    Worker, WorkerConfig, finish_in,
 };
 use readpast_devserver::SqlError;
 
@@ -97,6 +97,35 @@ async fn a_job_that_its_handler_has_acknowledged_is_done_also_after_a_lost_answe
     assert_eq!((stats.done, stats.retried, stats.lost), (1, 0, 0));
     assert_eq!(calls.load(Ordering::Acquire), 3, "it was repeated");
     assert_eq!(booked(&fixture).await, [id.0]);
+    remove(fixture).await;
+}
+
+/// For less time than a call may take: nobody waits for the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_a_handler_leaves_open_holds_up_no_other_job() {
+    let fixture = prepared("handler_leaves_open", QueueOptions::default()).await;
+    fixture.queue.enqueue_many(&crate::support::numbers(200)).await.unwrap();
+    let left_open = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let (inside, keeps) = (fixture.clone(), left_open.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Output, BoxError> {
+        if job.json::<u32>()? % 50 != 7 || job.attempt() > 1 {
+            return Ok(Output::default());
+        }
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let finished = finish_in(&mut session.client, context, Output::default()).await?;
+            keeps.lock().push(session);
+            finished.into_output()
+        })
+    });
+    let config = changed(WorkerConfig::default(), |worker| worker.finish_batch_size = 20);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("all others are acknowledged", || worker.stats().done == 196).await;
+    assert_eq!(left_open.lock().len(), 4);
+    left_open.lock().clear();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (200, 4, 0));
     remove(fixture).await;
 }
 

@@ -46,6 +46,7 @@ mod ghosts;
 mod group_races;
 mod groups;
 mod guide;
+mod half_characters;
 mod handler_transaction;
 mod handlers;
 mod headers;

@@ -147,6 +147,41 @@ async fn a_claim_that_arrives_long_after_it_was_given_up_is_found_again() {
     fixture.remove().await;
 }
 
+/// Its jobs are given back although no thread is free for what another claim could bring.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_arrives_late_at_a_worker_without_room_is_given_back_while_its_jobs_run() {
+    let (fixture, proxy, queue) = through_proxy("late_and_full").await;
+    fixture.queue.enqueue_many(&jobs(2)).await.unwrap();
+    proxy.stall_request("claim");
+    let gate = Arc::new(Semaphore::new(0));
+    let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
+    let config = changed(long_lease(), |worker| {
+        worker.threads = 1;
+        worker.batch_size = 1;
+        worker.finish_batch_size = 1;
+        worker.max_in_flight = 1;
+    });
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
+    until("it runs one job", || worker.stats().running == 1).await;
+    proxy.resume();
+    until("the first claim has arrived", || proxy.has_answered_late()).await;
+    let mut session = fixture.session().await;
+    let given_back = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 0 AND attempt = 0 AND fence = 1";
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while session.number(given_back).await != 1 {
+        assert!(Instant::now() < give_up, "the other job stays claimed");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(worker.stats().running, 1);
+    gate.add_permits(2);
+    assert_eq!(drained(worker).await.stats.done, 2);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() {
     let (fixture, proxy, queue) = through_proxy("late_recover").await;

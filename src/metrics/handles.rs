@@ -104,7 +104,7 @@ fn error_label(error: &Error) -> &'static str {
         Error::Credentials { .. } => "credentials".to_owned(),
         Error::TimedOut { .. } => "timed_out".to_owned(),
         Error::Tls { .. } => "tls".to_owned(),
-        Error::Protocol { .. } => "protocol".to_owned(),
+        Error::Protocol { .. } | Error::UnreadableText { .. } => "protocol".to_owned(),
         error => error.sql_number().map(|number| number.to_string()).unwrap_or_default(),
     };
     ERRORS.into_iter().find(|known| *known == label).unwrap_or("other")

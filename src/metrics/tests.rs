@@ -160,8 +160,10 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 20] = [
+const INTERNAL_PROCEDURES: [&str; 22] = [
     "backlog",
+    "mend_text",
+    "check_text",
     "check_headers",
     "next_priority",
     "lower_marks",

@@ -35,6 +35,8 @@ pub(crate) struct ClaimAnswer {
     pub(crate) jobs: Vec<Job>,
     /// A payload was too long.
     pub(crate) withheld: Option<Withheld>,
+    /// Claimed as well, but what they have cannot be read.
+    pub(crate) unreadable: Vec<UnreadableJob>,
     /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
     /// what `jobs` has.
     pub(crate) alone_waits: bool,
@@ -90,6 +92,16 @@ impl ClaimEnd {
     }
 }
 
+/// A claimed job with details that SQL Server takes for JSON and Rust does not.
+#[derive(Debug)]
+pub(crate) struct UnreadableJob {
+    pub(crate) job_id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) attempt: u32,
+    /// What is wrong.
+    pub(crate) error: String,
+}
+
 /// What the return status of `claim` is the sum of.
 const ALONE_WAITS: u32 = 1;
 const LIMITED_BY_RUNNING: u32 = 2;
@@ -133,9 +145,15 @@ impl Session {
             _ => None,
         };
         let lowered = answer.try_return_value("@lowered").ok().flatten();
-        let (mut jobs, mut lengths) = (Vec::new(), HashMap::new());
+        let (mut jobs, mut unreadable, mut lengths) = (Vec::new(), Vec::new(), HashMap::new());
         for row in all_rows("claim", answer) {
-            let job = read_job(row, &mut lengths)?;
+            let job = match read_job(row, &mut lengths)? {
+                Ok(job) => job,
+                Err(job) => {
+                    unreadable.push(job);
+                    continue;
+                }
+            };
             if job.payload.len() as u64 > request.max_payload_bytes {
                 let message =
                     format!("claim returned a payload of {} bytes that it should withhold", job.payload.len());
@@ -143,9 +161,10 @@ impl Session {
             }
             jobs.push(job);
         }
-        if jobs.len() > request.max {
+        let claimed = jobs.len() + unreadable.len();
+        if claimed > request.max {
             return Err(Error::Protocol {
-                message: format!("claim returned {} jobs instead of {} at most", jobs.len(), request.max),
+                message: format!("claim returned {claimed} jobs instead of {} at most", request.max),
             });
         }
         let end = ClaimEnd::of(&jobs, lowered).filter(|_| lengths.is_empty());
@@ -157,7 +176,7 @@ impl Session {
         }
         let withheld = Withheld::take(&mut jobs, &lengths);
         self.attach_checkpoints(request.worker, &mut jobs).await?;
-        Ok(ClaimAnswer { jobs, withheld, alone_waits, limited, end })
+        Ok(ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end })
     }
 
     /// Reads the checkpoints of those jobs that have one, which are few.
@@ -206,8 +225,11 @@ impl Session {
     }
 }
 
-/// Reads a job. Where its payload is withheld, it has none, and `lengths` says how long it is.
-fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Job, Error> {
+/// Reads a job. Where its payload is withheld, it has neither that nor details, and `lengths` says how long it is.
+///
+/// Only details that cannot be read are the job's own fault. Columns that are missing or of another type are the
+/// procedure's.
+fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Result<Job, UnreadableJob>, Error> {
     let mut job = Job {
         id: JobId(row.required("job_id")?),
         fence: Fence(row.required("fence")?),
@@ -227,10 +249,22 @@ fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Job, 
         Some(payload_utf16) => (job.payload_utf16, job.payload) = (payload_utf16, payload),
         None => {
             lengths.insert(job.id, length(&payload)?);
+            return Ok(Ok(job));
         }
     }
-    job.details = row.optional_json("details")?.map(Box::new);
-    Ok(job)
+    let Some(details) = row.optional::<String>("details")? else { return Ok(Ok(job)) };
+    Ok(match serde_json::from_str(&details) {
+        Ok(details) => {
+            job.details = Some(Box::new(details));
+            Ok(job)
+        }
+        Err(error) => Err(UnreadableJob {
+            job_id: job.id,
+            fence: job.fence,
+            attempt: job.attempt,
+            error: format!("its details cannot be read: {error}"),
+        }),
+    })
 }
 
 /// The length that stands in place of a payload.

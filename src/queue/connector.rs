@@ -96,6 +96,8 @@ impl Connector {
         // Both are bounded here, as a whole: the driver's own time limits hold for each packet.
         driver.handshake_timeout(None);
         driver.command_timeout(None);
+        // Old rows may have half of a surrogate pair, and one of them must not make an answer unreadable.
+        driver.lossy_utf16_decoding(true);
         Ok(Connector {
             driver,
             credentials: Arc::new(Credentials::new(config.login()?)),

@@ -46,6 +46,8 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("120_job_list.sql", include_str!("../../sql/120_job_list.sql")),
     ("125_id_list.sql", include_str!("../../sql/125_id_list.sql")),
     ("127_progress_list.sql", include_str!("../../sql/127_progress_list.sql")),
+    ("195_mend_text.sql", include_str!("../../sql/195_mend_text.sql")),
+    ("197_check_text.sql", include_str!("../../sql/197_check_text.sql")),
     ("200_create_queue.sql", include_str!("../../sql/200_create_queue.sql")),
     ("205_check_headers.sql", include_str!("../../sql/205_check_headers.sql")),
     ("210_enqueue.sql", include_str!("../../sql/210_enqueue.sql")),

@@ -434,6 +434,7 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
         SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.Outbox: ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
+        EXEC [outbox].[mend_text] @message OUTPUT;
         THROW 58020, @message, 1;
     END CATCH;
     -- Snoozed ones have not failed.

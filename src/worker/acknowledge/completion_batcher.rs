@@ -31,7 +31,7 @@ use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
 use super::confirmations::{Confirmations, Ran, settle_acknowledged};
-use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
+use super::large_outputs::{self, LOCKED_AFTER, LargeOutput, LargeOutputSender, LargeOutputs};
 use super::refused_result_search::RefusedResultSearch;
 
 /// A job that has left the executor.
@@ -223,7 +223,9 @@ impl Completion {
         let run_again = ran.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
         let runs = run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect();
         self.confirmations.write_notes(session, &registration, runs).await;
+        let by_handlers = ran.extract_if(.., |job| job.finish.outcome == Outcome::Acknowledged).collect();
         self.finish(session, limit, &registration, ran).await;
+        self.settle_those_of_handlers(session, limit, &registration, by_handlers).await;
         if !releases.is_empty() {
             let jobs: Vec<(JobId, Fence)> = releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).collect();
             self.release(session, &registration, &jobs).await;
@@ -267,6 +269,14 @@ impl Completion {
                     started_at = Instant::now();
                 }
                 Err(error) if error.blames_a_job() => {
+                    // One that was carried out all the same comes back as lost when it is sent again.
+                    let may_be_done = error.leaves_open() && open == 0;
+                    if error.leaves_open() {
+                        open = open.max(jobs);
+                    }
+                    if may_be_done && jobs == 1 {
+                        continue;
+                    }
                     if search.refused(jobs) {
                         let mut culprit = unconfirmed.remove(0);
                         open = open.saturating_sub(1);
@@ -298,6 +308,41 @@ impl Completion {
             }
         }
         refused.log();
+    }
+
+    /// Asks what became of jobs that their handlers have acknowledged, by a call of its own: a handler that has left its
+    /// transaction open keeps its job locked, and no other result waits behind that.
+    async fn settle_those_of_handlers(
+        &self,
+        session: &mut Session,
+        limit: &mut CallSize,
+        registration: &Registration,
+        mut jobs: Vec<Ran>,
+    ) {
+        if jobs.is_empty() {
+            return;
+        }
+        let started_at = Instant::now();
+        let call = jobs.iter().map(|job| &job.finish);
+        let mut calling = session.within(LOCKED_AFTER.min(session.command_timeout()));
+        let answer = calling.finish(&self.state.queue, registration.worker_id, call).await;
+        drop(calling);
+        match answer {
+            Ok(mut results) => {
+                settle_acknowledged(&mut jobs, &mut results);
+                self.confirmations.answered(jobs, results, registration, started_at.elapsed());
+            }
+            Err(error) if error.is_time_out_of(FINISH) => {
+                tracing::warn!(
+                    jobs = jobs.len(),
+                    "a handler has acknowledged its job in a transaction that is still open; others do not wait for it"
+                );
+                for job in jobs {
+                    self.large.send(LargeOutput::tried_already(job));
+                }
+            }
+            Err(_) => self.finish(session, limit, registration, jobs).await,
+        }
     }
 
     async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {

@@ -1,5 +1,5 @@
-//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. One a
-//! call, on a connection that is made when there is something to send, so that nothing else waits for them.
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time, as well
+//! as jobs whose handlers have acknowledged them in a transaction that they left open. One a call, on a connection that is made when there is something to send, so that nothing else waits for them.
 //!
 //! ```text
 //! line: ▶ send the first ──answered──▶ confirmed
@@ -32,6 +32,10 @@ use super::finish_retries::Repeats;
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
 /// is slow only for a while is given that long.
 const MAX_TRIES: u32 = 5;
+
+/// After how long without an answer a job that its handler has acknowledged counts as locked: the handler returned before
+/// it has committed or rolled back.
+pub(super) const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// After how long without a large output the connection is given back.
 const IDLE: Duration = Duration::from_secs(10);
@@ -140,6 +144,8 @@ impl LargeOutputs {
     ) -> Option<LargeOutput> {
         let registration = large.job.held.registration().clone();
         let limit = session.command_timeout();
+        let is_of_handler = large.job.finish.outcome == Outcome::Acknowledged;
+        let answered_within = if is_of_handler { LOCKED_AFTER.min(limit) } else { limit };
         let started_at = Instant::now();
         large.tried_since.get_or_insert(started_at);
         let run = (large.job.finish.job_id, large.job.finish.fence);
@@ -148,7 +154,10 @@ impl LargeOutputs {
             self.confirmations.write_notes(session, &registration, vec![run]).await;
         }
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
-        let error = match session.finish_one(&self.state.queue, registration.worker_id, finish).await {
+        let mut calling = session.within(answered_within);
+        let answer = calling.finish_one(&self.state.queue, registration.worker_id, finish).await;
+        drop(calling);
+        let error = match answer {
             Ok(result) => {
                 let mut results: Vec<_> = result.map(|result| (finish.job_id, result)).into_iter().collect();
                 settle_acknowledged(std::slice::from_mut(&mut large.job), &mut results);
@@ -171,6 +180,10 @@ impl LargeOutputs {
                 self.confirmations.answered(vec![large.job], results, &registration, started_at.elapsed());
                 return None;
             }
+            Err(error) if error.blames_a_job() && error.leaves_open() && !large.is_open => {
+                large.is_open = true; // carried out all the same, it comes back as lost when it is sent again
+                return Some(large);
+            }
             Err(error) if error.blames_a_job() => {
                 let job_id = large.job.finish.job_id;
                 tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
@@ -186,7 +199,7 @@ impl LargeOutputs {
         }
         let timed_out = error.is_time_out_of(FINISH_ONE);
         let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
-        if timed_out {
+        if timed_out && !is_of_handler {
             repeats.note(FINISH_ONE, 1, error, Duration::ZERO);
         } else {
             repeats.pause(FINISH_ONE, 1, error).await;

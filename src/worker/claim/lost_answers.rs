@@ -37,6 +37,14 @@ impl LostAnswers {
         self.next_look.as_ref().is_some_and(|look| Instant::now() >= look.at)
     }
 
+    /// Returns when they are to be looked for; never, where there are none.
+    pub(in crate::worker) async fn due(&self) {
+        match &self.next_look {
+            Some(look) => tokio::time::sleep_until(look.at.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Notes that they were looked for just now; the first distance is `command_timeout`, then it doubles.
     pub(in crate::worker) fn recovered(&mut self, command_timeout: Duration) {
         self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {

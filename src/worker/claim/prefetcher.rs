@@ -15,8 +15,9 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 use crate::growing_pauses::Pauses;
+use crate::handler::JobError;
 use crate::queue::Delivery;
-use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, Withheld};
+use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, UnreadableJob, Withheld};
 use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::claim_ahead::Demand;
@@ -107,7 +108,7 @@ impl Prefetcher {
         while state.stop.is_running() {
             let holds_nothing = state.in_flight.jobs() == 0;
             let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
-            if room == 0 {
+            if room == 0 && !self.lost_answers.are_due() {
                 state.limited_by.begin(self.limit_without_room());
                 self.wait_for_room().await;
                 continue;
@@ -115,7 +116,11 @@ impl Prefetcher {
             state.limited_by.begin(self.limit_while_claiming());
             self.enqueued.mark_unchanged(); // the claim sees what was enqueued until now
             let registration = self.lease.registration();
-            match self.claim(&registration, room, holds_nothing).await {
+            let claimed = match room {
+                0 => self.give_back_unknown_jobs(&registration).await.map(|()| None),
+                _ => self.claim(&registration, room, holds_nothing).await,
+            };
+            match claimed {
                 Ok(None) => self.failed.reset(), // what room there is now is to be looked at anew
                 Ok(Some(answer)) => self.answered(answer, room, holds_nothing, &registration).await,
                 Err(Error::LeaseLost) => {
@@ -126,7 +131,10 @@ impl Prefetcher {
                     }
                 }
                 Err(error) if error.is_transient() => self.repeat_later(room, error).await,
-                Err(error) => return state.stop.fail(error),
+                Err(error) => {
+                    self.lost_answers.answer_lost(); // as in `repeat_later`
+                    state.stop.fail(error);
+                }
             }
         }
         if self.lost_answers.are_possible() {
@@ -166,13 +174,19 @@ impl Prefetcher {
             if let Some(job) = unseen {
                 let error = self.undelivered.judge(&job, self.session.command_timeout());
                 registration.hold(std::iter::once((job.job_id, job.fence)));
-                self.executor.not_delivered(registration, job, error);
+                let run = (job.job_id, job.fence);
+                self.executor.not_delivered(registration, run, job.attempt, error.map(JobError::retry));
                 return Ok(None);
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, withheld, alone_waits, limited, end } = self.session.claim(request).await?;
+        let ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end } = self.session.claim(request).await?;
         self.seen = end;
+        for UnreadableJob { job_id, fence, attempt, error } in unreadable {
+            tracing::warn!(%job_id, attempt, error, "a job cannot be read");
+            registration.hold(std::iter::once((job_id, fence)));
+            self.executor.not_delivered(registration, (job_id, fence), attempt, Some(JobError::dead(error)));
+        }
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
         let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
@@ -318,6 +332,7 @@ impl Prefetcher {
             () = self.state.in_flight.demand() => {}
             () = self.state.stop.reached(Phase::Stopping) => {}
             () = tokio::time::sleep(self.demand.horizon()) => {}
+            () = self.lost_answers.due() => {}
         }
         self.executor.pump(); // jobs may have been held back for the bytes of others
         self.give_back_surplus();
@@ -371,6 +386,7 @@ impl Prefetcher {
                     break;
                 }
                 () = stop.reached(Phase::Stopping) => break,
+                () = self.lost_answers.due() => break,
                 // The queue is empty, but perhaps only because this worker holds what another could run.
                 () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
                 // The last of the jobs that were in flight has ended: a drain need not wait for another claim.

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure};
+use crate::ids::{Fence, JobId};
 use crate::metrics::KindMetrics;
 use crate::outcome::Outcome;
-use crate::queue::claim::ClaimedUnseen;
 use crate::queue::finish::Finish;
 use crate::worker::acknowledge::completion_batcher::{CompletionSender, Ended};
 use crate::worker::acknowledge::confirmations::Ran;
@@ -151,21 +151,20 @@ impl Executor {
         self.pump();
     }
 
-    /// Acknowledges a job whose payload did not arrive: as a failed attempt with `error`, or as not started where that
-    /// is `None`.
+    /// Acknowledges a job that did not arrive: with `error`, or as not started where that is `None`.
     pub(in crate::worker) fn not_delivered(
         &self,
         registration: &Arc<Registration>,
-        job: ClaimedUnseen,
-        error: Option<String>,
+        (job_id, fence): (JobId, Fence),
+        attempt: u32,
+        error: Option<JobError>,
     ) {
-        let ClaimedUnseen { job_id, fence, attempt, .. } = job;
         let Runs { state, completion, .. } = &*self.runs;
         let mut held = Held::unseen(registration, &state.in_flight);
         held.ended(0);
         completion.send(match error {
             Some(error) => {
-                let outcome = failure(&JobError::retry(error), &state.config.retry, attempt);
+                let outcome = failure(&error, &state.config.retry, attempt);
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
                 Ended::Ran(Ran { finish, enqueued_at: Instant::now(), in_group: false, held })
             }

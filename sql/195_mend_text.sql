@@ -1,0 +1,20 @@
+-- Puts U+FFFD in the place of each half of a surrogate pair. LEFT, SUBSTRING and every conversion that cuts can leave one ("Collation and Unicode
+-- support" in Microsoft's documentation: a surrogate pair counts as two characters), and clients that decode strictly can then read neither the value
+-- nor an error that quotes it.
+-- Binary data becomes nvarchar as it stands, the lower byte of each unit first: NCHAR does not make halves under every collation.
+CREATE OR ALTER PROCEDURE [$(schema)].[mend_text]
+    @text nvarchar(max) OUTPUT
+AS
+SET NOCOUNT ON;
+DECLARE @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
+    @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1))), @at bigint;
+WHILE 1 = 1
+BEGIN
+    SET @at = PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'), (@text + N'.') COLLATE Latin1_General_100_BIN2);
+    IF @at = 0
+        SET @at = PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'), (N'.' + @text) COLLATE Latin1_General_100_BIN2);
+    IF @at IS NULL OR @at = 0
+        RETURN 0;
+    SET @text = STUFF(@text COLLATE Latin1_General_100_BIN2, @at, 1, NCHAR(65533));
+END;
+GO

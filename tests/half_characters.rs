@@ -1,0 +1,177 @@
+//! Text with half of a surrogate pair, such as `LEFT(N'a😀', 2)`, and whatever else SQL Server keeps and Rust cannot
+//! read: it is refused where it would come in, and where it is there already it is one job's fault and no worker's.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use readpast::{
+    Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
+};
+use readpast_devserver::SqlError;
+
+use crate::support::counted::drained;
+use crate::support::{Fixture, changed, dev_server, numbers};
+
+/// The first half of a pair, in whatever collation. (NCHAR makes one only where the collation has no supplementary
+/// characters.)
+const HALF: &str = "CAST(0x61003DD8 AS nvarchar(2))";
+
+async fn echo(queue: &Queue) -> Summary {
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.retry.base_ms = 1;
+        worker.retry.max_ms = 1;
+        worker.promote_interval_ms = 10;
+    });
+    let handlers = Handlers::any(|job, _| Ok(Output::bytes(job.payload())));
+    drained(Worker::builder(queue, handlers).config(&config).start().await.unwrap()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_character_is_refused_wherever_text_is_kept() {
+    let fixture = Fixture::new("halves_refused").await;
+    let mut session = fixture.session().await;
+    let list = "DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list];";
+    let job = "INSERT @jobs (ordinal, payload) VALUES (1, 0x61);";
+    let enqueue_batch = "EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details";
+    for call in [
+        "EXEC [$(schema)].[create_queue] @queue = @half".to_owned(),
+        "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = @half".to_owned(),
+        "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = @half".to_owned(),
+        "DECLARE @headers nvarchar(1301) = CONCAT(N'{\"a\":\"', @half, N'\"}');
+         EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @headers = @headers"
+            .to_owned(),
+        format!("{list} INSERT @jobs (ordinal, payload, dedup_key) VALUES (1, 0x61, N'k'), (2, 0x61, @half); {enqueue_batch}"),
+        format!("{list} {job} INSERT @details (ordinal, group_key) VALUES (1, @half); {enqueue_batch}"),
+        format!("{list} {job} INSERT @details (ordinal, headers) VALUES (1, CONCAT(N'{{\"a\":\"', @half, N'\"}}')); {enqueue_batch}"),
+        "EXEC [$(schema)].[create_batch] @queue = N'work', @name = @half".to_owned(),
+        "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = @half, @cron = '* * * * *', @text = N'x'".to_owned(),
+        "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = N'x', @cron = '* * * * *', @text = N'x', @dedup_key = @half".to_owned(),
+        "EXEC [$(schema)].[cancel] @queue = N'work', @job_id = 1, @why = @half".to_owned(),
+        "DECLARE @id uniqueidentifier = NEWID();
+         EXEC [$(schema)].[register_worker] @queue = N'work', @worker_id = @id, @name = @half, @lease_ms = 1000"
+            .to_owned(),
+        "EXEC [$(schema)].[begin_audit] @who = @half, @action = 'x'".to_owned(),
+    ] {
+        // At the end, at the beginning, the wrong way round; a pair and its halves' neighbours are none.
+        for half in [HALF, "CAST(0x00DE6100 AS nvarchar(2))", "CAST(0x00DE3DD8 AS nvarchar(2))"] {
+            let (number, message) = session.refusal(&format!("DECLARE @half nvarchar(2) = {half}; {call}")).await;
+            assert_eq!(number, 58003, "{call}: {message}");
+            assert!(message.contains("has half of a surrogate pair"), "{call}: {message}");
+        }
+    }
+    for whole in ["CAST(0x3DD800DE AS nvarchar(2))", "CAST(0xFFD700E0 AS nvarchar(2))"] {
+        let enqueue =
+            "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = @whole, @group_key = @whole";
+        session.sql(&format!("DECLARE @whole nvarchar(2) = {whole}; {enqueue}")).await;
+    }
+    drop(session);
+    fixture.remove().await;
+}
+
+/// They came in before, or into an adopted table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_half_a_character_in_its_key_runs_and_so_do_its_neighbours() {
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let fixture = Fixture::with("halves_read", QueueOptions::default().delivery(delivery)).await;
+        let ids = fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+        let headers = format!("CONCAT(N'{{\"a\":\"', {HALF}, N'\"}}')");
+        let job_id = ids[7].job_id;
+        let set = format!("dedup_key = {HALF}, headers = {headers}, plain = NULL");
+        fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET {set} WHERE job_id = {job_id}")).await;
+        let shown = fixture.queue.job(job_id).await.unwrap().unwrap();
+        assert_eq!(shown.dedup_key.as_deref(), Some("a\u{FFFD}"));
+        let summary = echo(&fixture.queue).await;
+        assert_eq!((summary.stats.done, summary.stats.dead), (20, 0));
+        fixture.remove().await;
+    }
+}
+
+/// A tab as it is in a JSON string.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_details_are_no_json_for_rust_is_dead_and_its_neighbours_run() {
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let fixture = Fixture::with("no_json", QueueOptions::default().delivery(delivery)).await;
+        let ids = fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+        let job_id = ids[7].job_id;
+        let set = "headers = CONCAT(N'{\"a\":\"', NCHAR(9), N'\"}'), plain = NULL";
+        fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET {set} WHERE job_id = {job_id}")).await;
+        let summary = echo(&fixture.queue).await;
+        assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.retried), (19, 1, 0));
+        if delivery == Delivery::AtLeastOnce {
+            let job = fixture.queue.job(job_id).await.unwrap().unwrap();
+            let error = job.error.unwrap();
+            assert_eq!(job.state, JobState::Dead);
+            assert!(error.starts_with("its details cannot be read: control character"), "{error}");
+        }
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_a_sink_with_half_a_character_fails_its_job_and_no_other() {
+    // As readpast sends it, and as it comes where nothing mends it: a trigger's, or an adopted table's.
+    for is_mended in [true, false] {
+        let fixture = Fixture::with("half_error", QueueOptions::default().max_attempts(2)).await;
+        if !is_mended {
+            let mend = "ALTER PROCEDURE [$(schema)].[mend_text] @text nvarchar(max) OUTPUT AS RETURN 0";
+            fixture.sql(mend).await;
+        }
+        let refuse = format!(
+            "CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS
+             DECLARE @message nvarchar(100) = CONCAT(N'it says ', {HALF});
+             IF EXISTS (SELECT 1 FROM @done WHERE output = 0x626164) THROW 50001, @message, 1;"
+        );
+        fixture.sql(&refuse).await;
+        fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+        let jobs: Vec<_> = (0..50).map(|n| NewJob::text(if n == 23 { "bad" } else { "good" })).collect();
+        let ids = fixture.queue.enqueue_many(&jobs).await.unwrap();
+        let summary = echo(&fixture.queue).await;
+        assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (49, 1, 1), "{is_mended}");
+        let error = fixture.queue.job(ids[23].job_id).await.unwrap().unwrap().error.unwrap();
+        let expected = if is_mended { "it says a\u{FFFD}" } else { "text that cannot be read" };
+        assert!(error.contains(expected), "{error}");
+        fixture.sql("DROP PROCEDURE [$(schema)].[sink]").await;
+        fixture.remove().await;
+    }
+}
+
+/// The acknowledgement is committed, and its answer cannot be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_a_sink_with_half_a_character_fails_no_job() {
+    for jobs in [1, 50] {
+        let fixture = Fixture::new("half_message").await;
+        let create = "CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS";
+        fixture.sql(&format!("{create} DECLARE @message nvarchar(100) = {HALF}; PRINT @message;")).await;
+        fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+        fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
+        let stats = echo(&fixture.queue).await.stats;
+        assert_eq!((stats.done, stats.retried, stats.dead, stats.lost), (u64::from(jobs), 0, 0, 0));
+        fixture.sql("DROP PROCEDURE [$(schema)].[sink]").await;
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_ends_the_worker_at_a_claim_leaves_no_job_claimed_and_counts_no_attempt() {
+    let fixture = Fixture::on_dev_server("claim_fails", QueueOptions::default()).await;
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+    fixture.sql("UPDATE [$(schema)].[jobs] SET checkpointed = 1, plain = NULL").await;
+    // A claim asks for checkpoints when it has claimed.
+    let checkpoints = fixture.procedure_to_fail("checkpoints");
+    let calls = std::sync::Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    dev_server().await.faults().on_call(&checkpoints, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Some(SqlError::new(8134, "Divide by zero error encountered.").severity(16))
+    });
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let error = worker.drain().await.unwrap_err();
+    assert!(matches!(error, Error::Sql { number: 8134, .. }), "{error}");
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    let mut session = fixture.session().await;
+    let [back, all] = ["AND fence = 1", ""]
+        .map(|more| format!("SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 0 AND attempt = 0 {more}"));
+    assert!(session.number(&back).await > 0, "some were claimed");
+    assert_eq!(session.number(&all).await, 20);
+    drop(session);
+    fixture.remove().await;
+}
