@@ -8,7 +8,7 @@ IF OBJECT_ID(N'[$(schema)].[marks]', N'U') IS NULL
         queue_id int      NOT NULL,
         priority smallint NOT NULL,
         job_id   bigint   NOT NULL,
-        lowered  int      NOT NULL,  -- grows when the mark is lowered: what was seen before does not raise it again
+        lowered  bigint   NOT NULL,  -- grows when the mark is lowered: what was seen before does not raise it again
         CONSTRAINT marks_pk PRIMARY KEY CLUSTERED (queue_id, priority)
     );
 GO

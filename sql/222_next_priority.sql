@@ -7,7 +7,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[next_priority]
     @at_least smallint,
     @priority smallint OUTPUT,
     @from_id  bigint OUTPUT,
-    @lowered  int OUTPUT
+    @lowered  bigint OUTPUT
 AS
 SET NOCOUNT ON;
 DECLARE @known smallint, @unknown smallint, @up_to smallint = 32767;

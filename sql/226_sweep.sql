@@ -10,7 +10,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
 SET NOCOUNT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint, @lowered int, @head bigint,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint, @lowered bigint, @head bigint,
     @missed bigint, @raised bigint, @newest bigint,
     @met int = 0, @took_ms bigint, @sweep_ms int, @is_lifo bit = 0;
 

@@ -32,13 +32,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim]
     -- last priority) of the claim before, and what @lowered said then.
     @seen_priority smallint = NULL,
     @seen_job_id   bigint   = NULL,
-    @lowered       int      = NULL OUTPUT
+    @lowered       bigint   = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @claim_order varchar(4), @delivery varchar(13), @max_attempts int,
-    @paused bit, @is_limited bit, @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered int,
+    @paused bit, @is_limited bit, @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered bigint,
     @claimed int, @long_id bigint, @first_id bigint, @end_id bigint, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused,
@@ -89,7 +89,7 @@ BEGIN
         ORDER BY priority, job_id
     )
     UPDATE next_jobs
-    SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+    SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
     OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
            inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
            DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind,
@@ -123,7 +123,7 @@ BEGIN
             ORDER BY priority, job_id DESC
         )
         UPDATE next_jobs
-        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind,
@@ -231,7 +231,7 @@ BEGIN
             ORDER BY job_id
         )
         UPDATE next_jobs
-        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind,
@@ -259,7 +259,7 @@ BEGIN
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         )
         UPDATE next_jobs
-        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id, inserted.fence AS fence, inserted.attempt, COALESCE(inserted.max_attempts, @max_attempts) AS max_attempts,
                inserted.priority, DATEDIFF_BIG(MILLISECOND, inserted.due_at, @now) AS waited_ms,
                DATEDIFF_BIG(MILLISECOND, inserted.enqueued_at, @now) AS age_ms, inserted.kind,

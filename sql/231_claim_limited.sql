@@ -18,7 +18,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
     @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
-    @from_id bigint, @lowered int;
+    @from_id bigint, @lowered bigint;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
 
@@ -81,7 +81,7 @@ BEGIN TRY
             ORDER BY priority, job_id
         )
         UPDATE next_jobs
-        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id INTO @jobs (job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @@ROWCOUNT > 0
@@ -98,7 +98,7 @@ BEGIN TRY
             ORDER BY priority, job_id DESC
         )
         UPDATE next_jobs
-        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id INTO @jobs (job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = 0;
@@ -120,7 +120,7 @@ BEGIN TRY
             ORDER BY job_id
         )
         UPDATE next_jobs
-        SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id INTO @jobs (job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = @room - @@ROWCOUNT;

@@ -5,7 +5,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @found    bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @at_least smallint = -32768, @priority smallint, @from_id bigint, @lowered int;
+DECLARE @at_least smallint = -32768, @priority smallint, @from_id bigint, @lowered bigint;
 
 SET @found = 0;
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND paused = 0)

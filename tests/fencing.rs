@@ -9,7 +9,7 @@ use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOption
 use tokio::sync::Semaphore;
 
 use crate::support::counted::drained;
-use crate::support::{Fixture, numbers, until};
+use crate::support::{Fixture, WorkerSession, numbers, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
@@ -76,6 +76,28 @@ async fn after_a_lost_lease_the_worker_registers_anew_and_goes_on() {
     let registered = fixture.sql("SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NOT NULL").await;
     assert_eq!(registered[0].get::<i32, _>("n"), Some(2), "the old registration, and the new one that has ended");
     fixture.remove().await;
+}
+
+/// A job that was claimed as often as 32 bits can count, by a handler that puts it off each time, goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_at_its_end_begins_anew_and_stops_no_claim() {
+    for options in [QueueOptions::default(), QueueOptions::default().max_running(100)] {
+        let fixture = Fixture::with("last_fence", options).await;
+        fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+        fixture.sql("UPDATE TOP (1) [$(schema)].[jobs] SET fence = 2147483646").await;
+        let mut worker = WorkerSession::register(&fixture).await;
+        let claimed = worker.claim(10).await;
+        assert_eq!(claimed.iter().map(|job| job.fence).max(), Some(i32::MAX));
+        let again: Vec<_> = claimed.iter().map(|job| job.snooze(0, "again")).collect();
+        assert_eq!(worker.finish(&again).await, []);
+        let claimed = worker.claim(10).await;
+        let mut fences: Vec<_> = claimed.iter().map(|job| job.fence).collect();
+        fences.sort_unstable();
+        assert_eq!(fences, [1, 2, 2]);
+        let done: Vec<_> = claimed.iter().map(|job| job.done()).collect();
+        assert_eq!(worker.finish(&done).await, []);
+        fixture.remove().await;
+    }
 }
 
 /// What docs/dba.md has a DBA do after a restore, where fences are kept outside the database.

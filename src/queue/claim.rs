@@ -82,11 +82,11 @@ pub(crate) enum ClaimLimit {
 pub(crate) struct ClaimEnd {
     priority: i16,
     job_id: JobId,
-    lowered: i32,
+    lowered: i64,
 }
 
 impl ClaimEnd {
-    fn of(jobs: &[Job], lowered: Option<i32>) -> Option<ClaimEnd> {
+    fn of(jobs: &[Job], lowered: Option<i64>) -> Option<ClaimEnd> {
         let last = jobs.iter().max_by_key(|job| (job.priority, job.id))?;
         Some(ClaimEnd { priority: last.priority, job_id: last.id, lowered: lowered? })
     }
@@ -135,7 +135,7 @@ impl Session {
             command.bind_param("@seen_priority", priority);
             command.bind_param("@seen_job_id", job_id.0);
         }
-        command.bind_out_param("@lowered", request.seen.map_or(0, |seen| seen.lowered));
+        command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
         let answer = self.run("claim", command).await?;
         let status = answer.return_code();
         let alone_waits = status & ALONE_WAITS != 0;

@@ -352,7 +352,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
     -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
-    SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
+    SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), priority = 0, kind = CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 1, payload = k.payload,

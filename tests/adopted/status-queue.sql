@@ -379,7 +379,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
     -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
-    SET state = 2, ended = 0, alone = 0, fence = j.fence + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
+    SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
         enqueued_at = @now, due_at = @now, priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
         error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
         payload_utf16 = 0, payload = k.payload,
