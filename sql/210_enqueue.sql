@@ -172,7 +172,7 @@ BEGIN
     IF @duplicate = 0 AND @batch_id IS NOT NULL
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@batch_id, 1);
     IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now
-        INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended) VALUES (@queue_id, @group_key, 0);
+        INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id) VALUES (@queue_id, @group_key, 0, @job_id);
     COMMIT TRANSACTION;
     IF @group_key IS NOT NULL
         EXEC [$(schema)].[advance_groups] @queue_id;

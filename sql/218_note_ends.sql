@@ -36,8 +36,8 @@ BEGIN
     END;
 END;
 
-INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
-SELECT @queue_id, m.group_key, COUNT(*)
+INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+SELECT @queue_id, m.group_key, COUNT(*), MIN(CASE WHEN m.state = 6 THEN m.job_id END)
 FROM @members AS m
 WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3
 GROUP BY m.group_key;

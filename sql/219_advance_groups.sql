@@ -6,10 +6,11 @@
 -- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over. A session that only looks
 -- whether a job is one of those it changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
 -- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for @wait_ms. It never
--- fails, because what it is called for has been done.
+-- fails, because what it is called for has been done; @error is for promote, which tells the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,
-    @wait_ms  int = 200  -- for the application lock
+    @wait_ms  int            = 200,  -- for the application lock
+    @error    nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
@@ -17,14 +18,15 @@ SET XACT_ABORT ON;  -- a client that gives the call up must not leave the lock b
 SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint;
-DECLARE @events TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL);
--- in_turn: how many have the turn, without those that gave it away.
+DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint, @last_event bigint, @next_event bigint;
+DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL, job_id bigint NULL);
+-- in_turn: how many have the turn, without those that gave it away. from_id: no job waits below (NULL: that is not known); at last, NULL: none waits.
 DECLARE @groups TABLE
 (
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     is_new    bit NOT NULL,
-    in_turn   int NOT NULL
+    in_turn   int NOT NULL,
+    from_id   bigint NULL
 );
 DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
 DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
@@ -34,8 +36,10 @@ BEGIN TRY
     WHILE @is_full = 1
     BEGIN
         SET @is_full = 0;
+        SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id), 0);
         -- Most calls find nothing where others are quicker: they need not wait for them.
-        IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id)
+        IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+                       WHERE queue_id = @queue_id AND event_id >= @events_from)
             BREAK;
         BEGIN TRANSACTION;
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
@@ -43,17 +47,17 @@ BEGIN TRY
         SET @most = 1000 / @limit;
         IF @granted = 1
             DELETE TOP (@most) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-            OUTPUT deleted.group_key, deleted.ended INTO @events (group_key, ended)
-            WHERE queue_id = @queue_id
+            OUTPUT deleted.event_id, deleted.group_key, deleted.ended, deleted.job_id INTO @events (event_id, group_key, ended, job_id)
+            WHERE queue_id = @queue_id AND event_id >= @events_from
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most THEN 1 ELSE 0 END;
 
         IF EXISTS (SELECT 1 FROM @events)
         BEGIN
-            INSERT @groups (group_key, is_new, in_turn)
-            SELECT e.group_key, 1, -SUM(e.ended) FROM @events AS e GROUP BY e.group_key;
+            INSERT @groups (group_key, is_new, in_turn, from_id)
+            SELECT e.group_key, 1, -SUM(e.ended), MIN(e.job_id) FROM @events AS e GROUP BY e.group_key;
             UPDATE k
-            SET is_new = 0, in_turn = g.in_turn + k.in_turn
+            SET is_new = 0, in_turn = g.in_turn + k.in_turn, from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
             FROM @groups AS k
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
                 ON g.group_key = k.group_key
@@ -65,7 +69,7 @@ BEGIN TRY
             FROM @groups AS k
             CROSS APPLY (SELECT TOP (CASE WHEN k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
-                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6 AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS w
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
@@ -79,9 +83,27 @@ BEGIN TRY
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             -- Those that could not be had: for the next call.
-            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
-            SELECT @queue_id, n.group_key, 0 FROM @next AS n WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
+            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+            SELECT @queue_id, n.group_key, 0, MIN(n.job_id)
+            FROM @next AS n
+            WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
             GROUP BY n.group_key;
+            IF @@ROWCOUNT > 0
+                SET @is_full = 0;  -- or it would find the same again until they are free
+
+            -- Where the next look begins. NOLOCK: what is locked or not committed must not be passed.
+            UPDATE k
+            SET from_id = CASE WHEN w.job_id <= n.job_id OR n.job_id IS NULL THEN w.job_id ELSE n.job_id END
+            FROM @groups AS k
+            OUTER APPLY (SELECT TOP (1) j.job_id
+                         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6 AND j.job_id >= ISNULL(k.from_id, 0)
+                         ORDER BY j.job_id) AS w
+            OUTER APPLY (SELECT TOP (1) j.job_id
+                         FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6 AND j.job_id >= ISNULL(k.from_id, 0)
+                         ORDER BY j.job_id) AS n
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             INSERT @counts (group_key, started)
             SELECT s.group_key, COUNT(*) FROM @started AS s GROUP BY s.group_key;
@@ -95,13 +117,20 @@ BEGIN TRY
             WHERE k.in_turn <= 0 AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             UPDATE g
-            SET in_turn = k.in_turn
+            SET in_turn = k.in_turn, from_id = ISNULL(k.from_id, 9223372036854775807)
             FROM @groups AS k
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
             WHERE k.in_turn > 0 AND k.is_new = 0 AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            INSERT [$(schema)].[groups] (queue_id, group_key, in_turn)
-            SELECT @queue_id, k.group_key, k.in_turn FROM @groups AS k WHERE k.in_turn > 0 AND k.is_new = 1;
+            INSERT [$(schema)].[groups] (queue_id, group_key, in_turn, from_id)
+            SELECT @queue_id, k.group_key, k.in_turn, ISNULL(k.from_id, 9223372036854775807) FROM @groups AS k WHERE k.in_turn > 0 AND k.is_new = 1;
+            -- Of these groups no row tells where to begin. What waits there is locked or not committed.
+            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+            SELECT @queue_id, k.group_key, 0, k.from_id
+            FROM @groups AS k
+            WHERE k.in_turn <= 0 AND k.from_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @next AS n WHERE n.group_key = k.group_key);
+            IF @@ROWCOUNT > 0
+                SET @is_full = 0;
         END;
         COMMIT TRANSACTION;
 
@@ -109,6 +138,20 @@ BEGIN TRY
         SET @first_ready = (SELECT MIN(job_id) FROM @started);
         IF @first_ready IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
+
+        -- Seldom: only when there is something to gain. A few numbers are left below, for those who have drawn theirs and not inserted yet; what comes later
+        -- still is found by promote.
+        SET @last_event = (SELECT MAX(event_id) FROM @events);
+        IF @last_event > @events_from + 16
+        BEGIN
+            SET @next_event = (SELECT TOP (1) event_id FROM [$(schema)].[group_events] WITH (NOLOCK)
+                               WHERE queue_id = @queue_id AND event_id >= @events_from
+                               ORDER BY event_id);
+            SET @next_event = CASE WHEN @next_event < @last_event THEN @next_event ELSE @last_event END - 8;
+            UPDATE [$(schema)].[duties] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            SET events_from = @next_event
+            WHERE queue_id = @queue_id AND events_from < @next_event;
+        END;
         DELETE @events;
         DELETE @groups;
         DELETE @next;
@@ -119,5 +162,7 @@ END TRY
 BEGIN CATCH
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
+    IF ERROR_NUMBER() NOT IN (1205, 1222)
+        SET @error = CONCAT(N'advance_groups: ', ERROR_MESSAGE());
 END CATCH;
 GO

@@ -283,8 +283,8 @@ BEGIN
     BEGIN
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs)
         SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.duplicate = 0 GROUP BY i.batch_id;
-        INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
-        SELECT @queue_id, i.group_key, 0 FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.duplicate = 0 GROUP BY i.group_key;
+        INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+        SELECT @queue_id, i.group_key, 0, MIN(i.job_id) FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.duplicate = 0 GROUP BY i.group_key;
     END;
     IF @is_own = 1 AND @again = 0
         COMMIT TRANSACTION;

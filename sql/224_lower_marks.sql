@@ -1,7 +1,7 @@
 -- For the procedures that make jobs ready again: lowers the marks of a queue, so that the next claim finds the jobs from @job_id on.
 -- To be called when the jobs are committed: a claim that meets the lowered mark then finds the jobs, too. Inside a caller's transaction it does
 -- nothing, because the mark's row would stay locked; the next sweep finds the jobs. It never fails, for the same reason: what it is called for has
--- been done, and must not be reported as an error.
+-- been done, and must not be reported as an error. (The sweep changes the same rows, and promote tells what it fails with.)
 CREATE OR ALTER PROCEDURE [$(schema)].[lower_marks]
     @queue_id int,
     @job_id   bigint

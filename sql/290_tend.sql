@@ -8,7 +8,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[tend]
     @queue_id  int,
     @worker_id uniqueidentifier,
     @now       datetime2(3) OUTPUT,
-    @elected   bit OUTPUT
+    @elected   bit OUTPUT,
+    -- From promote, see duties.
+    @due_from    datetime2(3) = NULL,
+    @events_from bigint       = NULL,  -- NULL: as it is
+    @has_looked  bit          = 0
 AS
 SET NOCOUNT ON;
 DECLARE @gap_ms bigint;
@@ -34,8 +38,12 @@ IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [$(schema)].[duties] WITH (ROWLOCK)
     SET worker_id = ISNULL(@worker_id, worker_id),
+        yielded   = CASE WHEN worker_id <> @worker_id THEN 0 ELSE yielded END,
         until     = CASE WHEN @worker_id IS NULL THEN until ELSE DATEADD(SECOND, 3, @now) END,
-        tended_at = @now
+        tended_at = @now,
+        due_from    = ISNULL(@due_from, due_from),
+        events_from = ISNULL(@events_from, events_from),
+        looked_at   = CASE WHEN @has_looked = 1 THEN @now ELSE looked_at END
     WHERE queue_id = @queue_id
         AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
     SET @elected = @@ROWCOUNT;

@@ -1,7 +1,8 @@
 -- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips what another has locked.
 -- A job of a group that has not the turn waits for it then. Also does what advance_groups could not do in producers' transactions.
 -- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
--- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do for due_schedules).
+-- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do for due_schedules),
+-- error (what failed of advance_groups and sweep, which the next call tries again; NULL: nothing).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
@@ -10,8 +11,9 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0,
-    @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0,
+    @message nvarchar(2048), @error nvarchar(2048),
+    @due_from datetime2(3), @first_due datetime2(3), @looks bit, @events_from bigint, @first_event bigint;
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
@@ -21,10 +23,27 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
-EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT;
+-- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is about to be committed may be due
+-- by then. NOLOCK sees what is locked or not committed, which must not be passed.
+SELECT @due_from = due_from, @events_from = events_from,
+       @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0 ELSE 1 END  -- the clock was set back
+FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id;
+IF @looks = 1
+BEGIN
+    SET @due_from = '00010101';
+    SET @first_event = (SELECT TOP (1) event_id FROM [$(schema)].[group_events] WITH (NOLOCK)
+                        WHERE queue_id = @queue_id AND event_id < @events_from
+                        ORDER BY event_id);
+END;
+SET @first_due = (SELECT TOP (1) due_at FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_scheduled))
+                  WHERE queue_id = @queue_id AND state = 1 AND due_at >= @due_from
+                  ORDER BY due_at);
+SET @due_from = CASE WHEN @first_due < DATEADD(SECOND, -2, @now) THEN @first_due ELSE DATEADD(SECOND, -2, @now) END;
+
+EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT, @due_from, @first_event, @looks;
 IF @worker_id IS NOT NULL AND @elected = 0
 BEGIN
-    SELECT 0 AS promoted, CAST(0 AS bit) AS elected, CAST(0 AS bit) AS schedules_due;
+    SELECT 0 AS promoted, CAST(0 AS bit) AS elected, CAST(0 AS bit) AS schedules_due, @error AS error;
     RETURN;
 END;
 
@@ -33,7 +52,7 @@ WITH due_jobs AS
 (
     SELECT TOP (@max) job_id, state, group_key, in_turn
     FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
-    WHERE queue_id = @queue_id AND state = 1 AND due_at <= @now
+    WHERE queue_id = @queue_id AND state = 1 AND due_at >= @due_from AND due_at <= @now
     ORDER BY due_at
 )
 UPDATE due_jobs
@@ -42,8 +61,8 @@ OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @due (job_id, st
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @promoted = @@ROWCOUNT;
 IF @promoted > 0
-    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
-    SELECT @queue_id, d.group_key, 0 FROM @due AS d WHERE d.state = 6 GROUP BY d.group_key;
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+    SELECT @queue_id, d.group_key, 0, MIN(d.job_id) FROM @due AS d WHERE d.state = 6 GROUP BY d.group_key;
 COMMIT TRANSACTION;
 
 IF @promoted > 0
@@ -52,13 +71,22 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
-EXEC [$(schema)].[advance_groups] @queue_id, 0;
-EXEC [$(schema)].[sweep] @queue_id;
+EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
+-- A sweep that fails must not keep schedules from being fired. (Locks of others: the next one comes soon.)
+BEGIN TRY
+    EXEC [$(schema)].[sweep] @queue_id;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        THROW;
+    IF ERROR_NUMBER() NOT IN (1205, 1222)
+        SET @error = CONCAT(N'sweep: ', ERROR_MESSAGE());
+END CATCH;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
            WHERE queue_id = @queue_id AND paused = 0
                AND (look_at <= @now OR looked_at > DATEADD(MINUTE, 1, @now)))  -- the latter: see due_schedules
     SET @schedules_due = 1;
 
-SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due;
+SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due, @error AS error;
 GO

@@ -21,6 +21,6 @@ IF @@ROWCOUNT > 0
     WHERE c.ended_at IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
-SELECT @queue_id, m.group_key, 0 FROM @members AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
+INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+SELECT @queue_id, m.group_key, 0, MIN(m.job_id) FROM @members AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
 GO

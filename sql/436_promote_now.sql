@@ -40,8 +40,8 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk
 WHERE j.queue_id = @queue_id AND j.state = 1
 OPTION (MAXDOP 1);
 IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
-    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
-    SELECT DISTINCT @queue_id, group_key, 0 FROM @promoted WHERE state = 6;
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+    SELECT @queue_id, group_key, 0, MIN(job_id) FROM @promoted WHERE state = 6 GROUP BY group_key;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     EXEC [$(schema)].[advance_groups] @queue_id;

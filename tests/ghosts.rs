@@ -41,7 +41,7 @@ impl Claimer {
             None => String::new(),
         };
         let sql = format!(
-            "DECLARE @lowered int, @priority smallint, @job_id bigint; {seen}
+            "DECLARE @lowered bigint, @priority smallint, @job_id bigint; {seen}
              EXEC [$(schema)].[claim] @queue = N'work', @worker_id = '{}', @max = {max}, @seen_priority = @priority,
                   @seen_job_id = @job_id, @lowered = @lowered OUTPUT;
              SELECT ISNULL(@lowered, -1) AS lowered;",
@@ -139,6 +139,106 @@ async fn a_job_that_commits_below_the_mark_is_found_by_the_next_sweep() {
     assert_eq!(claimer.claim(500).await, [], "it lies below the mark");
     session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
     assert_eq!(claimer.claim(500).await.len(), 1);
+}
+
+/// As often as a queue with groups lowers its marks in two months.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_that_was_lowered_more_often_than_32_bits_count_is_lowered_and_swept() {
+    let fixture = Fixture::new("lowered").await;
+    let mut claimer = Claimer::register(&fixture).await;
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    let held = claimer.claim(1).await;
+    let mut session = fixture.session().await;
+    session.sql("UPDATE [$(schema)].[marks] SET job_id = 1000000, lowered = 2147483647").await;
+    claimer.end(held[0], 1, 0).await;
+    assert_eq!(claimer.claim(3).await.len(), 3, "the mark was lowered");
+    let row = session.row("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    assert_eq!(row.get::<&str, _>("error"), None);
+    fixture.remove().await;
+}
+
+/// Scheduled jobs that became ready long ago, at the head of the index in which promote looks.
+async fn promote_off(jobs: u32) {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let fixture = Fixture::on(&server, "scheduled", QueueOptions::default()).await;
+    let delayed = |job: NewJob| job.delay(std::time::Duration::from_secs(60));
+    let all: Vec<_> = numbers(jobs).into_iter().map(delayed).collect();
+    fixture.queue.enqueue_many(&all).await.unwrap();
+    let mut session = fixture.session().await;
+    let promote = "EXEC [$(schema)].[promote] @queue = N'work'";
+    session.number(promote).await;
+    server.faults().set_clock(61_000);
+    let mut promoted = 0;
+    while promoted < i64::from(jobs) {
+        promoted += session.number(promote).await;
+    }
+    server.faults().set_clock(64_000);
+    session.number(promote).await;
+    let reads = [read_by(&server, &mut session, promote).await, read_by(&server, &mut session, promote).await];
+    println!("{jobs} promoted jobs: promote reads {reads:?} entries");
+    assert!(reads.iter().all(|entries| *entries <= A_LOOK), "{reads:?}");
+
+    // What is due while promote looks every second, and what comes from before the mark.
+    fixture.queue.enqueue(&delayed(NewJob::text("x"))).await.unwrap();
+    let mut producer = fixture.session().await;
+    let late = "BEGIN TRANSACTION;
+                EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'late', @delay_ms = 30000";
+    producer.sql(late).await;
+    server.faults().set_clock(125_000);
+    assert_eq!(session.number(promote).await, 1);
+    server.faults().set_clock(135_000);
+    assert_eq!(session.number(promote).await, 0);
+    producer.sql("COMMIT TRANSACTION").await;
+    server.faults().set_clock(186_000);
+    assert_eq!(session.number(promote).await, 1, "a minute later at the most");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promote_does_not_read_over_the_jobs_that_it_made_ready() {
+    promote_off(5_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes; run with --release and --ignored"]
+async fn nor_over_a_million_of_them() {
+    promote_off(1_000_000).await;
+}
+
+/// One group with all the jobs, and as many events as jobs.
+async fn take_turns(jobs: u32) {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let fixture = Fixture::on(&server, "turns", QueueOptions::default()).await;
+    let mut session = fixture.session().await;
+    let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'1', @group_key = N'g'";
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let members: Vec<_> = numbers(jobs).into_iter().map(|job| job.group_key("g")).collect();
+    fixture.queue.enqueue_many(&members).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, u64::from(jobs));
+
+    // To a group that has nothing, to one of which a job has the turn, and an end with which another gets it.
+    let to_none = read_by(&server, &mut session, enqueue).await;
+    let to_some = read_by(&server, &mut session, enqueue).await;
+    let mut claimer = Claimer::register(&fixture).await;
+    let job = claimer.claim(1).await[0];
+    let before = server.entries_read();
+    claimer.end(job, 0, 0).await;
+    let at_end = server.entries_read() - before;
+    println!("{jobs} turns: enqueue to an empty group reads {to_none} entries, to another {to_some}, an end {at_end}");
+    assert!([to_none, to_some, at_end].iter().all(|entries| *entries <= A_LOOK), "{to_none}, {to_some}, {at_end}");
+    assert_eq!(claimer.claim(2).await.len(), 1, "the next has the turn");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_of_a_group_do_not_read_over_those_before_them() {
+    take_turns(400).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes; run with --release and --ignored"]
+async fn nor_do_a_million_turns() {
+    take_turns(1_000_000).await;
 }
 
 /// A machine that was suspended for days, or whose clock was set, while a sweep was on its way: how long it took says

@@ -226,7 +226,8 @@ impl Scene {
         let insert = format!("INSERT [$(schema)].[jobs] ({columns}) VALUES {}", rows.join(", "));
         session
             .sql(&format!(
-                "DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; DELETE [$(schema)].[cancellations]; {insert}"
+                "DELETE [$(schema)].[jobs]; DELETE [$(schema)].[attempts]; DELETE [$(schema)].[cancellations];
+                 UPDATE [$(schema)].[duties] SET due_from = '00010101'; {insert}"
             ))
             .await;
         if self.jobs == Jobs::OfGroups {
