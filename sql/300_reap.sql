@@ -56,16 +56,18 @@ OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 SET @workers_lost = @@ROWCOUNT;
 
--- Found in the index, changed by their keys: a row before its index entry, as finish does.
+-- Found in the index, changed by their keys: a row before its index entry, as finish does. Only rows that are had count for @max: who holds a row
+-- need not hold its entry, and the same locked rows would be found each time.
+BEGIN TRANSACTION;
 INSERT @held (job_id, worker_id, name)
 SELECT TOP (@max) j.job_id, w.worker_id, w.name
 FROM [$(schema)].[workers] AS w WITH (READPAST, READCOMMITTEDLOCK)
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
-    ON j.queue_id = w.queue_id AND j.worker_id = w.worker_id
-WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND j.queue_id = @queue_id AND j.state = 2
+INNER LOOP JOIN [$(schema)].[jobs] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+    ON c.queue_id = w.queue_id AND c.worker_id = w.worker_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
+WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND c.queue_id = @queue_id AND c.state = 2 AND j.state = 2 AND j.worker_id = w.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-BEGIN TRANSACTION;
 UPDATE j
 SET state       = CASE WHEN j.cancelling = 1 THEN 5
                        WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4

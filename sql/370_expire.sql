@@ -2,7 +2,8 @@
 -- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
 -- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago and whose follow-ups belong
 -- to the queue; expired is the greatest of the three numbers. And it thins the queue's history (thin_history).
--- As purge: first the ids, then the rows in the order of their ids; what others have locked is skipped both times, and goes the next time.
+-- As purge: first the ids, then the rows in the order of their ids. Only rows that were had count for @max: who holds a row need not hold its entry in
+-- the index, and the same locked rows would be found each time. They go when they are free.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
     @max   int = 1000
@@ -11,7 +12,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @noted int = 0, @batches int, @message nvarchar(2048);
+    @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int, @message nvarchar(2048);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -31,9 +32,11 @@ IF @keep_done_s IS NOT NULL
 BEGIN
     SET @before = DATEADD(SECOND, -@keep_done_s, @now);
     INSERT @old (job_id)
-    SELECT TOP (@max) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = 3 AND ended = 1 AND finished_at <= @before
-    ORDER BY finished_at, job_id
+    SELECT TOP (@max) f.job_id
+    FROM [$(schema)].[jobs] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE f.queue_id = @queue_id AND f.state = 3 AND f.ended = 1 AND f.finished_at <= @before
+    ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
@@ -49,9 +52,11 @@ BEGIN
     END;
 
     INSERT @old (job_id)
-    SELECT TOP (@max - @expired) job_id FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    WHERE queue_id = @queue_id AND finished_at <= @before
-    ORDER BY finished_at, job_id
+    SELECT TOP (@max - @expired) f.job_id
+    FROM [$(schema)].[archive] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON a.job_id = f.job_id
+    WHERE f.queue_id = @queue_id AND f.finished_at <= @before
+    ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
@@ -71,9 +76,11 @@ SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
 WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
     INSERT @old (job_id)
-    SELECT TOP (@max - @expired) job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
-    ORDER BY finished_at, job_id
+    SELECT TOP (@max - @expired) f.job_id
+    FROM [$(schema)].[jobs] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    WHERE f.queue_id = @queue_id AND f.state = @number AND f.ended = 1 AND f.finished_at <= @before
+    ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
@@ -99,18 +106,24 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
 COMMIT TRANSACTION;
 
 -- What jobs had noted (progress) that are gone or done: an id never comes back. Looked for without locks, and made sure of without waiting, because
--- an end that is not committed may be taken back: where a row is locked, the next run finds it.
-DELETE @old;
-INSERT @old (job_id)
-SELECT TOP (@max) p.job_id
-FROM [$(schema)].[progress] AS p WITH (NOLOCK, INDEX (progress_queue))
-WHERE p.queue_id = @queue_id
-    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE j.job_id = p.job_id AND j.state <> 3)
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
-IF @@ROWCOUNT > 0
+-- an end that is not committed may be taken back. In ten parts, so that a job whose row is locked holds up its part only, until the next run.
+SET LOCK_TIMEOUT 0;
+SET XACT_ABORT OFF;
+WHILE @parts < 10
 BEGIN
-    SET LOCK_TIMEOUT 0;
-    SET XACT_ABORT OFF;
+    SET @parts = @parts + 1;
+    DELETE @old;
+    INSERT @old (job_id)
+    SELECT TOP ((@max + 9) / 10) p.job_id
+    FROM [$(schema)].[progress] AS f WITH (NOLOCK, INDEX (progress_queue))
+    INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = f.job_id
+    WHERE f.queue_id = @queue_id AND f.job_id > @last_id
+        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE j.job_id = f.job_id AND j.state <> 3)
+    ORDER BY f.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT = 0
+        BREAK;
+    SET @last_id = (SELECT MAX(job_id) FROM @old);
     BEGIN TRY
         DELETE p
         FROM @old AS o
@@ -118,7 +131,7 @@ BEGIN
         WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                           WHERE j.job_id = p.job_id AND j.state <> 3)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SET @noted = @@ROWCOUNT;
+        SET @noted = @noted + @@ROWCOUNT;
     END TRY
     BEGIN CATCH
         IF ERROR_NUMBER() <> 1222
@@ -130,17 +143,25 @@ SET LOCK_TIMEOUT -1;
 SET XACT_ABORT ON;
 BEGIN TRANSACTION;
 DELETE @old;
-DELETE TOP (@max) c
-OUTPUT deleted.batch_id INTO @old (job_id)
-FROM [$(schema)].[batch_counts] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (batch_counts_ended))
-WHERE c.queue_id = @queue_id AND c.ended_at < DATEADD(DAY, -7, @now)
+INSERT @old (job_id)
+SELECT TOP (@max) f.batch_id
+FROM [$(schema)].[batch_counts] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (batch_counts_ended))
+INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = f.batch_id
+INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id))) ON c.batch_id = f.batch_id
+WHERE f.queue_id = @queue_id AND f.ended_at < DATEADD(DAY, -7, @now)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @batches = @@ROWCOUNT;
 IF @batches > 0
+BEGIN
+    DELETE c
+    FROM @old AS o
+    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = o.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     DELETE b
     FROM @old AS o
     INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, FORCESEEK, INDEX (batches_pk)) ON b.batch_id = o.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END;
 COMMIT TRANSACTION;
 
 EXEC [$(schema)].[thin_history] @queue_id;

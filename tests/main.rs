@@ -61,6 +61,7 @@ mod large_payloads;
 mod leases;
 mod limits;
 mod lock_pairs;
+mod locked_rows;
 mod logins;
 mod logs;
 mod metrics;
