@@ -373,6 +373,35 @@ async fn short_jobs_of_a_limited_kind_follow_one_another_without_a_pause() {
     fixture.remove().await;
 }
 
+/// Of a long backlog, not as many are claimed and put off as SQL Server can answer: what the budget has at once, a claim
+/// and what is in the buffer, and five hundred a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_that_cannot_run_is_not_claimed_and_put_off_without_end() {
+    let unlimited = KindOptions::new();
+    for (kind, options) in [("slow", KindOptions::new().at_most(1)), ("unknown", unlimited)] {
+        let fixture = Fixture::new("churn").await;
+        fixture.queue.enqueue_many(&of_kind(kind, 3_000)).await.unwrap();
+        let gated = Gated::new();
+        let handlers = Handlers::new().kind("slow", gated.handler()).options("slow", options);
+        let config = changed(WorkerConfig::default(), |worker| {
+            (worker.threads, worker.batch_size, worker.finish_batch_size) = (4, 100, 100);
+        });
+        let started_at = Instant::now();
+        let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+        let monitor = worker.monitor();
+        let is_bounded = || {
+            let put_off = monitor.stats().snoozed;
+            let most = 1_400.0 + 500.0 * started_at.elapsed().as_secs_f64();
+            assert!(put_off as f64 <= most, "{kind}: {put_off} put off after {:?}", started_at.elapsed());
+            put_off >= 2_000
+        };
+        until("many are put off", is_bounded).await;
+        gated.gate.add_permits(10);
+        worker.shutdown().await.unwrap();
+        fixture.remove().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
     let fixture = Fixture::new("at_most_stop").await;

@@ -66,9 +66,10 @@ impl KindOptions {
     ///     .options("preview", licences);
     /// ```
     ///
-    /// Further ones hold no thread and keep nothing else waiting: a few stay in memory, the others are put off in SQL
-    /// Server until about when their turn comes (1 s to a minute), without a counted attempt and without regard to
-    /// their order. So a kind with a limit that often has a long backlog is better off in a queue of its own, with a
+    /// Further ones hold no thread: a few stay in memory, the others are put off in SQL Server until about when their turn
+    /// comes (1 s to ten minutes), without a counted attempt and without regard to their order. A worker puts off about
+    /// a thousand at once and then 500 a second, and one more for each job that it runs: so long the jobs behind a long
+    /// backlog wait. So a kind with a limit that often has a long backlog is better off in a queue of its own, with a
     /// worker of so many threads. Jobs of a queue with delivery `at_most_once` cannot be put off: all that are claimed
     /// stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {

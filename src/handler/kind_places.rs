@@ -15,9 +15,16 @@ use parking_lot::Mutex;
 /// (`worker.promote_interval_ms` and a claim).
 pub(crate) const HOLD: Duration = Duration::from_secs(2);
 
-/// How long a job is put off, at the least and at the most. The most: should other workers come, or these jobs become
-/// shorter, it is soon seen again.
+/// How long a job is put off until about its turn, at the least and at the most.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Jobs whose turn is further away come back one after the other, so long after each other at the most: should other
+/// workers come, or these jobs become shorter, some are soon seen again, and a long backlog is not claimed and put off as
+/// a whole each minute.
+const LATER_STEP: Duration = Duration::from_millis(10);
+
+/// After so long they begin anew with [`DELAYS`], so that none waits for longer.
+const LATEST: Duration = Duration::from_secs(600);
 
 /// How long a place is kept for the worker that it was offered to. A free thread comes within microseconds; where none
 /// comes, they are at work for the program, or the worker may not start jobs because its lease is in doubt.
@@ -41,6 +48,8 @@ pub(crate) struct Line {
     changed_at: Instant,
     /// Until when there is work, with all that was put off.
     booked_until: Instant,
+    /// When the last of those comes back whose turn is further away.
+    later_until: Instant,
 }
 
 /// The jobs of one handler in one worker.
@@ -103,7 +112,8 @@ impl Places {
     pub(crate) fn new(at_most: usize) -> Places {
         let now = Instant::now();
         let (waiters, joined, offer) = (Vec::new(), 0, None);
-        let line = Line { at_most, taken: 0, waiters, joined, offer, changed_at: now, booked_until: now };
+        let line =
+            Line { at_most, taken: 0, waiters, joined, offer, changed_at: now, booked_until: now, later_until: now };
         Places(Mutex::new(line))
     }
 
@@ -175,7 +185,7 @@ impl Line {
             waiter.mean_run = Some(waiter.mean_run.map_or(run, |mean| (3 * mean + run) / 4));
         }
         if self.waiters.iter().all(|waiter| waiter.waiting == 0) {
-            self.booked_until = now; // whatever was put off may come
+            (self.booked_until, self.later_until) = (now, now); // whatever was put off may come
         }
     }
 
@@ -202,8 +212,15 @@ impl Line {
         let of_all = |waiter: &Waiter| share(waiter).saturating_mul(u32::try_from(waiter.waiting).unwrap_or(u32::MAX));
         let waiting = self.waiters.iter().map(of_all).fold(Duration::ZERO, Duration::saturating_add);
         let own = share(self.find(waiter)).min(DELAYS.1);
-        self.booked_until = (self.booked_until.max(now + waiting.min(DELAYS.1)) + own).min(now + DELAYS.1);
-        self.booked_until.saturating_duration_since(now).max(DELAYS.0)
+        let turn = self.booked_until.max(now + waiting.min(DELAYS.1)) + own;
+        let horizon = now + DELAYS.1;
+        if turn <= horizon {
+            self.booked_until = turn;
+            return turn.saturating_duration_since(now).max(DELAYS.0);
+        }
+        let later = self.later_until.max(horizon) + own.min(LATER_STEP);
+        self.later_until = if later > now + LATEST { horizon } else { later };
+        self.later_until.saturating_duration_since(now)
     }
 
     /// How long a job takes. Where those that have the places take much longer: as long as has passed so far.

@@ -34,6 +34,7 @@ use crate::worker::stop::Phase;
 use super::crash_suspects::Alone;
 use super::empty_queue_watcher::WatchSender;
 use super::lost_answers::LostAnswers;
+use super::put_off_budget::PutOffBudget;
 use super::undeliverable_payload::UndeliverablePayload;
 
 /// When a worker that waits for jobs claims whatever the watcher says.
@@ -49,6 +50,7 @@ pub(in crate::worker) struct Prefetcher {
     /// Changes when jobs were enqueued through the same [`Queue`](crate::Queue).
     enqueued: watch::Receiver<()>,
     demand: Demand,
+    put_offs: PutOffBudget,
     alone: Alone,
     lost_answers: LostAnswers,
     undelivered: UndeliverablePayload,
@@ -91,6 +93,7 @@ impl Prefetcher {
             watcher,
             enqueued,
             demand: Demand::new(config, state.threads, Instant::now()),
+            put_offs: PutOffBudget::new(Instant::now()),
             alone: Alone::default(),
             lost_answers: LostAnswers::default(),
             undelivered: UndeliverablePayload::default(),
@@ -111,6 +114,12 @@ impl Prefetcher {
             if room == 0 && !self.lost_answers.are_due() {
                 state.limited_by.begin(self.limit_without_room());
                 self.wait_for_room().await;
+                continue;
+            }
+            let pause = self.put_offs.wait(state.tally.put_off_jobs(), state.tally.run_times().jobs, Instant::now());
+            if !pause.is_zero() {
+                state.limited_by.begin(Limit::Starved);
+                state.stop.pause(pause).await;
                 continue;
             }
             state.limited_by.begin(self.limit_while_claiming());

@@ -22,6 +22,7 @@ pub(in crate::worker) struct Tally {
     lost: AtomicU64,
     overdue: AtomicU64,
     unknown_kind: AtomicU64,
+    put_off: AtomicU64,
     waited: TimeCounts,
     ran: TimeCounts,
     ended_ns: AtomicU64,
@@ -52,6 +53,16 @@ impl Tally {
         if output_bytes > 0 {
             add(&self.output_bytes, output_bytes as u64);
         }
+    }
+
+    /// A claimed job is put off without a run.
+    pub(in crate::worker) fn put_off(&self) {
+        add(&self.put_off, 1);
+    }
+
+    /// How many were.
+    pub(in crate::worker) fn put_off_jobs(&self) -> u64 {
+        read(&self.put_off)
     }
 
     /// SQL Server has confirmed that a job is done.

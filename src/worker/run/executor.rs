@@ -399,6 +399,7 @@ impl Runs {
     /// Acknowledges a job that is not run now, here.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
+        self.state.tally.put_off();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let in_group = job.group_key().is_some();
         drop((job, permit));

@@ -239,7 +239,7 @@ mod tests {
         let delays: Vec<Duration> = surplus.into_iter().map(|(_, delay)| delay).collect();
         assert_eq!((delays.len(), state.in_flight.parked()), (98, 2));
         assert!(
-            delays.is_sorted() && delays[0] >= Duration::from_secs(1) && delays[97] == Duration::from_secs(60),
+            delays.is_sorted() && delays[0] >= Duration::from_secs(1) && (60..62).contains(&delays[97].as_secs()),
             "{delays:?}"
         );
     }

@@ -1,0 +1,64 @@
+//! How fast a worker may claim jobs only to put them off: [`PutOffBudget`].
+//!
+//! A job that this worker cannot run now (its kind has as many running as it may, or has no handler here) is claimed and
+//! put off, so that the jobs behind it are reached. With a long backlog of such jobs the worker would do nothing but that,
+//! as fast as SQL Server answers. So claims wait while more was put off than the budget allows. Each job that runs adds
+//! one to it: where both come mixed, claims don't wait for long.
+
+use std::time::{Duration, Instant};
+
+/// How many may be put off at once: as many as a claim or two bring.
+const AT_ONCE: f64 = 1_000.0;
+
+/// How many more with each second: a small part of what a worker claims at full speed, and a backlog of a hundred
+/// thousand is passed within minutes.
+const PER_SECOND: f64 = 500.0;
+
+/// What may be put off without waiting. Below zero, claims wait.
+pub(super) struct PutOffBudget {
+    left: f64,
+    looked_at: Instant,
+    put_off: u64,
+    ran: u64,
+}
+
+impl PutOffBudget {
+    pub(super) fn new(now: Instant) -> PutOffBudget {
+        PutOffBudget { left: AT_ONCE, looked_at: now, put_off: 0, ran: 0 }
+    }
+
+    /// For how long the next claim is to wait, after so many jobs were put off and have run since the start.
+    pub(super) fn wait(&mut self, put_off: u64, ran: u64, now: Instant) -> Duration {
+        let added = now.saturating_duration_since(self.looked_at).as_secs_f64() * PER_SECOND + (ran - self.ran) as f64;
+        self.left = (self.left + added).min(AT_ONCE) - (put_off - self.put_off) as f64;
+        (self.looked_at, self.put_off, self.ran) = (now, put_off, ran);
+        Duration::from_secs_f64((-self.left / PER_SECOND).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_off_without_anything_that_runs_is_bounded_by_time() {
+        let begun = Instant::now();
+        let mut budget = PutOffBudget::new(begun);
+        let (mut put_off, mut now) = (0, begun);
+        while put_off < 20_000 {
+            now += budget.wait(put_off, 0, now);
+            put_off += 1_000; // a claim, all of which is put off
+        }
+        assert_eq!((now - begun).as_secs(), 36, "all but the first and the last thousand at 500 a second");
+    }
+
+    #[test]
+    fn a_queue_of_which_half_runs_is_claimed_at_full_speed() {
+        let now = Instant::now();
+        let mut budget = PutOffBudget::new(now);
+        for claims in 1..=100 {
+            assert_eq!(budget.wait(claims * 500, claims * 500, now), Duration::ZERO);
+        }
+        assert_eq!(budget.wait(100 * 500 + 1_500, 100 * 500, now), Duration::from_secs(1));
+    }
+}
