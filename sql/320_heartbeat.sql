@@ -1,7 +1,8 @@
 -- Renews the lease of a worker: one row, however many jobs it holds. A lease that ran out but was not reaped yet is renewed too.
 -- Error 58002 when the worker was marked lost: its jobs may run elsewhere.
 -- Where nobody has the duties of the queue (see duties), this worker takes them over: from then on it calls promote every second, and reap, sample and
--- expire at their times.
+-- expire at their times. A worker that fails at one of them says so with @yields: then the next heartbeat of another takes them. Until one does, it
+-- keeps them and goes on with those that succeed; where it cannot even call promote, it has them again when nobody has taken them for ten seconds.
 -- A worker may say what it does, for list_workers: how many of its jobs run, how many were done since it registered, how many attempts failed (the
 -- job was retried or is dead), what limits it, and for the history of the queue after how many attempts the job was dead, and how long jobs waited
 -- and ran (@times). The rates since it last said so are worked out here, by SQL Server's clock. Without @done it says nothing, and what it has said
@@ -21,12 +22,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @limited_by varchar(16) = NULL,  -- starved, claim, cpu, finish, queue_limit
     @dead       bigint      = NULL,
     @times      varchar(1400) = NULL,
-    @report_no  bigint      = NULL   -- which of the reports since the registration this is: 1, 2, ...
+    @report_no  bigint      = NULL,  -- which of the reports since the registration this is: 1, 2, ...
+    @yields     bit         = 0      -- 1: another worker shall have the duties
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lease_ms int;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @lapsed datetime2(3), @queue_id int, @lease_ms int;
 
 IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000 OR @dead NOT BETWEEN 0 AND 1000000000000000
     THROW 58003, N'done, failed and dead must be 0 to 10^15', 1;
@@ -65,10 +67,17 @@ END;
 SET @now = SYSUTCDATETIME();
 
 -- NOLOCK: it must not wait here. In doubt the next one finds out.
-IF EXISTS (SELECT 1 FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id AND (until < @now OR until > DATEADD(SECOND, 10, @now)))
+-- A time that is more than ten seconds away: the clock was set back.
+SET @lapsed = CASE WHEN @yields = 1 THEN DATEADD(SECOND, -10, @now) ELSE @now END;
+IF EXISTS (SELECT 1 FROM [$(schema)].[duties] WITH (NOLOCK)
+           WHERE queue_id = @queue_id
+               AND (until < @lapsed OR until > DATEADD(SECOND, 10, @now)
+                    OR (worker_id = @worker_id AND yielded <> @yields) OR (worker_id <> @worker_id AND yielded = 1 AND @yields = 0)))
     UPDATE [$(schema)].[duties] WITH (ROWLOCK)
-    SET worker_id = @worker_id, until = DATEADD(SECOND, 3, @now)
-    WHERE queue_id = @queue_id AND (until < @now OR until > DATEADD(SECOND, 10, @now));  -- the latter: the clock was set back
+    SET worker_id = @worker_id, until = DATEADD(SECOND, 3, @now), yielded = @yields
+    WHERE queue_id = @queue_id
+        AND (until < @lapsed OR until > DATEADD(SECOND, 10, @now)
+             OR (worker_id = @worker_id AND yielded <> @yields) OR (worker_id <> @worker_id AND yielded = 1 AND @yields = 0));
 
 -- NOLOCK: of what is being asked for at this moment, the next one tells.
 IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_id = @worker_id)

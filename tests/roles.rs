@@ -210,6 +210,40 @@ async fn the_library_s_worker_drains_a_queue_as_a_worker() {
     fixture.remove().await;
 }
 
+/// Another worker can do what this one may not. Without its right to promote, it can't even tell that it keeps the duties.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_may_not_do_all_of_the_queue_s_duties_leaves_them_to_another() {
+    for procedure in ["due_schedules", "fire_schedule", "promote"] {
+        let fixture = Fixture::new("given_away").await;
+        let login = fixture.create_login(Some("worker")).await;
+        fixture.sql(&format!("DENY EXECUTE ON OBJECT::[$(schema)].[{procedure}] TO [{}]", login.name)).await;
+        let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x"));
+        fixture.queue.set_schedule(&each_second).await.unwrap();
+        let config = crate::support::changed(readpast::WorkerConfig::default(), |worker| {
+            worker.heartbeat_interval_ms = 100;
+            worker.promote_interval_ms = 100;
+        });
+        let start = async |queue| {
+            let handlers = readpast::Handlers::any(|_, _| Ok(()));
+            readpast::Worker::builder(queue, handlers).config(&config).start().await.unwrap()
+        };
+        let queue = fixture.connect_as(&login).await;
+        let refused = start(&queue).await;
+        crate::support::until("it fails at a duty", || !refused.monitor().failing_duties().is_empty()).await;
+        let allowed = start(&fixture.queue).await;
+        let done = || refused.stats().done + allowed.stats().done;
+        crate::support::until("the schedule fires again and again", || done() >= 2).await;
+        crate::support::until("the first has no duties any more", || refused.monitor().failing_duties().is_empty())
+            .await;
+        assert_eq!(allowed.monitor().failing_duties(), []);
+        refused.shutdown().await.unwrap();
+        allowed.shutdown().await.unwrap();
+        drop(queue);
+        fixture.drop_login(&login).await;
+        fixture.remove().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_may_mend() {
     let fixture = Fixture::new("operator_role").await;

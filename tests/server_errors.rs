@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Error, Handlers, JobError, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::{Error, Handlers, JobError, NewJob, Output, Queue, QueueOptions, Schedule, Worker, WorkerConfig};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
 
@@ -208,15 +208,7 @@ async fn a_disk_that_is_full_for_a_while_ends_no_worker_and_costs_no_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
     // Permission denied, no such procedure, a column that is gone, a parameter that is not known.
-    for (procedure, number) in [
-        ("claim", 229),
-        ("claim", 2812),
-        ("finish", 229),
-        ("finish", 207),
-        ("heartbeat", 229),
-        ("promote", 2812),
-        ("reap", 8145),
-    ] {
+    for (procedure, number) in [("claim", 229), ("claim", 2812), ("finish", 229), ("finish", 207), ("heartbeat", 229)] {
         let fixture = fixture("permanent").await;
         let config = changed(WorkerConfig::default(), |worker| {
             worker.threads = 2;
@@ -249,6 +241,52 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
         if procedure == "finish" || procedure == "claim" {
             assert_eq!(done, 20, "none was acknowledged");
         }
+        fixture.remove().await;
+    }
+}
+
+/// Whatever SQL Server says of what one worker does for the whole queue, its jobs need none of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duty_that_fails_ends_no_worker_and_is_shown_until_it_succeeds() {
+    // No such procedure, a counter at its end, a parameter that is not known, permission denied.
+    for (procedure, duty, number) in [
+        ("promote", "promote", 2812),
+        ("promote", "promote", 8115),
+        ("sweep", "promote", 8115),
+        ("reap", "reap", 8145),
+        ("sample", "sample", 229),
+        ("expire", "expire", 229),
+        ("due_schedules", "schedules", 229),
+    ] {
+        let fixture = fixture("duty").await;
+        let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x").kind("scheduled"));
+        fixture.queue.set_schedule(&each_second).await.unwrap();
+        let config = changed(WorkerConfig::default(), |worker| {
+            worker.heartbeat_interval_ms = 100;
+            worker.promote_interval_ms = 50;
+            worker.reap_interval_ms = 100;
+            worker.sample_interval_ms = 1_000;
+        });
+        on_call(&fixture, procedure, move |_| Some(error(number, 16))).await;
+        let worker =
+            Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+        let monitor = worker.monitor();
+        let fails = || {
+            monitor
+                .failing_duties()
+                .iter()
+                .any(|(failing, error)| *failing == duty && error.contains("raised by a test"))
+        };
+        until("it is shown", fails).await;
+        fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+        until("its jobs run all the same", || monitor.stats().done >= 20).await;
+
+        dev_server().await.faults().clear(&fixture.procedure_to_fail(procedure));
+        // (What is deleted is looked for once a minute.)
+        if procedure != "expire" {
+            until("it has succeeded", || monitor.failing_duties().is_empty()).await;
+        }
+        worker.shutdown().await.expect("it ends as it is told to");
         fixture.remove().await;
     }
 }

@@ -178,8 +178,9 @@ impl Listener {
         if workers.iter().all(Monitor::is_alive) { Ok(()) } else { Err("the thread of a worker is stuck") }
     }
 
-    /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim.
-    fn readiness(&self) -> Result<(), &'static str> {
+    /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim. Returns the names
+    /// of the duties that fail: they keep no worker from its jobs.
+    fn readiness(&self) -> Result<Vec<&'static str>, &'static str> {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());
         if workers.is_empty() {
@@ -194,7 +195,7 @@ impl Listener {
                 return Err("the last claim of a worker failed, or it has not claimed yet");
             }
         }
-        Ok(())
+        Ok(workers.iter().flat_map(Monitor::failing_duties).map(|(duty, _)| duty).collect())
     }
 }
 
@@ -316,7 +317,10 @@ fn answer(request: &Request<Incoming>, listener: &Weak<Listener>, recorder: &Pro
         "/readyz" => {
             let readiness = listener.upgrade().map_or(Err("the process is ending"), |listener| listener.readiness());
             match readiness {
-                Ok(()) => page(StatusCode::OK, "ready\n"),
+                Ok(failing) if failing.is_empty() => page(StatusCode::OK, "ready\n"),
+                Ok(failing) => {
+                    page(StatusCode::OK, format!("ready, but duties of the queue fail: {}\n", failing.join(", ")))
+                }
                 Err(reason) => page(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
             }
         }

@@ -139,6 +139,8 @@ pub(crate) struct WorkerMetrics {
     pub(crate) schedule_fires: Counter,
     pub(crate) schedule_skips: Counter,
     pub(crate) schedule_failures: Counter,
+    /// In the order of [`DUTIES`].
+    duty_failures: [Counter; DUTIES.len()],
     reaped_workers: Counter,
     reaped_jobs: Counter,
 }
@@ -175,6 +177,7 @@ impl WorkerMetrics {
             schedule_fires: SCHEDULE_FIRES.counter(own),
             schedule_skips: SCHEDULE_SKIPS.counter(own),
             schedule_failures: SCHEDULE_FAILURES.counter(own),
+            duty_failures: DUTIES.map(|duty| DUTY_FAILURES.counter(&[queue, duty])),
             reaped_workers: REAPED_WORKERS.counter(own),
             reaped_jobs: REAPED_JOBS.counter(own),
         }
@@ -255,6 +258,11 @@ impl WorkerMetrics {
 
     pub(crate) fn lost(&self, jobs: usize) {
         self.lost_jobs.increment(jobs as u64);
+    }
+
+    /// A duty, by its place in [`DUTIES`], failed.
+    pub(crate) fn duty_failed(&self, duty: usize) {
+        self.duty_failures[duty].increment(1);
     }
 
     /// Workers were lost, and jobs of lost workers are ready again or dead.

@@ -64,6 +64,7 @@ const QUEUE: Labels = &[("queue", &[])];
 const BY_KIND: Labels = &[("queue", &[]), ("kind", &[])];
 const BY_KIND_AND_OUTCOME: Labels = &[("queue", &[]), ("kind", &[]), ("outcome", &OUTCOMES)];
 const BY_REASON: Labels = &[("queue", &[]), ("reason", &REASONS)];
+const BY_DUTY: Labels = &[("queue", &[]), ("duty", &DUTIES)];
 const BY_PROCEDURE: Labels = &[("queue", &[]), ("procedure", &PROCEDURES)];
 const BY_ERROR: Labels = &[("queue", &[]), ("procedure", &PROCEDURES), ("error", &ERRORS)];
 const BY_STATE: Labels = &[("queue", &[]), ("state", &STATES)];
@@ -71,6 +72,8 @@ const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
 const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
+/// What one worker of a queue does for all of them.
+pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "schedules"];
 const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 pub(crate) const LIMITS: [&str; 5] = ["starved", "claim", "cpu", "finish", "queue_limit"];
 
@@ -403,6 +406,11 @@ const SCHEDULE_FAILURES: Metric = counter(
     QUEUE,
     "How often this worker could not fire a schedule, which is tried again every ten seconds",
 );
+const DUTY_FAILURES: Metric = counter(
+    "readpast_duty_failures_total",
+    BY_DUTY,
+    "How often one of the queue's duties failed in this worker. It is tried again, and another worker takes the duties over where one can",
+);
 const REAPED_WORKERS: Metric = counter(
     "readpast_reaped_workers_total",
     QUEUE,
@@ -469,6 +477,7 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
             SCHEDULE_FIRES,
             SCHEDULE_SKIPS,
             SCHEDULE_FAILURES,
+            DUTY_FAILURES,
         ],
     ),
     ("Claim", &[CLAIMS, CLAIMS_EMPTY, CLAIMED_JOBS, CLAIM_SECONDS, CLAIM_BATCH_JOBS]),

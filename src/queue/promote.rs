@@ -6,13 +6,15 @@ use crate::error::Error;
 use crate::ids::WorkerId;
 
 /// What a call of `promote` did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Promoted {
     pub(crate) jobs: u32,
     /// The worker still has the duties of its queue.
     pub(crate) elected: bool,
     /// There are schedules to look at.
     pub(crate) schedules_due: bool,
+    /// What of it failed, and can wait for the next call.
+    pub(crate) error: Option<String>,
 }
 
 impl Session {
@@ -28,6 +30,7 @@ impl Session {
             jobs: row.count("promoted")?,
             elected: row.required("elected")?,
             schedules_due: row.required("schedules_due")?,
+            error: row.optional("error")?,
         })
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct WorkerReport {
     pub(crate) running: usize,
     /// What limits it, as a word.
     pub(crate) limited_by: &'static str,
+    /// One of the queue's duties fails here: another worker shall have them.
+    pub(crate) yields: bool,
     pub(crate) work: WorkReport,
 }
 
@@ -156,6 +158,7 @@ impl Session {
             command.bind_param("@running", int(report.running));
             report.work.bind(&mut command);
             command.bind_param("@limited_by", report.limited_by);
+            command.bind_param("@yields", report.yields);
         }
         let answer = self.run("heartbeat", command).await?;
         let mut rows: Vec<_> = all_rows("heartbeat", answer).collect();

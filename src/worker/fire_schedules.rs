@@ -13,6 +13,7 @@ use crate::queue::DueSchedule;
 use crate::queue::lasting_session::Session;
 
 use super::adaptive_timeout::Patience;
+use super::duty_failures::Duty;
 use super::stage_context::StageContext;
 use super::times_to_fire::Plan;
 
@@ -31,10 +32,11 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
     let due = match due {
         Ok(due) => due,
         Err(error) => {
-            tracing::warn!(sql_error = error.sql_number(), %error, "due schedules could not be read");
+            state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
             return false;
         }
     };
+    let mut is_refused = false;
     let mut has_more = due.len() >= BATCH;
     for schedule in due {
         if !state.stop.is_running() {
@@ -43,11 +45,19 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
         match fire(state, session, patience, &schedule).await {
             Ok(more) => has_more |= more,
             Err(Failure::OfServer(error)) => {
-                tracing::warn!(schedule = schedule.name, %error, "the schedule will be fired at the next interval");
+                state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
                 return false;
+            }
+            Err(Failure::OfWorker(error, sql_error)) => {
+                is_refused = true;
+                state.duty_failures.failed_here(Duty::Schedules, error.clone(), sql_error, &state.metrics);
+                failed(state, session, patience, &schedule, &error).await;
             }
             Err(Failure::OfSchedule(error)) => failed(state, session, patience, &schedule, &error).await,
         }
+    }
+    if !is_refused {
+        state.duty_failures.succeeded(Duty::Schedules);
     }
     has_more
 }
@@ -56,6 +66,8 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
 enum Failure {
     /// SQL Server did not answer, or what failed passes by itself, as a deadlock does. The next one might fail as well.
     OfServer(Error),
+    /// This worker may not fire it, or is built without what it takes; another may succeed.
+    OfWorker(String, Option<i32>),
     /// It cannot be read, or SQL Server refuses it.
     OfSchedule(String),
 }
@@ -67,7 +79,10 @@ async fn fire(
     patience: &mut Patience,
     due: &DueSchedule,
 ) -> Result<bool, Failure> {
-    let plan = Plan::of(due).map_err(Failure::OfSchedule)?;
+    let plan = Plan::of(due).map_err(|error| match cfg!(feature = "schedules") {
+        true => Failure::OfSchedule(error),
+        false => Failure::OfWorker(error, None),
+    })?;
     let mut revision = due.revision;
     for firing in &plan.firings {
         let asked_at = Instant::now();
@@ -76,6 +91,9 @@ async fn fire(
         let fired = fired.map_err(|error| match error.sql_number() {
             // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)
             Some(LOCK_TIME_OUT) => Failure::OfSchedule(error.to_string()),
+            number if matches!(error, Error::PermissionDenied { .. } | Error::NotInstalled { .. }) => {
+                Failure::OfWorker(error.to_string(), number)
+            }
             Some(_) if !error.is_transient() => Failure::OfSchedule(error.to_string()),
             _ => Failure::OfServer(error),
         })?;
@@ -104,6 +122,7 @@ async fn failed(state: &StageContext, session: &mut Session, patience: &Patience
         tracing::error!(schedule = due.name, error, "the schedule cannot be fired; it is tried every ten seconds");
     }
     if let Err(error) = session.within(patience.limit()).fail_schedule(&state.queue, due, error).await {
+        state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
         let sql_error = error.sql_number();
         tracing::warn!(schedule = due.name, sql_error, %error, "why it cannot be fired could not be noted");
     }

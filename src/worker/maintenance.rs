@@ -2,6 +2,8 @@
 //! workers whose lease ran out, fire schedules, sample the depth, and delete what is no longer to be kept. Each on a
 //! timer with jitter (schedules with promote, which says whether one is due), on a connection of its own, by the one
 //! worker that is elected ([`Election`]); the others wait here without a connection.
+//!
+//! What fails ends no worker ([`DutyFailures`](super::duty_failures::DutyFailures)).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use crate::queue::lasting_session::Session;
 use crate::queue::{LostWorker, Promoted};
 
 use super::adaptive_timeout::Patience;
+use super::duty_failures::Duty;
 use super::fire_schedules::fire_schedules;
 use super::lease::election::Election;
 use super::lease::keeper::Lease;
@@ -75,6 +78,7 @@ impl Maintenance {
         // The first worker of a queue has them at once; a later one asks once, and from then on its heartbeat says.
         while stop.is_running() {
             self.while_elected().await;
+            self.state.duty_failures.are_another_s();
             self.session.disconnect();
             tokio::select! {
                 () = self.duties.elected() => {}
@@ -85,7 +89,7 @@ impl Maintenance {
 
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
-        let StageContext { queue, config, stop, .. } = &*self.state.clone();
+        let StageContext { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
         let mut promote = Timer::due_now(config.promote_interval_ms);
         let mut reap = Timer::due_now(config.reap_interval_ms);
         let mut sample = Timer::due_now(config.sample_interval_ms);
@@ -96,35 +100,37 @@ impl Maintenance {
             if promote.rings() {
                 match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,
-                    Ok(Promoted { jobs, schedules_due, .. }) => {
+                    Ok(Promoted { jobs, schedules_due, error, .. }) => {
+                        match error {
+                            Some(error) => failures.failed_for_all(Duty::Promote, error, None, metrics),
+                            None => failures.succeeded(Duty::Promote),
+                        }
                         let more_schedules =
                             schedules_due && fire_schedules(&self.state, &mut self.session, &mut self.patience).await;
                         promote.again_if(jobs as usize >= BATCH || more_schedules);
                     }
-                    Err(error) => self.failed("promote", error),
+                    Err(error) => {
+                        failures.failed(Duty::Promote, &error, metrics);
+                        // Only the heartbeat can tell then that another worker has the duties.
+                        if failures.yields() && !self.duties.is_elected() {
+                            return;
+                        }
+                    }
                 }
             }
             if reap.rings() {
-                match self.reap_lost().await {
-                    Ok(more) => reap.again_if(more),
-                    Err(error) => self.failed("reap", error),
-                }
+                let reaped = self.reap_lost().await;
+                reap.again_if(self.noted(Duty::Reap, reaped).unwrap_or(false));
             }
-            if sample.rings()
-                && let Err(error) = self.sample().await
-            {
-                tracing::warn!(sql_error = error.sql_number(), %error, "the queue's depth could not be sampled");
+            if sample.rings() {
+                let sampled = self.sample().await;
+                self.noted(Duty::Sample, sampled);
             }
             if expire.rings() {
                 let asked_at = Instant::now();
                 let expired = self.session.within(self.patience.limit()).expire(queue, BATCH).await;
                 self.patience.after(asked_at.elapsed(), &expired);
-                match expired {
-                    Ok(expired) => expire.again_if(expired as usize >= BATCH),
-                    Err(error) => {
-                        tracing::warn!(sql_error = error.sql_number(), %error, "finished jobs could not be deleted");
-                    }
-                }
+                expire.again_if(self.noted(Duty::Expire, expired).is_some_and(|expired| expired as usize >= BATCH));
             }
             let next = promote.due_at.min(reap.due_at).min(sample.due_at).min(expire.due_at);
             stop.pause(next.saturating_duration_since(Instant::now())).await;
@@ -173,12 +179,18 @@ impl Maintenance {
         Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
     }
 
-    fn failed(&self, procedure: &'static str, error: Error) {
-        if error.is_transient() {
-            let sql_error = error.sql_number();
-            tracing::warn!(procedure, sql_error, %error, "will be tried again at the next interval");
-        } else {
-            self.state.stop.fail(error);
+    /// Notes whether a duty succeeded.
+    fn noted<T>(&self, duty: Duty, done: Result<T, Error>) -> Option<T> {
+        let StageContext { duty_failures, metrics, .. } = &*self.state;
+        match done {
+            Ok(done) => {
+                duty_failures.succeeded(duty);
+                Some(done)
+            }
+            Err(error) => {
+                duty_failures.failed(duty, &error, metrics);
+                None
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::queue::connector::Connector;
 use crate::queue::lasting_session::Session;
 
 use super::claim_signals::Arrivals;
+use super::duty_failures::DutyFailures;
 use super::in_flight_counts::InFlight;
 use super::report::bottleneck_time::LimitedBy;
 use super::report::pulse::Pulse;
@@ -32,6 +33,7 @@ pub(super) struct StageContext {
     pub(super) limited_by: LimitedBy,
     pub(super) pulse: Pulse,
     pub(super) arrivals: Arrivals,
+    pub(super) duty_failures: DutyFailures,
     pub(super) notes: Arc<Notes>,
     pub(super) stop: StopHandle,
     pub(super) metrics: WorkerMetrics,
@@ -55,6 +57,7 @@ impl StageContext {
             in_flight,
             tally,
             arrivals: Arrivals::default(),
+            duty_failures: DutyFailures::default(),
             notes: Arc::default(),
             stop: StopHandle::new(),
             metrics: WorkerMetrics::new(queue),

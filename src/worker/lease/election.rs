@@ -8,6 +8,7 @@
 //! SQL Server elects (sql/060_duties.sql); a worker learns it with its heartbeat. There is no harm in two workers that
 //! both believe it: the procedures skip what another session has locked.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
@@ -26,16 +27,19 @@ pub(in crate::worker) struct Sampled {
 #[derive(Debug)]
 pub(in crate::worker) struct Election {
     elected: Notify,
+    /// What the last answer said.
+    is_elected: AtomicBool,
     samples: watch::Sender<Option<Sampled>>,
 }
 
 impl Election {
     pub(in crate::worker) fn new() -> Election {
-        Election { elected: Notify::new(), samples: watch::Sender::new(None) }
+        Election { elected: Notify::new(), is_elected: AtomicBool::new(false), samples: watch::Sender::new(None) }
     }
 
     /// Takes note of a heartbeat's answer.
     pub(in crate::worker) fn heard(&self, heartbeat: &Heartbeat) {
+        self.is_elected.store(heartbeat.elected, Ordering::Release);
         if heartbeat.elected {
             self.elected.notify_one();
         }
@@ -53,6 +57,11 @@ impl Election {
     /// Returns when a heartbeat says that this worker has the duties. It may have lost them again by then.
     pub(in crate::worker) async fn elected(&self) {
         self.elected.notified().await;
+    }
+
+    /// Whether this worker has the duties, as far as the last heartbeat knows.
+    pub(in crate::worker) fn is_elected(&self) -> bool {
+        self.is_elected.load(Ordering::Acquire)
     }
 
     /// The last sample, now and whenever there is another.

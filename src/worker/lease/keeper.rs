@@ -228,6 +228,7 @@ fn report(registration: &Registration, state: &StageContext) -> WorkerReport {
     WorkerReport {
         running: state.in_flight.running(),
         limited_by: LIMITS[limit as usize],
+        yields: state.duty_failures.yields(),
         work: registration.report(&state.tally),
     }
 }

@@ -48,6 +48,13 @@ impl Monitor {
         self.state.pulse.is_felt()
     }
 
+    /// Which of the queue's duties this worker has and fails at, each with the error: `promote`, `reap`, `sample`,
+    /// `expire`, `schedules`. Empty in a worker that does not have the duties. Its jobs run all the same, the duties are
+    /// tried again, and another worker of the queue takes them over where one can.
+    pub fn failing_duties(&self) -> Vec<(&'static str, String)> {
+        self.state.duty_failures.standing()
+    }
+
     /// Whether the worker has ended or stops at once.
     #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
     pub(crate) fn has_ended(&self) -> bool {
