@@ -524,7 +524,6 @@ DECLARE @returned TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_in
     [their_end_date] datetime NULL,
     [their_app_server] nvarchar(128) COLLATE SQL_Latin1_General_CP1_CI_AS NULL,
     [their_attempts] tinyint NULL);
-BEGIN TRANSACTION;
 DELETE j
 OUTPUT deleted.job_id, deleted.[their_in_process], deleted.[their_reputation], deleted.[their_start_date], deleted.[their_end_date], deleted.[their_app_server], deleted.[their_attempts]
 INTO @returned (job_id, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
@@ -538,7 +537,6 @@ IF @@ROWCOUNT > 0
         t.[attempts] = b.[their_attempts]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_reputation] = t.[reputation] AND t.[in_process] = 1
-COMMIT TRANSACTION;
 SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql

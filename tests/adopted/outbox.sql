@@ -447,7 +447,6 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
 -- A row that was claimed for the first time, and has saved nothing, goes back: it is as the claim found it, and the job is gone.
 DECLARE @returned TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_id] bigint NULL,
     [their_processed_at] datetime2(7) NULL);
-BEGIN TRANSACTION;
 DELETE j
 OUTPUT deleted.job_id, deleted.[their_id], deleted.[their_processed_at]
 INTO @returned (job_id, [their_id], [their_processed_at])
@@ -457,7 +456,6 @@ IF @@ROWCOUNT > 0
     SET t.[processed_at] = b.[their_processed_at]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_id] = t.[id]
-COMMIT TRANSACTION;
 SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql

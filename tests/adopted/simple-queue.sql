@@ -482,7 +482,6 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
 -- A row that was claimed for the first time, and has saved nothing, goes back: it is as the claim found it, and the job is gone.
 DECLARE @returned TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_Id] uniqueidentifier NULL,
     [their_ProcessingStartedAt] datetime2(7) NULL);
-BEGIN TRANSACTION;
 DELETE j
 OUTPUT deleted.job_id, deleted.[their_Id], deleted.[their_ProcessingStartedAt]
 INTO @returned (job_id, [their_Id], [their_ProcessingStartedAt])
@@ -492,7 +491,6 @@ IF @@ROWCOUNT > 0
     SET t.[ProcessingStartedAt] = b.[their_ProcessingStartedAt]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_Id] = t.[Id]
-COMMIT TRANSACTION;
 SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql

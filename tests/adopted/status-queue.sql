@@ -471,7 +471,6 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
 -- A row that was claimed for the first time, and has saved nothing, goes back: it is as the claim found it, and the job is gone.
 DECLARE @returned TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_Id] int NULL,
     [their_Status] tinyint NULL);
-BEGIN TRANSACTION;
 DELETE j
 OUTPUT deleted.job_id, deleted.[their_Id], deleted.[their_Status]
 INTO @returned (job_id, [their_Id], [their_Status])
@@ -481,7 +480,6 @@ IF @@ROWCOUNT > 0
     SET t.[Status] = b.[their_Status]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_Id] = t.[Id] AND t.[Status] = 2
-COMMIT TRANSACTION;
 SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
