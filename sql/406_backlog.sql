@@ -1,7 +1,8 @@
 -- For an autoscaler, KEDA's mssql scaler for example: how many workers the waiting jobs of a queue are work for. That many, each with @threads jobs
 -- at once, would have run what waits in about @target_s seconds, by the run times of the last minutes in which jobs ran (history); where none were
 -- measured in the last seven days, a job counts as a second. Never more workers than have a job for each of their threads: an hour's job is not done
--- sooner by sixty workers. And no more than may run at once by the queue's own limits (max_running, rate).
+-- sooner by sixty workers. And no more than may run at once by the queue's own limits (max_running, rate). But never fewer than those that hold a
+-- job now: whoever makes them fewer would stop one that runs a long job.
 --
 -- 0: there is nothing for a worker to do, and nothing comes due within @due_within_s. At least 1 where there is: jobs that are ready or claimed (their worker
 -- may be lost, and another must give them back), scheduled jobs that come due, a schedule that is to be fired, groups that wait for their turn to be
@@ -20,7 +21,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int, @rate_ms bigint, @soon datetime2(3),
-    @since datetime2(0), @ready bigint, @sampled bigint, @due bigint, @claimed bigint, @jobs bigint, @run_ms float = 1000,
+    @since datetime2(0), @holders int = 0, @ready bigint, @sampled bigint, @due bigint, @claimed bigint, @jobs bigint, @run_ms float = 1000,
     @at_once float, @workers float = 0, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
@@ -44,6 +45,12 @@ SET @since = DATEADD(DAY, -7, @now);
 SET @claimed = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                                             WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
 SET @jobs = @claimed;
+IF @claimed > 0
+    SET @holders = (SELECT COUNT(*)
+                    FROM [$(schema)].[workers] AS w WITH (NOLOCK)
+                    WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
+                        AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+                                    WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id));
 IF @paused = 0
 BEGIN
     SET @ready = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
@@ -87,6 +94,8 @@ BEGIN
         SET @at_once = @rate_jobs * @run_ms / @rate_ms;
     IF @workers > CEILING(@at_once / @threads)
         SET @workers = CEILING(@at_once / @threads);
+    IF @workers < @holders
+        SET @workers = @holders;
     IF @workers < 1
         SET @workers = 1;
 END

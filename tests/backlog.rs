@@ -88,6 +88,36 @@ async fn an_hour_s_job_is_not_done_sooner_by_many_workers() {
     fixture.remove().await;
 }
 
+/// An autoscaler that is told of fewer stops some of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_hold_a_job_are_counted_whatever_jobs_take() {
+    let fixture = with_jobs("backlog_holders", 3, QueueOptions::default()).await;
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        let mut worker = WorkerSession::register(&fixture).await;
+        let job = worker.claim_one().await;
+        workers.push((worker, job));
+    }
+    let idle = WorkerSession::register(&fixture).await;
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 3, "nothing was measured");
+    ran(&fixture, 3, r#"{"r0":1000}"#).await;
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 3, "others took no time");
+    fixture.queue.enqueue_many(&numbers(200)).await.unwrap();
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 3);
+    // One has ended its job, and one is lost: what it held is given to another.
+    let (worker, job) = &mut workers[0];
+    worker.finish(&[job.done()]).await;
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 2);
+    let lost =
+        format!("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME() WHERE worker_id = '{}'", workers[1].0.id);
+    fixture.sql(&lost).await;
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 1);
+    fixture.queue.pause().await.unwrap();
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 1);
+    drop((workers, idle));
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_due_soon_has_a_worker_started() {
     let fixture = Fixture::new("backlog_due").await;
