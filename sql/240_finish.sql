@@ -66,10 +66,11 @@ BEGIN
     DELETE @members WHERE batch_id IS NULL AND group_key IS NULL;
 END;
 ELSE IF @least = 0 AND @outcome > 0
-    SELECT @locked = COUNT(*)
+    SELECT @locked = j.fence
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    ORDER BY f.job_id  -- so that the join keeps to it
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @sink IS NOT NULL

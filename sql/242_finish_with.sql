@@ -31,9 +31,10 @@ BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM @follow_ups WHERE batch_id IS NOT NULL)
 BEGIN
     INSERT @batches (batch_id) SELECT u.batch_id FROM @follow_ups AS u WHERE u.batch_id IS NOT NULL GROUP BY u.batch_id;
-    SELECT @locked = COUNT(b.sealed_at)
+    SELECT @locked = b.queue_id
     FROM @batches AS u
     INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = u.batch_id
+    ORDER BY u.batch_id  -- so that the join keeps to it
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 INSERT @held (job_id)

@@ -10,7 +10,17 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @members [$(schema)].[member_list];
-DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int;
+DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int,
+    @locked int;
+
+BEGIN TRANSACTION;
+-- All rows first, in the order of job_id: an UPDATE promises no order.
+SELECT @locked = j.fence
+FROM @jobs AS r
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = r.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
+ORDER BY r.job_id  -- so that the join keeps to it
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
 SET state = 0, attempt = j.attempt - 1
@@ -25,7 +35,6 @@ SET @first_ready = (SELECT MIN(job_id) FROM @found);
 -- A statement of its own, so that the others' does not change what jobs_dedup depends on.
 IF @released < (SELECT COUNT(*) FROM @jobs)
 BEGIN
-    BEGIN TRANSACTION;
     UPDATE j
     SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
     OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key INTO @members (job_id, state, in_turn, batch_id, group_key)
@@ -33,12 +42,12 @@ BEGIN
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
     WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    EXEC [$(schema)].[note_ends] @queue_id, @members;
-    COMMIT TRANSACTION;
     INSERT @found (job_id) SELECT job_id FROM @members;
-    IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
-        EXEC [$(schema)].[advance_groups] @queue_id;
+    EXEC [$(schema)].[note_ends] @queue_id, @members;
 END;
+COMMIT TRANSACTION;
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+    EXEC [$(schema)].[advance_groups] @queue_id;
 
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;

@@ -11,6 +11,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int, @first_ready bigint, @message nvarchar(2048);
 DECLARE @asked [$(schema)].[id_list];
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @promoted TABLE
 (
     job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
@@ -32,12 +33,19 @@ ELSE
     INSERT @asked (job_id) VALUES (@job_id);
 
 BEGIN TRANSACTION;
+-- All rows first, in the order of job_id: an UPDATE promises no order.
+INSERT @held (job_id)
+SELECT j.job_id
+FROM @asked AS a
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+WHERE j.queue_id = @queue_id AND j.state = 1
+ORDER BY a.job_id  -- so that the join keeps to it
+OPTION (MAXDOP 1);
 UPDATE j
 SET state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, due_at = SYSUTCDATETIME()
 OUTPUT inserted.job_id, inserted.state, inserted.group_key INTO @promoted (job_id, state, group_key)
-FROM @asked AS a
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.state = 1
+FROM @held AS h
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
 OPTION (MAXDOP 1);
 IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)

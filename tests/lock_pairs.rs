@@ -3,6 +3,7 @@
 
 use readpast::{CompletionPolicy, QueueOptions};
 
+use crate::support::scripts::numbered;
 use crate::support::{Fixture, Session, WorkerSession};
 
 /// What each session does, on the jobs that [`Scene::prepare`] makes: `READY` (with the key `ready`), `SCHEDULED`,
@@ -403,6 +404,35 @@ async fn a_heartbeat_waits_for_no_change_of_the_queue() {
     }
     drop((operator, other));
     scene.fixture.remove().await;
+}
+
+/// The stand-in goes through any list in the order of its key, so no pair shows what a real server may do: "SELECT -
+/// ORDER BY clause" (docs/t-sql/queries/select-order-by-clause-transact-sql.md) promises an order to nothing else.
+#[test]
+fn who_changes_a_list_of_jobs_locks_them_in_order_first() {
+    let waits = |statement: &str, change: bool| {
+        let is_change = statement.contains("UPDATE j\n") || statement.contains("DELETE j\n");
+        let is_lock = statement.contains("UPDLOCK") || statement.contains("REPEATABLEREAD");
+        statement.contains("FROM @")
+            && statement.contains(" LOOP JOIN ")
+            && !statement.contains("READPAST")
+            && (if change { is_change && statement.contains("[jobs] AS j") } else { is_lock && !is_change })
+    };
+    for (name, script) in numbered() {
+        let code: Vec<&str> = script.lines().map(|line| line.split("--").next().unwrap()).collect();
+        let code = code.join("\n");
+        let mut is_locked = false;
+        for statement in code.split(';') {
+            if waits(statement, false) {
+                assert!(statement.contains("ORDER BY"), "{name} locks a list in no order:{statement}");
+                is_locked = true;
+            }
+            // Nobody else knows the jobs that enqueue_batch takes back.
+            if waits(statement, true) && name != "220_enqueue_batch.sql" {
+                assert!(is_locked, "{name} changes a list that it has not locked in order:{statement}");
+            }
+        }
+    }
 }
 
 fn are_equal(mut seen: Vec<(String, Vec<String>)>, mut documented: Vec<(String, Vec<String>)>) {
