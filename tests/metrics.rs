@@ -103,21 +103,6 @@ async fn eleven_hundred_connections_leave_all_but_a_few_descriptors_and_the_next
     }
 }
 
-/// One that asks and never reads is closed as well: here the answer is larger than what the two sockets hold.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_has_ten_seconds_and_one_request() {
-    let fixture = Fixture::new("slow_scrape").await;
-    let (_queue, address) = queue_with_metrics(&fixture, "slow_scrape").await;
-    let mut silent = TcpStream::connect(address).await.unwrap();
-    let mut asking = TcpStream::connect(address).await.unwrap();
-    asking.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    asking.read_to_string(&mut answer).await.unwrap(); // to its end, although the client would go on
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
-    let ended = tokio::time::timeout(Duration::from_secs(60), silent.read_to_string(&mut answer)).await;
-    ended.expect("it is closed by the server").unwrap();
-}
-
 /// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_has_happened_is_in_a_scrape() {

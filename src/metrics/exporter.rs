@@ -37,13 +37,17 @@ use super::{Kind, all};
 /// asked for or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// A connection has so long for its one request: to send it, and to take the answer. (Prometheus gives up after ten seconds
-/// too, unless `scrape_timeout` says otherwise.)
-const CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// What whoever can reach the port gets. The descriptors are for jobs and for connections to SQL Server.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// So many connections are open at once. Where more come, the one that was opened first is closed.
+    connections: usize,
+    /// A connection has so long for its one request: to send it, and to take the answer.
+    time: Duration,
+}
 
-/// So many connections are open at once: whoever can reach the port must not take the descriptors that jobs, and connections
-/// to SQL Server, need.
-const CONNECTIONS: usize = 32;
+/// (Prometheus gives up after ten seconds too, unless `scrape_timeout` says otherwise.)
+const LIMITS: Limits = Limits { connections: 32, time: Duration::from_secs(10) };
 
 /// The recorder that this module has installed. Recorders are for ever.
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -155,7 +159,7 @@ impl Listener {
     fn start(socket: TcpListener, wanted: SocketAddr, recorder: PrometheusHandle) -> Arc<Listener> {
         let address = socket.local_addr().unwrap_or(wanted);
         let listener = Arc::new(Listener { wanted, address, workers: Mutex::default(), server: OnceLock::new() });
-        let server = tokio::spawn(serve(socket, Arc::downgrade(&listener), recorder));
+        let server = tokio::spawn(serve(socket, Arc::downgrade(&listener), recorder, LIMITS));
         let _ = listener.server.set(server.abort_handle());
         {
             let mut listeners = LISTENERS.lock();
@@ -254,7 +258,7 @@ fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<
 }
 
 /// Answers until its task is ended. Dropping it closes all connections.
-async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle) {
+async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle, limits: Limits) {
     let mut connections = JoinSet::new();
     // From the one that was opened first on.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
@@ -275,7 +279,7 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
                 continue;
             }
         };
-        if open.len() >= CONNECTIONS
+        if open.len() >= limits.connections
             && let Some(oldest) = open.pop_front()
         {
             oldest.abort();
@@ -289,7 +293,7 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
             let connection = hyper::server::conn::http1::Builder::new()
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            match tokio::time::timeout(CONNECTION_TIME, connection).await {
+            match tokio::time::timeout(limits.time, connection).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics failed"),
                 Err(_) => tracing::debug!("a connection for metrics took too long"),
@@ -337,7 +341,52 @@ fn page(status: StatusCode, text: impl Into<String>) -> Response<String> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    async fn served(limits: Limits) -> SocketAddr {
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(serve(socket, Weak::new(), PrometheusBuilder::new().build_recorder().handle(), limits));
+        address
+    }
+
+    async fn until_closed(connection: &mut TcpStream) {
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut rest)).await;
+        let _ = closed.expect("the server closes it"); // perhaps by a reset
+    }
+
+    #[tokio::test]
+    async fn where_too_many_connect_the_first_are_closed_and_the_last_is_answered() {
+        let address = served(Limits { connections: 4, time: LONG }).await;
+        let mut connections = Vec::new();
+        for _ in 0..10 {
+            connections.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut last = TcpStream::connect(address).await.unwrap();
+        last.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        last.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        for connection in &mut connections[..6] {
+            until_closed(connection).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_s_time_ends_whether_it_asks_or_not_and_with_one_answer() {
+        let address = served(Limits { connections: 4, time: Duration::from_millis(50) }).await;
+        until_closed(&mut TcpStream::connect(address).await.unwrap()).await;
+        let address = served(Limits { connections: 4, time: LONG }).await;
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        until_closed(&mut connection).await; // although it does not ask for it
+    }
 
     /// Where a runtime ends, the samples of another's jobs must not pile up.
     #[test]

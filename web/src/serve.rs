@@ -27,15 +27,20 @@ use crate::options::{Access, Options};
 use crate::patient::Patient;
 use crate::routes::routes;
 
-/// So many connections are open at once: half of the descriptors that a process has on most systems. Where more come, the
-/// one goes that has been open longest without having asked for anything.
-const CONNECTIONS: usize = 512;
+/// What those who connect get.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// So many connections are open at once. Where more come, the one goes that has been open longest without having asked
+    /// for anything.
+    connections: usize,
+    /// A connection that does not ask for so long, at first or again, is closed.
+    silence: Duration,
+    /// One that takes nothing of an answer for so long, too.
+    stalled: Duration,
+}
 
-/// A connection that does not ask for so long, at first or again, is closed.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// One that takes nothing of an answer for so long, too.
-const STALLED: Duration = Duration::from_secs(30);
+/// (512: half of the descriptors that a process has on most systems.)
+const LIMITS: Limits = Limits { connections: 512, silence: Duration::from_secs(10), stalled: Duration::from_secs(30) };
 
 /// Serves the page at an address until `end`: then what is being answered is answered, the live parts end, and what is
 /// being done to many jobs stops. Its end is noted in the audit, which is waited for at most ten seconds.
@@ -59,7 +64,7 @@ pub async fn serve(
     }
     let app = App::new(queue, options);
     let (page_ends, ending) = watch::channel(false);
-    let mut open = Connections::new(routes(app.clone()), ending);
+    let mut open = Connections::new(routes(app.clone()), ending, LIMITS);
     let mut end = pin!(end);
     loop {
         tokio::select! {
@@ -80,6 +85,7 @@ pub async fn serve(
 struct Connections {
     router: Router,
     page_ends: watch::Receiver<bool>,
+    limits: Limits,
     tasks: JoinSet<()>,
     /// From the one that was opened first on.
     open: VecDeque<Open>,
@@ -92,8 +98,8 @@ struct Open {
 }
 
 impl Connections {
-    fn new(router: Router, page_ends: watch::Receiver<bool>) -> Connections {
-        Connections { router, page_ends, tasks: JoinSet::new(), open: VecDeque::new() }
+    fn new(router: Router, page_ends: watch::Receiver<bool>, limits: Limits) -> Connections {
+        Connections { router, page_ends, limits, tasks: JoinSet::new(), open: VecDeque::new() }
     }
 
     /// Waits for a connection or for the end of one. Can be dropped at any time.
@@ -113,18 +119,19 @@ impl Connections {
 
     /// Whether there is a place, or one can be made.
     fn has_place(&self) -> bool {
-        self.open.len() < CONNECTIONS || self.open.iter().any(Open::is_idle)
+        self.open.len() < self.limits.connections || self.open.iter().any(Open::is_idle)
     }
 
     fn answer(&mut self, stream: TcpStream) {
-        if self.open.len() >= CONNECTIONS
+        if self.open.len() >= self.limits.connections
             && let Some(oldest) = self.open.iter().position(Open::is_idle)
             && let Some(oldest) = self.open.remove(oldest)
         {
             oldest.task.abort();
         }
         let has_asked = Arc::new(AtomicBool::new(false));
-        let task = self.tasks.spawn(converse(stream, self.router.clone(), has_asked.clone(), self.page_ends.clone()));
+        let (router, page_ends) = (self.router.clone(), self.page_ends.clone());
+        let task = self.tasks.spawn(converse(stream, router, has_asked.clone(), page_ends, self.limits));
         self.open.push_back(Open { task, has_asked });
     }
 
@@ -141,7 +148,13 @@ impl Open {
 }
 
 /// Answers what comes by one connection.
-async fn converse(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>, mut page_ends: watch::Receiver<bool>) {
+async fn converse(
+    stream: TcpStream,
+    router: Router,
+    has_asked: Arc<AtomicBool>,
+    mut page_ends: watch::Receiver<bool>,
+    limits: Limits,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         has_asked.store(true, Ordering::Relaxed);
         let mut router = router.clone();
@@ -152,8 +165,8 @@ async fn converse(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>,
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(Patient::new(stream, STALLED)), service);
+        .header_read_timeout(limits.silence)
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.stalled)), service);
     let mut connection = pin!(connection);
     let page_ends = async {
         let _ = page_ends.wait_for(|ends| *ends).await;
@@ -167,5 +180,66 @@ async fn converse(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>,
     };
     if let Err(error) = answered {
         tracing::debug!(%error, "a connection failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    /// A server that goes on until the test ends.
+    async fn served(limits: Limits) -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (_page_ends, ending) = watch::channel(false);
+            let router = Router::new().route("/", get(async || "hello"));
+            let mut open = Connections::new(router, ending, limits);
+            loop {
+                open.one_more(&listener).await;
+            }
+        });
+        address
+    }
+
+    async fn until_closed(connection: &mut TcpStream) -> Vec<u8> {
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut rest)).await;
+        let _ = closed.expect("the page closes it"); // perhaps by a reset
+        rest
+    }
+
+    #[tokio::test]
+    async fn where_too_many_connect_the_first_that_have_not_asked_make_room() {
+        let address = served(Limits { connections: 4, silence: LONG, stalled: LONG }).await;
+        let mut asked = TcpStream::connect(address).await.unwrap();
+        asked.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let mut answer = [0; 15];
+        asked.read_exact(&mut answer).await.unwrap();
+        let mut half_open = Vec::new();
+        for _ in 0..10 {
+            let mut connection = TcpStream::connect(address).await.unwrap();
+            let _ = connection.write_all(b"GET / HTTP/1.1\r\nHost:").await; // it may be closed already
+            half_open.push(connection);
+        }
+        let mut last = TcpStream::connect(address).await.unwrap();
+        last.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        assert!(until_closed(&mut last).await.ends_with(b"hello"));
+        for connection in &mut half_open[..8] {
+            until_closed(connection).await;
+        }
+        asked.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        assert!(until_closed(&mut asked).await.ends_with(b"hello"), "it keeps its place");
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_is_given_up() {
+        let address = served(Limits { connections: 4, silence: Duration::from_millis(50), stalled: LONG }).await;
+        until_closed(&mut TcpStream::connect(address).await.unwrap()).await;
     }
 }
