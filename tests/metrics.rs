@@ -98,12 +98,14 @@ async fn eleven_hundred_connections_leave_all_but_a_few_descriptors_and_the_next
     let oldest = connections.len() - 32;
     for connection in &mut connections[..oldest] {
         let mut rest = Vec::new();
-        let _ = connection.read_to_end(&mut rest).await; // perhaps by a reset
+        let closed = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut rest)).await;
+        let _ = closed.expect("it is closed by the exporter"); // perhaps by a reset
         assert_eq!(rest, b"");
     }
 }
 
-/// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called.
+/// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called. With
+/// all histograms registered from the start it was 1,305 lines.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_has_happened_is_in_a_scrape() {
     let fixture = Fixture::new("scrape_lines").await;
@@ -113,7 +115,6 @@ async fn only_what_has_happened_is_in_a_scrape() {
     worker.drain().await.unwrap();
     let (_, text) = get(address, "/metrics").await;
     let lines = text.lines().filter(|line| line.contains(r#"queue="scrape_lines""#)).count();
-    println!("{lines} lines");
     assert!(lines < 450, "{lines} lines");
     assert!(!text.contains(r#"queue="scrape_lines",procedure="fire_schedule""#));
 }
