@@ -1,6 +1,10 @@
 -- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its four roles (ALTER ROLE ... DROP MEMBER):
 -- a role that has some cannot be dropped (error 15144), and then nothing is.
 --     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
+-- Everybody sees which schemas there are. But to a login that may not see all of the database, the tables, the roles' members and the sinks would not
+-- be there ("Metadata visibility configuration", docs/relational-databases/security/metadata-visibility-configuration.md).
+IF SCHEMA_ID(N'$(schema)') IS NOT NULL AND ISNULL(HAS_PERMS_BY_NAME(QUOTENAME(DB_NAME()), N'DATABASE', N'VIEW DEFINITION'), 0) = 0
+    THROW 58003, N'this login may not see what is in the schema $(schema), nor who uses it; uninstall readpast as a member of db_owner', 1;
 IF SCHEMA_ID(N'$(schema)') IS NOT NULL AND OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     THROW 58003, N'readpast was never installed in the schema $(schema): what is in it is somebody else''s', 1;
 -- Nested: only an installed schema has the table of the second condition.

@@ -241,6 +241,17 @@ async fn a_login_without_rights_is_told_so() {
     assert!(stranger.plan_adoption(&mapping).await.unwrap().script().contains("[dbo].[SimpleQueue]"));
     let refusal = stranger.adopt(&mapping).await.unwrap_err().to_string();
     assert!(refusal.contains("db_owner"), "{refusal}");
+    // What a role sees of an installation is no somebody else's, and what it does not see may be there.
+    fixture.queue.install().await.unwrap();
+    let worker = fixture.create_login(Some("worker")).await;
+    session.sql(&format!("GRANT VIEW DEFINITION ON dbo.SimpleQueue TO [{}]", worker.name)).await;
+    let known = fixture.connect_as(&worker).await;
+    let refusal = known.adopt(&mapping).await.unwrap_err().to_string();
+    assert!(!refusal.contains("not readpast's"), "{refusal}");
+    let refusal = known.check_adoption().await.unwrap_err().to_string();
+    assert!(refusal.contains("or this login may not see that it is"), "{refusal}");
+    drop(known);
+    fixture.drop_login(&worker).await;
     drop((session, stranger));
     fixture.drop_login(&login).await;
     fixture.remove().await;

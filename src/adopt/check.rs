@@ -41,7 +41,7 @@ impl Queue {
         let changes = match &found.0 {
             _ if facts.is_empty() => vec!["an installation has not come to its end".to_string()],
             Some(table) => differences(&facts, &table.facts()),
-            None => vec![format!("the table {} is not there any more", mapping.table.it)],
+            None => vec![format!("the table {} is not there any more, or this login may not see it", mapping.table.it)],
         };
         let refusal = match plan_from(&mut session, &mapping, found).await {
             Ok(_) => None,

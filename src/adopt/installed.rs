@@ -30,6 +30,6 @@ pub(super) fn not_adopted(session: &Session) -> Error {
     Error::NotInstalled {
         number: None,
         schema: session.schema().to_string(),
-        message: "the schema is not the adoption of a table".to_string(),
+        message: "the schema is not the adoption of a table, or this login may not see that it is".to_string(),
     }
 }
