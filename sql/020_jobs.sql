@@ -114,6 +114,25 @@ BEGIN TRY
         CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id) WHERE state = 6
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
+    -- Statistics of each column that a statement compares, which never change: otherwise the optimizer makes some of its own, on columns that have no
+    -- histogram of the whole table yet, and updates them while a claim waits for its plan ("Statistics", AUTO_CREATE_STATISTICS). No plan here depends
+    -- on them. The columns of an adoption (their_...) may be dropped again, which statistics would forbid.
+    DECLARE @column sysname, @make nvarchar(1000);
+    WHILE 1 = 1
+    BEGIN
+        SET @column = NULL;
+        SELECT TOP (1) @column = c.name
+        FROM sys.columns AS c
+        WHERE c.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND c.name NOT IN (N'job_id', N'payload', N'output')
+            AND LEFT(c.name, 6) <> N'their_'
+            AND NOT EXISTS (SELECT 1 FROM sys.stats AS s WHERE s.object_id = c.object_id AND s.name = CONCAT(N'jobs_stats_', c.name))
+        ORDER BY c.column_id;
+        IF @column IS NULL
+            BREAK;
+        SET @make = CONCAT(N'CREATE STATISTICS jobs_stats_', @column, N' ON [$(schema)].[jobs] (', @column, N') WITH NORECOMPUTE');
+        EXEC (@make);
+    END;
+
     -- From SQL Server 2019 (15) on, and in Azure SQL, inserts at the end of the key contend less with this. The column that tells whether it is set
     -- exists from then on, too.
     IF CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int) >= 15 OR CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (5, 8)

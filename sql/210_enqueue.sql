@@ -161,7 +161,7 @@ BEGIN
     IF @is_gone = 1
     BEGIN
         IF @@TRANCOUNT = 0
-            DELETE [$(schema)].[jobs] WITH (ROWLOCK) WHERE job_id = @job_id;
+            DELETE [$(schema)].[jobs] WITH (ROWLOCK) WHERE job_id = @job_id OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
         THROW 58001, @message, 1;
     END;

@@ -31,5 +31,6 @@ SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 EN
        b.parent_id
 FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
 INNER JOIN [$(schema)].[queues] AS q ON q.queue_id = b.queue_id
-WHERE b.batch_id = @batch_id;
+WHERE b.batch_id = @batch_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

@@ -22,8 +22,7 @@ IF @@TRANCOUNT > 0
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')
     SET @is_lifo = 1;
-IF @is_lifo = 0 AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+IF @is_lifo = 0
     WITH misplaced_jobs AS
     (
         SELECT TOP (1000) lifo
@@ -33,8 +32,7 @@ IF @is_lifo = 0 AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READ
     )
     UPDATE misplaced_jobs SET lifo = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-IF @is_lifo = 1 AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+IF @is_lifo = 1
     WITH misplaced_jobs AS
     (
         SELECT TOP (1000) lifo
@@ -56,16 +54,18 @@ BEGIN
     ORDER BY m.priority;
     IF @priority IS NULL
         BREAK;
-    SET @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
-                 ORDER BY j.job_id);
+    SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                    ORDER BY j.job_id)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would read over all between it and the
     -- present head until its transaction ends.
     SET @missed = NULL;
     IF @head < @mark
-        SET @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                       WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority AND j.job_id < @mark
-                       ORDER BY j.job_id);
+        SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                          WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority AND j.job_id < @mark
+                          ORDER BY j.job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a few entries to read over: up to the
     -- head or, where nothing is ready, to the newest number from before this look. What a claim has seen before no longer raises it.

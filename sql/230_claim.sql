@@ -67,9 +67,10 @@ SET @lowered = NULL;
 
 IF @paused = 1
     RETURN 0;
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
-           WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-    SET @alone_waits = 1;
+SELECT TOP (1) @alone_waits = 1
+FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+WHERE queue_id = @queue_id AND state = 0 AND alone = 1
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @is_limited = 1
 BEGIN

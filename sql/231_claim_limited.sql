@@ -41,10 +41,11 @@ BEGIN TRY
     BEGIN
         SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
         SET LOCK_TIMEOUT 500;
-        SET @room = @max_running - (SELECT COUNT(*)
-                                    FROM (SELECT TOP (@max_running) j.job_id
-                                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
-                                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
+        SELECT @room = @max_running - (SELECT COUNT(*)
+                                       FROM (SELECT TOP (@max_running) j.job_id
+                                             FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                                             WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- From here on it waits as claim does: not for jobs that others have locked.
         SET LOCK_TIMEOUT -1;
         SET XACT_ABORT ON;

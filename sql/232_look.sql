@@ -10,11 +10,12 @@ DECLARE @at_least smallint = -32768, @priority smallint, @from_id bigint, @lower
 SET @found = 0;
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND paused = 0)
     RETURN;
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-           WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+SELECT @found = 1
+WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+              WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
     OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
                WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-    SET @found = 1;
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 WHILE @found = 0
 BEGIN
@@ -22,9 +23,12 @@ BEGIN
     IF @priority IS NULL
         RETURN;
     IF @lowered IS NULL
-        OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                   WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id)
         SET @found = 1;
+    ELSE
+        SELECT TOP (1) @found = 1
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @priority = 32767
         RETURN;
     SET @at_least = @priority + 1;

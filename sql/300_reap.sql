@@ -124,14 +124,16 @@ WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id)
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
-                    WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id);
+                    WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- Longer than any heartbeat's interval, unless the clock was put forward: so not while the job runs.
 DELETE c
 FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE c.asked_at < DATEADD(DAY, -1, @now)
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
-                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence);
+                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @report = 1
 BEGIN

@@ -85,7 +85,8 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_
     FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE c.worker_id = @worker_id
         AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
-                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence);
+                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- NOLOCK, and a row in any case: whoever is changing the queue's row must not cost a worker its lease. Where the queue was deleted, the worker's row
 -- was, too: the next heartbeat is refused.

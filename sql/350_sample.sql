@@ -59,13 +59,15 @@ BEGIN
 
     -- From one priority to the next: one seek each. TOP and ORDER BY, not MIN and MAX: the order of the index answers them in any plan.
     IF @claim_order = 'lifo'
-        SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                         WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                         ORDER BY j.priority);
+        SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                            ORDER BY j.priority)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
-        SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                         WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
-                         ORDER BY j.priority);
+        SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                            ORDER BY j.priority)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     WHILE @priority IS NOT NULL AND @priorities < 100
     BEGIN
@@ -75,24 +77,26 @@ BEGIN
             FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
                   WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
                   ORDER BY j.job_id) AS h
-            OPTION (MAXDOP 1);
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
         ELSE
             SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
             FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
                   WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
                   ORDER BY j.job_id) AS h
-            OPTION (MAXDOP 1);
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
         IF @counted = 10000
         BEGIN
             IF @claim_order = 'lifo'
-                SET @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
-                               ORDER BY j.job_id DESC);
+                SELECT @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                                  ORDER BY j.job_id DESC)
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
             ELSE
-                SET @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
-                               ORDER BY j.job_id DESC);
+                SELECT @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                                  ORDER BY j.job_id DESC)
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- As many to each id as among those that were counted. The end may have gone meanwhile.
             IF @end_id > @last_id
                 SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
@@ -102,20 +106,22 @@ BEGIN
             SET @oldest = @due_at;
 
         IF @claim_order = 'lifo'
-            SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                             WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority > @priority
-                             ORDER BY j.priority);
+            SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority > @priority
+                                ORDER BY j.priority)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
         ELSE
-            SET @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                             WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority > @priority
-                             ORDER BY j.priority);
+            SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority > @priority
+                                ORDER BY j.priority)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
 
     -- Jobs that go out alone; few, and in an index of their own.
     SELECT @counted = COUNT_BIG(*), @due_at = MIN(h.due_at)
     FROM (SELECT TOP (10000) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
           WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS h
-    OPTION (MAXDOP 1);
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @ready = @ready + @counted;
     IF @oldest IS NULL OR @due_at < @oldest
         SET @oldest = @due_at;
@@ -140,7 +146,8 @@ BEGIN
                              AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),  -- a later one: see reap
         oldest_due_at = @oldest
     -- A sample that was begun later may be there already.
-    WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now));
+    WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now))
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,

@@ -20,31 +20,35 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
-           WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+SELECT @ready = 1
+WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
+              WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
    OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
               WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
    OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
               WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-    SET @ready = 1;
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-SET @next_due_at = (SELECT TOP (1) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
-                    WHERE j.queue_id = @queue_id AND j.state = 1
-                    ORDER BY j.due_at);
+SELECT @next_due_at = (SELECT TOP (1) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                       WHERE j.queue_id = @queue_id AND j.state = 1
+                       ORDER BY j.due_at)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @next_due_ms = DATEDIFF_BIG(MILLISECOND, SYSUTCDATETIME(), @next_due_at);
 IF @next_due_ms IS NOT NULL AND (@due_within_ms IS NULL OR @next_due_ms <= @due_within_ms)
     SET @scheduled = 1;
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
-           WHERE queue_id = @queue_id AND state = 2)
-    SET @claimed = 1;
+SELECT TOP (1) @claimed = 1
+FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_claimed))
+WHERE queue_id = @queue_id AND state = 2
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
-           WHERE queue_id = @queue_id AND state = 6)
+SELECT @waiting = 1
+WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
+              WHERE queue_id = @queue_id AND state = 6)
     -- Behind jobs that are due later than that they wait as long.
     AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
          OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
-    SET @waiting = 1;
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit) AS unfinished,
        @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms,

@@ -42,8 +42,9 @@ IF @most IS NULL OR @most < 1
 SET @soon = DATEADD(SECOND, @due_within_s, @now);
 SET @since = DATEADD(DAY, -7, @now);
 
-SET @claimed = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
-                                            WHERE j.queue_id = @queue_id AND j.state = 2) AS c);
+SELECT @claimed = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+                                               WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs = @claimed;
 IF @claimed > 0
     SET @holders = (SELECT COUNT(*)
@@ -53,12 +54,13 @@ IF @claimed > 0
                                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id));
 IF @paused = 0
 BEGIN
-    SET @ready = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c);
+    SELECT @ready = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c)
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c)
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @ready >= @most
     BEGIN
         SET @sampled = (SELECT ready FROM [$(schema)].[samples] WITH (NOLOCK)
@@ -66,9 +68,10 @@ BEGIN
         IF @sampled > @ready
             SET @ready = @sampled;
     END;
-    SET @due = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
-                                            WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon
-                                            ORDER BY j.due_at) AS c);
+    SELECT @due = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                                               WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon
+                                               ORDER BY j.due_at) AS c)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @jobs = @jobs + @ready + @due;
 END;
 

@@ -22,6 +22,7 @@ use roxmltree::{Document, Node};
 use tiberius::{ColumnData, Row};
 use uuid::Uuid;
 
+use super::support::scripts::numbered;
 use super::support::{Fixture, Session, number, text};
 
 /// How many rows of `jobs` one operator may read in one execution of a statement. The largest call takes 500; more than
@@ -605,6 +606,9 @@ async fn the_plans_seek_at_every_size_of_the_table() {
     wrong.extend(plant.judge("1,000,000 jobs, plans of 0 jobs").await);
     plant.forget_plans().await;
     wrong.extend(plant.judge("1,000,000 jobs").await);
+    for row in plant.session.sql(STATISTICS_OF_THE_OPTIMIZER).await {
+        wrong.push(format!("statistics of the optimizer's own: {}", text(&row, "name").unwrap_or_default()));
+    }
     assert!(wrong.is_empty(), "{} findings:\n{}", wrong.len(), wrong.join("\n"));
     drop(plant);
     fixture.remove().await;
@@ -710,8 +714,104 @@ const COMPILED_AGAIN: &str = "
     WHERE t.dbid = DB_ID() AND t.objectid = OBJECT_ID(N'[$(schema)].[$(procedure)]')
     ORDER BY s.statement_start_offset";
 
+/// They are updated while a statement waits for its plan.
+const STATISTICS_OF_THE_OPTIMIZER: &str = "
+    SELECT CONCAT(s.name, N' on ', c.name) AS name
+    FROM sys.stats AS s
+    INNER JOIN sys.stats_columns AS k ON k.object_id = s.object_id AND k.stats_id = s.stats_id
+    INNER JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
+    WHERE s.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND s.auto_created = 1";
+
 fn folder(size: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plans").join(size.replace([' ', ','], "_"));
     std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     folder
+}
+
+/// What operators and installations call: each has its time. Everything else is called all the time, by workers,
+/// producers and the autoscaler.
+const CALLED_BY_PEOPLE: [&str; 3] = ["create_queue", "stats", "list_"];
+
+/// Whether a procedure is called all the time: the numbers below 410 are the workers', the producers' and the pollers'.
+fn is_hot(script: &str) -> bool {
+    let number: u32 = script[..3].parse().unwrap();
+    let by_people = CALLED_BY_PEOPLE.iter().any(|name| script[4..].starts_with(name));
+    (200..410).contains(&number) && !by_people || script.contains("note_requeued") || script.contains("outcomes")
+}
+
+/// The statements of a script that look for something in `jobs`, without comments. (A semicolon ends each of ours.)
+fn searches_of_jobs(script: &str) -> Vec<String> {
+    let code: Vec<&str> = script.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
+    let code = code.join("\n");
+    let statements = code.split(';').map(str::to_owned);
+    statements.filter(|text| text.contains("].[jobs]") && (text.contains("WHERE") || text.contains("JOIN"))).collect()
+}
+
+// "KEEPFIXED PLAN: Forces the Query Optimizer not to recompile a query due to changes in statistics": "Query hints"
+// (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-query.md). An OPTION clause belongs to a statement, so that
+// the condition of an IF can have none.
+#[test]
+fn every_search_of_jobs_that_runs_all_the_time_keeps_its_plan() {
+    let scripts = numbered();
+    let hot: Vec<_> = scripts.iter().filter(|(name, _)| is_hot(name)).collect();
+    assert!(hot.len() > 40, "{}", hot.len());
+    let mut searches = 0;
+    for (name, script) in hot {
+        for statement in searches_of_jobs(script) {
+            searches += 1;
+            assert!(statement.contains("KEEPFIXED PLAN"), "{name}: {statement}");
+        }
+    }
+    assert!(searches > 60, "{searches}");
+}
+
+// "These single-column statistics are created on columns that do not already have a histogram in an existing statistics
+// object. […] It applies strictly to single-column statistics for the full table": "Statistics" (MicrosoftDocs/sql-docs,
+// docs/relational-databases/statistics/statistics.md). A histogram is of the first column; a filtered index has none of the
+// whole table.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_optimizer_needs_no_statistics_of_its_own_on_any_column_that_a_script_compares() {
+    let fixture = Fixture::new("statistics").await;
+    let mut session = fixture.session().await;
+    let histograms = "SELECT c.name, s.no_recompute FROM sys.stats AS s
+        INNER JOIN sys.stats_columns AS k ON k.object_id = s.object_id AND k.stats_id = s.stats_id AND k.stats_column_id = 1
+        INNER JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
+        WHERE s.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND s.has_filter = 0 AND s.auto_created = 0";
+    let mut with_histogram = BTreeSet::new();
+    for row in session.sql(histograms).await {
+        let name = text(&row, "name").unwrap();
+        assert_eq!(number(&row, "no_recompute"), 1, "{name}: updated by itself");
+        with_histogram.insert(name);
+    }
+    let columns = "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(N'[$(schema)].[jobs]')";
+    let mut compared = 0;
+    for row in session.sql(columns).await {
+        let column = text(&row, "name").unwrap();
+        let mut scripts = numbered();
+        scripts.retain(|(_, script)| script.contains("CREATE OR ALTER PROCEDURE"));
+        let comparing =
+            scripts.iter().find(|(_, script)| searches_of_jobs(script).iter().any(|text| compares(text, &column)));
+        if let Some((script, _)) = comparing {
+            compared += 1;
+            assert!(with_histogram.contains(&column), "{column} is compared in {script}");
+        }
+    }
+    assert!(compared > 10, "{compared}");
+    fixture.remove().await;
+}
+
+/// Whether one of a statement's conditions compares the column with something, or it sorts or groups by it.
+fn compares(statement: &str, column: &str) -> bool {
+    let words = statement.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '@')));
+    let mut in_condition = false;
+    words.filter(|word| !word.is_empty()).any(|word| {
+        match word {
+            "WHERE" | "ON" | "BY" => in_condition = true,
+            "SELECT" | "SET" | "OUTPUT" | "INSERT" | "UPDATE" | "DELETE" | "OPTION" | "FROM" | "WITH" => {
+                in_condition = false
+            }
+            _ => {}
+        }
+        in_condition && word == column
+    })
 }

@@ -200,7 +200,6 @@ WITH next_rows AS
 DELETE next_rows
 OUTPUT deleted.[Id], deleted.[Payload]
 INTO @rows ([their_Id], [their_Payload])
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
 INSERT [fifo_queue].[jobs] WITH (ROWLOCK)
@@ -218,7 +217,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [fifo_queue].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
        @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_Id], k.[their_Payload]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -231,9 +229,9 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)))
+    SET @found = 1;
 -- 240_finish.sql
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
@@ -253,14 +251,14 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (ROWLOCK, RE
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1)))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))
     ORDER BY [Id])) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c)
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
         SET @requeued = @requeued - (SELECT COUNT(*)

@@ -419,7 +419,6 @@ INSERT @known (job_id, place)
 SELECT j.job_id, k.place
 FROM @rows AS k
 INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_reputation] = k.[their_reputation] AND j.[their_reputation] IS NOT NULL
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
     -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
@@ -467,7 +466,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_scheduled_start_date], k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, CAST(k.[their_attempts] AS int) + 1, @now,
        @now, 0, NULL, 1, k.payload, 0, k.headers, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -489,10 +487,10 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
+    SET @found = 1;
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_reputation] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_reputation] INTO @found (job_id, dead, [their_reputation])
@@ -556,6 +554,7 @@ WHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1,
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
@@ -564,9 +563,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (NOLOCK, IN
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])
     ORDER BY [scheduled_start_date], [id])) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
-        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c)
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[four_queue] are marked as a claim marks them. One of whose
 -- row the server refuses it stays dead (state 4), and its error says so.

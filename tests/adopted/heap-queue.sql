@@ -194,7 +194,6 @@ WITH next_rows AS
 DELETE next_rows
 OUTPUT deleted.[Payload]
 INTO @rows ([their_Payload])
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
 INSERT [heap_queue].[jobs] WITH (ROWLOCK)
@@ -212,7 +211,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
        @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_Payload]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -225,9 +223,9 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
+    SET @found = 1;
 -- 240_finish.sql
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
@@ -246,13 +244,13 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, RE
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c)
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
         SET @requeued = @requeued - (SELECT COUNT(*)

@@ -348,7 +348,6 @@ INSERT @known (job_id, place)
 SELECT j.job_id, k.place
 FROM @rows AS k
 INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_id] = k.[their_id] AND j.[their_id] IS NOT NULL
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
     -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
@@ -394,7 +393,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)),
        CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, k.payload, 0, k.headers, k.[their_id], k.[their_processed_at]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -416,10 +414,10 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id]))
+    SET @found = 1;
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_id] bigint NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_id] INTO @found (job_id, dead, [their_id])
@@ -475,6 +473,7 @@ WHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1,
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id]))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
@@ -483,9 +482,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX 
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])
     ORDER BY [id])) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
-        AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
+        AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])) AS c)
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[Outbox] are marked as a claim marks them. One of whose
 -- row the server refuses it stays dead (state 4), and its error says so.

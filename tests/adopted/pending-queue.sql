@@ -201,7 +201,6 @@ WITH next_rows AS
 DELETE next_rows
 OUTPUT deleted.[DueTime], deleted.[Payload]
 INTO @rows ([their_DueTime], [their_Payload])
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
 INSERT [pending_queue].[jobs] WITH (ROWLOCK)
@@ -219,7 +218,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)),
        CAST(ISNULL(k.[their_DueTime], @now) AS datetime2(3)), 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_DueTime], k.[their_Payload]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -232,9 +230,9 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))
+    SET @found = 1;
 -- 240_finish.sql
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
@@ -254,14 +252,14 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK,
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c),
                           (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
     ORDER BY [DueTime])) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c)
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
         SET @requeued = @requeued - (SELECT COUNT(*)

@@ -305,7 +305,6 @@ WITH next_rows AS
 DELETE next_rows
 OUTPUT deleted.[id], deleted.[request], deleted.[InsertedDate]
 INTO @rows ([their_id], [their_request], [their_InsertedDate])
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
 INSERT [requests].[jobs] WITH (ROWLOCK)
@@ -323,7 +322,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)),
        CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x), 1, NULL, k.[their_id], k.[their_request], k.[their_InsertedDate]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -336,9 +334,9 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
+    SET @found = 1;
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, claimed_at datetime2(3) NULL, [their_id] uniqueidentifier NULL, [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL, [their_InsertedDate] datetime NULL);
     OUTPUT deleted.job_id, 0, deleted.claimed_at, deleted.[their_id], deleted.[their_request], deleted.[their_InsertedDate] INTO @found (job_id, dead, claimed_at, [their_id], [their_request], [their_InsertedDate])
@@ -372,13 +370,13 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c),
                           (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c)
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
 IF @tried_again > 0

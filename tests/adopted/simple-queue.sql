@@ -386,7 +386,6 @@ INSERT @known (job_id, place)
 SELECT j.job_id, k.place
 FROM @rows AS k
 INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
     -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
     UPDATE j
@@ -430,7 +429,6 @@ INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16
 SELECT NEXT VALUE FOR [simple_queue].[job_ids] OVER (ORDER BY k.[their_CreatedAt]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)),
        CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, k.payload, 0, k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
 FROM @rows AS k
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
@@ -452,10 +450,10 @@ END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
 FROM @answer AS a
-OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- 232_look.sql
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
+    SET @found = 1;
 -- 240_finish.sql
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_Id] uniqueidentifier NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_Id] INTO @found (job_id, dead, [their_Id])
@@ -510,6 +508,7 @@ WHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1,
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
+    SET @ready = 1;
 -- 400_stats.sql
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
@@ -518,9 +517,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, I
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])
     ORDER BY [CreatedAt])) AS i) AS r
 -- 406_backlog.sql
-                                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
-               + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
-        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c);
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c)
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[SimpleQueue] are marked as a claim marks them. One of whose
 -- row the server refuses it stays dead (state 4), and its error says so.

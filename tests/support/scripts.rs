@@ -93,6 +93,12 @@ pub async fn contents(fixture: &Fixture, session: &mut Session) -> Vec<String> {
          INNER JOIN sys.indexes AS i ON i.object_id = o.object_id
          INNER JOIN sys.stats AS s ON s.object_id = i.object_id AND s.stats_id = i.index_id
          WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
+        "SELECT CONCAT('statistics ', o.name, '.', s.name, ' ', c.name, ' ', s.no_recompute) AS line
+         FROM sys.tables AS o
+         INNER JOIN sys.stats AS s ON s.object_id = o.object_id AND s.user_created = 1
+         INNER JOIN sys.stats_columns AS k ON k.object_id = s.object_id AND k.stats_id = s.stats_id
+         INNER JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
+         WHERE o.schema_id = SCHEMA_ID(N'$(schema)')",
         "SELECT CONCAT('index column ', o.name, '.', i.is_primary_key, CASE o.is_type WHEN 0 THEN i.name END, ' ', k.key_ordinal, ' ', c.name, ' ',
                        k.is_descending_key, k.is_included_column) AS line
          FROM (SELECT object_id, name, 0 AS is_type FROM sys.tables WHERE schema_id = SCHEMA_ID(N'$(schema)')

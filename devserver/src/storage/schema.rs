@@ -198,6 +198,16 @@ impl Index {
     }
 }
 
+/// Statistics that somebody has made of a column: only remembered, because nothing is estimated here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statistics {
+    /// Those of an index have the index's number.
+    pub id: IndexId,
+    pub name: Arc<str>,
+    pub column: Arc<str>,
+    pub no_recompute: bool,
+}
+
 /// `ALTER TABLE … SET (LOCK_ESCALATION = …)`. AUTO and TABLE are the same on a table without partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockEscalation {
@@ -220,6 +230,8 @@ pub struct TableSchema {
     pub indexes: Vec<Index>,
     /// `ALTER INDEX … DISABLE`: their definitions, without entries. They enforce nothing and are read by nobody.
     pub disabled_indexes: Vec<Index>,
+    /// Made by CREATE STATISTICS.
+    pub statistics: Vec<Statistics>,
     pub checks: Vec<Check>,
     pub foreign_keys: Vec<ForeignKey>,
     pub lock_escalation: LockEscalation,
@@ -256,6 +268,7 @@ impl TableSchema {
             columns: Vec::new(),
             indexes: Vec::new(),
             disabled_indexes: Vec::new(),
+            statistics: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             lock_escalation: LockEscalation::Table,
@@ -278,8 +291,9 @@ impl TableSchema {
     }
 
     /// The number for one more non-clustered index.
-    pub(super) fn next_index_id(&self) -> IndexId {
-        let used = self.indexes.iter().chain(&self.disabled_indexes).map(|index| index.id);
+    pub(crate) fn next_index_id(&self) -> IndexId {
+        let indexes = self.indexes.iter().chain(&self.disabled_indexes).map(|index| index.id);
+        let used = indexes.chain(self.statistics.iter().map(|statistics| statistics.id));
         used.max().map_or(FIRST_NONCLUSTERED, |last| (last + 1).max(FIRST_NONCLUSTERED))
     }
 

@@ -25,6 +25,12 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     },
     CatalogView {
         schema: "sys",
+        name: "stats_columns",
+        columns: &[("object_id", INT), ("stats_id", INT), ("stats_column_id", INT), ("column_id", INT)],
+        rows: statistics_columns,
+    },
+    CatalogView {
+        schema: "sys",
         name: "partition_schemes",
         columns: &[
             ("name", NAME),
@@ -163,7 +169,7 @@ fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Valu
     ]
 }
 
-/// Those that come with the indexes: nothing makes others here.
+/// Those that come with the indexes, and those that somebody has made: nothing is estimated here, and so nothing makes others.
 fn statistics(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
@@ -178,6 +184,35 @@ fn statistics(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 bit(index.filter.is_some()),
                 filter_text(index),
             ]);
+        }
+        for statistics in &table.statistics {
+            rows.push(vec![
+                Value::Int(table.id),
+                text(&statistics.name),
+                Value::Int(i32::from(statistics.id)),
+                bit(false),
+                bit(true),
+                bit(statistics.no_recompute),
+                bit(false),
+                Value::Null,
+            ]);
+        }
+    }
+    rows
+}
+
+fn statistics_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for table in facts.tables {
+        let row = |id: IndexId, position: usize, column: usize| {
+            let [position, column] = [position, column].map(|number| Value::Int(number as i32 + 1));
+            vec![Value::Int(table.id), Value::Int(i32::from(id)), position, column]
+        };
+        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+            rows.extend(index.key.iter().enumerate().map(|(position, key)| row(index.id, position, key.column)));
+        }
+        for statistics in &table.statistics {
+            rows.extend(table.column_named(&statistics.column).map(|column| row(statistics.id, 0, column)));
         }
     }
     rows

@@ -33,6 +33,7 @@ fn template(schema: &TableSchema) -> Arc<TableSchema> {
     template.lifetime = Lifetime::Variable;
     template.indexes.clear();
     template.disabled_indexes.clear();
+    template.statistics.clear();
     template.checks.clear();
     for column in &mut template.columns {
         column.identity = None;

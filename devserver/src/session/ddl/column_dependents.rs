@@ -26,7 +26,7 @@ pub(crate) fn dependent_index(index: &Index) -> Dependent {
     (if index.is_constraint() { "object" } else { "index" }, Arc::clone(&index.name))
 }
 
-/// The foreign keys, CHECKs and computed columns that name the column.
+/// The statistics, foreign keys, CHECKs and computed columns that name the column.
 pub(crate) fn mentions_of(schema: &TableSchema, column: usize) -> Vec<Dependent> {
     let name = &schema.columns[column].name;
     let keys = schema.foreign_keys.iter().filter(|key| key.columns.contains(name)).map(|key| ("object", &key.name));
@@ -34,7 +34,9 @@ pub(crate) fn mentions_of(schema: &TableSchema, column: usize) -> Vec<Dependent>
     let computed =
         schema.columns.iter().filter(|other| other.computed.as_ref().is_some_and(|text| mentions(text, name)));
     let computed = computed.map(|column| ("column", &column.name));
-    keys.chain(checks).chain(computed).map(|(kind, name)| (kind, Arc::clone(name))).collect()
+    let statistics = schema.statistics.iter().filter(|statistics| statistics.column == *name);
+    let statistics = statistics.map(|statistics| ("statistics", &statistics.name));
+    statistics.chain(keys).chain(checks).chain(computed).map(|(kind, name)| (kind, Arc::clone(name))).collect()
 }
 
 /// 4922, after a 5074 for everything that depends on the column.

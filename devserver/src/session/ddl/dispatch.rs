@@ -18,6 +18,7 @@ impl Session {
             StatementKind::CreateTable(create) => create.name.name.starts_with('#'),
             StatementKind::CreateProcedure(create) => create.name.name.starts_with('#'),
             StatementKind::CreateIndex(create) => create.table.name.starts_with('#'),
+            StatementKind::CreateStatistics(create) => create.table.name.starts_with('#'),
             StatementKind::Drop(drop) => drop.names.iter().all(|name| name.name.starts_with('#')),
             StatementKind::TruncateTable(name) => name.name.starts_with('#'),
             StatementKind::AlterDatabase(_) => true,
@@ -32,6 +33,7 @@ impl Session {
         match statement {
             StatementKind::CreateTable(create) => self.create_table(create, activation),
             StatementKind::CreateIndex(create) => self.create_index(create, activation),
+            StatementKind::CreateStatistics(create) => self.create_statistics(create, activation),
             StatementKind::CreateType(create) => self.create_type(create),
             StatementKind::CreateProcedure(create) => self.create_procedure(create),
             StatementKind::CreateView(create) => self.create_view(create),

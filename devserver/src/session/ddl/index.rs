@@ -14,29 +14,65 @@ use crate::execute::frame::Frame;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::storage::{CLUSTERED, Index, IndexOptions, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
-use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, IndexOption, ObjectName};
+use crate::storage::{CLUSTERED, Index, IndexOptions, Lifetime, ObjectId, Statistics, TableSchema, Uniqueness, fold};
+use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, IndexOption, ObjectName};
 
 impl Session {
-    pub(crate) fn create_index(&mut self, create: &CreateIndex, activation: &mut Activation) -> SqlResult<()> {
-        let table = match self.lookup_table(&create.table)? {
-            Some(table) => table,
-            None => {
-                return Err(SqlError::new(
-                    1088,
-                    format!(
-                        "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                        display_name(&create.table)
-                    ),
-                )
-                .state(12));
-            }
+    /// The table of a CREATE INDEX or CREATE STATISTICS, which this user may alter.
+    fn table_to_index(&mut self, name: &ObjectName) -> SqlResult<ObjectId> {
+        let Some(table) = self.lookup_table(name)? else {
+            return Err(SqlError::new(
+                1088,
+                format!(
+                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
+                    display_name(name)
+                ),
+            )
+            .state(12));
         };
         self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
-            self.check_alter_object(table, &schema.schema, cannot_find("find the object", &create.table))?;
+            self.check_alter_object(table, &schema.schema, cannot_find("find the object", name))?;
         }
+        Ok(table)
+    }
+
+    /// Source: "CREATE STATISTICS" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-statistics-transact-sql.md).
+    pub(crate) fn create_statistics(
+        &mut self,
+        create: &CreateStatistics,
+        activation: &mut Activation,
+    ) -> SqlResult<()> {
+        let table = self.table_to_index(&create.table)?;
+        self.under_table_lock(table, activation, |session, schema, activation| {
+            let Some(ordinal) = schema.column_named(&create.column) else {
+                let message = format!("Column name '{}' does not exist in the target table or view.", create.column);
+                return Err(SqlError::new(1911, message));
+            };
+            let indexes = schema.indexes.iter().chain(&schema.disabled_indexes).map(|index| &index.name);
+            let mut names = indexes.chain(schema.statistics.iter().map(|statistics| &statistics.name));
+            if names.any(|name| fold(name) == fold(&create.name)) {
+                let message =
+                    format!("There are already statistics on table '{}' named '{}'.", schema.name, create.name);
+                return Err(SqlError::new(1927, message));
+            }
+            let statistics = Statistics {
+                id: schema.next_index_id(),
+                name: Arc::clone(&create.name),
+                column: Arc::clone(&schema.columns[ordinal].name),
+                no_recompute: create.no_recompute,
+            };
+            session.table_change(activation, |latch, tx| {
+                latch.alter_schema(tx, table, |schema| schema.statistics.push(statistics))
+            })
+        })?;
+        self.note_table_change(table);
+        Ok(())
+    }
+
+    pub(crate) fn create_index(&mut self, create: &CreateIndex, activation: &mut Activation) -> SqlResult<()> {
+        let table = self.table_to_index(&create.table)?;
         self.under_table_lock(table, activation, |session, schema, activation| {
             session.create_index_of(table, schema, create, activation)
         })?;

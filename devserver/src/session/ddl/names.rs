@@ -18,6 +18,7 @@ fn changes_names(statement: &StatementKind) -> bool {
     match statement {
         StatementKind::CreateTable(create) => is_shared(&create.name),
         StatementKind::CreateIndex(create) => is_shared(&create.table),
+        StatementKind::CreateStatistics(create) => is_shared(&create.table),
         StatementKind::AlterTable(alter) => is_shared(&alter.table),
         StatementKind::AlterIndex(alter) => is_shared(&alter.table),
         StatementKind::DropIndex(drop) => drop.indexes.iter().any(|(_, table)| is_shared(table)),
@@ -113,6 +114,7 @@ impl Session {
                 None => Ok(()),
             },
             StatementKind::CreateIndex(create) => self.lock_existing_name(&create.table).map(|_| ()),
+            StatementKind::CreateStatistics(create) => self.lock_existing_name(&create.table).map(|_| ()),
             StatementKind::AlterTable(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
             StatementKind::AlterIndex(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
             StatementKind::TruncateTable(table) => self.lock_existing_name(table).map(|_| ()),

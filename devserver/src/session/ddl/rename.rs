@@ -155,7 +155,12 @@ impl Session {
             }
             self.table_change(activation, |latch, tx| {
                 let new_name = Arc::clone(&new_name);
-                latch.alter_schema(tx, table, move |schema| schema.columns[ordinal].name = new_name)
+                latch.alter_schema(tx, table, move |schema| {
+                    let old_name = std::mem::replace(&mut schema.columns[ordinal].name, Arc::clone(&new_name));
+                    for statistics in schema.statistics.iter_mut().filter(|statistics| statistics.column == old_name) {
+                        statistics.column = Arc::clone(&new_name);
+                    }
+                })
             })?;
             self.move_extended_properties(table, old_name, Some(&new_name));
             return Ok(Some(()));

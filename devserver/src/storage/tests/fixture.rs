@@ -83,6 +83,7 @@ pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
             by_priority,
         ],
         disabled_indexes: Vec::new(),
+        statistics: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         lock_escalation: LockEscalation::Table,

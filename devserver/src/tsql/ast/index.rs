@@ -39,6 +39,15 @@ pub struct CreateIndex {
     pub options: Vec<IndexOption>,
 }
 
+/// `CREATE STATISTICS name ON table (column) [WITH NORECOMPUTE]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateStatistics {
+    pub name: Ident,
+    pub table: ObjectName,
+    pub column: Ident,
+    pub no_recompute: bool,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterIndex {
     /// `None` for ALL.

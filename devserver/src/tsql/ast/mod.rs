@@ -35,7 +35,7 @@ pub use expression::{
     BinaryOp, CompareOp, Expr, FrameBound, FunctionCall, Literal, Predicate, UnaryOp, Window, WindowFrame,
 };
 pub use hint::{IndexRef, QueryHint, TableHint};
-pub use index::{AlterIndex, AlterIndexAction, Compression, CreateIndex, DropIndex, IndexOption};
+pub use index::{AlterIndex, AlterIndexAction, Compression, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 pub use module::{
     CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, FunctionBody, ParameterDef,
     SwitchTriggers, TriggerEvent,

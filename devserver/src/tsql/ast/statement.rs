@@ -5,7 +5,7 @@ use crate::tsql::ast::control::{CheckIdentity, Execute, RaiseError, TransactionN
 use crate::tsql::ast::cursor::{CursorDefinition, CursorName, Fetch};
 use crate::tsql::ast::database::{AlterDatabase, CreateSchema, CreateSequence, Drop};
 use crate::tsql::ast::expression::{Expr, Predicate};
-use crate::tsql::ast::index::{AlterIndex, CreateIndex, DropIndex};
+use crate::tsql::ast::index::{AlterIndex, CreateIndex, CreateStatistics, DropIndex};
 use crate::tsql::ast::module::{CreateFunction, CreateProcedure, CreateTrigger, CreateView, SwitchTriggers};
 use crate::tsql::ast::name::{Ident, ObjectName};
 use crate::tsql::ast::query::{AssignOp, SelectStatement};
@@ -35,6 +35,7 @@ pub enum StatementKind {
 
     CreateTable(Box<CreateTable>),
     CreateIndex(Box<CreateIndex>),
+    CreateStatistics(CreateStatistics),
     CreateType(Box<CreateType>),
     CreateProcedure(Box<CreateProcedure>),
     CreateView(Box<CreateView>),

@@ -15,10 +15,10 @@ impl Parser<'_> {
             "PROCEDURE" | "PROC" | "OR" | "VIEW" | "FUNCTION" | "TRIGGER" => return self.module(),
             "SCHEMA" => return self.create_schema(),
             "ROLE" | "USER" | "LOGIN" | "DATABASE" => return self.create_principal_or_database(),
-            "STATISTICS" | "DEFAULT" | "RULE" | "ASSEMBLY" | "COLUMNSTORE" | "XML" | "SPATIAL" | "FULLTEXT"
-            | "PARTITION" | "QUEUE" | "SERVICE" | "MESSAGE" | "CONTRACT" | "ROUTE" | "CERTIFICATE" | "SYMMETRIC"
-            | "ASYMMETRIC" | "MASTER" | "CREDENTIAL" | "EVENT" | "SECURITY" | "APPLICATION" | "SERVER" | "EXTERNAL"
-            | "WORKLOAD" | "RESOURCE" | "ENDPOINT" | "AGGREGATE" => {
+            "DEFAULT" | "RULE" | "ASSEMBLY" | "COLUMNSTORE" | "XML" | "SPATIAL" | "FULLTEXT" | "PARTITION"
+            | "QUEUE" | "SERVICE" | "MESSAGE" | "CONTRACT" | "ROUTE" | "CERTIFICATE" | "SYMMETRIC" | "ASYMMETRIC"
+            | "MASTER" | "CREDENTIAL" | "EVENT" | "SECURITY" | "APPLICATION" | "SERVER" | "EXTERNAL" | "WORKLOAD"
+            | "RESOURCE" | "ENDPOINT" | "AGGREGATE" => {
                 return Err(self.unsupported(format!("CREATE {noun}")));
             }
             _ => {}
@@ -34,6 +34,7 @@ impl Parser<'_> {
                 self.expect("FOR")?;
                 Ok(StatementKind::CreateSynonym { name, target: self.object_name()? })
             }
+            "STATISTICS" => self.create_statistics(),
             "UNIQUE" | "CLUSTERED" | "NONCLUSTERED" | "INDEX" => self.create_index(),
             _ => Err(self.unexpected()),
         }

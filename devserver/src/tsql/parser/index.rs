@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP INDEX.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::index::{AlterIndex, AlterIndexAction, CreateIndex, DropIndex, IndexOption};
+use crate::tsql::ast::index::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 use crate::tsql::ast::name::{Ident, ObjectName};
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::lexer::token::Symbol;
@@ -33,6 +33,27 @@ impl Parser<'_> {
             filter,
             options,
         })))
+    }
+
+    /// Of one column: there is nothing that would be estimated from more.
+    fn create_statistics_of_column(&mut self) -> SqlResult<CreateStatistics> {
+        self.expect("STATISTICS")?;
+        let name = self.identifier()?;
+        self.expect("ON")?;
+        let table = self.table_name()?;
+        let mut columns = self.parenthesised_list(Self::identifier)?;
+        if columns.len() > 1 || self.is("WHERE") {
+            return Err(self.unsupported("CREATE STATISTICS on several columns, or with a filter"));
+        }
+        let no_recompute = self.accept("WITH");
+        if no_recompute && !self.accept("NORECOMPUTE") || self.is_symbol(Symbol::Comma) {
+            return Err(self.unsupported("options of CREATE STATISTICS but NORECOMPUTE"));
+        }
+        Ok(CreateStatistics { name, table, column: columns.remove(0), no_recompute })
+    }
+
+    pub(super) fn create_statistics(&mut self) -> SqlResult<StatementKind> {
+        Ok(StatementKind::CreateStatistics(self.create_statistics_of_column()?))
     }
 
     pub(super) fn alter_index(&mut self) -> SqlResult<StatementKind> {
