@@ -1,6 +1,10 @@
 -- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and no transaction is open and no lock on a table is held while
 -- it waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready indexes between two delays.
--- Result: found; waited, 0 where @most_sessions wait already: then it has looked once, and the caller comes again a good deal later.
+-- Result: found; waited, 0 where all places are taken: then it has looked once, and the caller comes again a good deal later.
+--
+-- There are @most_sessions places for all queues of the schema, half of which one queue may take. NULL: 64, an eighth of the threads that SQL Server
+-- has by itself ("Configure the max worker threads"). In Azure SQL Database a quarter of what the service tier allows at the most ("Resource limits
+-- for single databases using the DTU purchasing model"); the databases of an elastic pool share theirs.
 --
 -- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index seeks for each look; polling
 -- from outside would cost a call each. Whatever it says, only a claim decides who gets a job.
@@ -9,13 +13,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
     @first_ms      int,      -- the delay before the first look; it doubles from look to look. 10 at the least
     @most_ms       int,      -- up to this: how long a new job may go unnoticed
     @wait_ms       int,      -- shorter than the caller's command time-out
-    @most_sessions int = 32  -- how many sessions may wait for jobs of this queue at once: each holds a thread of SQL Server's
+    @most_sessions int = NULL  -- how many sessions may wait at once: each holds a thread of SQL Server's
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int, @delay datetime, @found bit = 0,
-    @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255), @message nvarchar(2048);
+    @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255), @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
 IF @queue_id IS NULL
@@ -25,17 +29,33 @@ BEGIN
 END;
 IF @first_ms IS NULL OR @most_ms IS NULL OR @wait_ms IS NULL OR @first_ms < 1 OR @most_ms < @first_ms OR @most_ms > 3600000 OR @wait_ms < 1 OR @wait_ms > 3600000
     THROW 58003, N'first_ms must be at least 1 and at most most_ms, most_ms and wait_ms at most 3600000 (an hour)', 1;
-IF @most_sessions IS NULL OR @most_sessions < 1 OR @most_sessions > 1000
+IF @most_sessions IS NULL
+BEGIN
+    SET @most_sessions = 64;
+    IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) = 5
+    BEGIN
+        SET @tier = ISNULL(CAST(DATABASEPROPERTYEX(DB_NAME(), 'ServiceObjective') AS nvarchar(32)), N'');
+        SET @most_sessions = CASE WHEN @tier IN (N'', N'Free', N'Basic', N'ElasticPool') THEN 7
+                                  WHEN @tier = N'S0' THEN 15
+                                  WHEN @tier = N'S1' THEN 22
+                                  WHEN @tier = N'S2' THEN 30
+                                  WHEN @tier LIKE N'%[_]1' THEN 18  -- one vCore
+                                  ELSE 50 END;
+    END;
+END;
+IF @most_sessions < 1 OR @most_sessions > 1000
     THROW 58003, N'most_sessions must be between 1 and 1000', 1;
 
--- A place among those that wait is an application lock of the session, which is gone when the session is. From a place of chance on.
-SET @slot = ABS(CHECKSUM(NEWID()) % @most_sessions);
-WHILE @granted < 0 AND @tries < @most_sessions
+-- A place among those that wait is an application lock of the session, which is gone when the session is. Each queue has half of them, beginning
+-- elsewhere, so that a queue with many idle workers leaves some to the others. From a place of chance on.
+SET @own = (@most_sessions + 1) / 2;
+SET @first = ABS(CHECKSUM(NEWID()) % @own);
+WHILE @granted < 0 AND @tries < @own
 BEGIN
-    SET @resource = CONCAT(N'$(schema).wait.', @queue_id, N'.', @slot);
+    SET @slot = (@queue_id % @most_sessions * 13 + (@first + @tries) % @own) % @most_sessions;
+    SET @resource = CONCAT(N'$(schema).wait.', @slot);
     EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
     SET @tries = @tries + 1;
-    SET @slot = (@slot + 1) % @most_sessions;
 END;
 IF @granted < 0
 BEGIN

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast_devserver::{DevServer, Product};
 
 use crate::support::{Fixture, Session, changed, numbers, until};
 
@@ -109,5 +110,106 @@ async fn await_jobs_refuses_what_cannot_be() {
         assert_eq!(number, refusal, "{parameters}");
         assert!(message.contains(word), "{message}");
     }
+    fixture.remove().await;
+}
+
+/// Takes places among those that wait; they are given back with the session.
+async fn take_places(session: &mut Session, places: std::ops::Range<u32>) {
+    for place in places {
+        let lock = "sys.sp_getapplock @Resource = N'$(schema).wait.{place}', @LockMode = N'Exclusive', @LockOwner = N'Session'";
+        let lock = lock.replace("{place}", &place.to_string());
+        assert_eq!(session.number(&format!("DECLARE @got int; EXEC @got = {lock}; SELECT @got")).await, 0, "{place}");
+    }
+}
+
+/// Gives back all of so many places but one.
+async fn give_back_places(session: &mut Session, but: u32, places: u32) {
+    for place in (0..places).filter(|place| *place != but) {
+        let release = "EXEC sys.sp_releaseapplock @Resource = N'$(schema).wait.{place}', @LockOwner = N'Session'";
+        session.sql(&release.replace("{place}", &place.to_string())).await;
+    }
+}
+
+/// Whether `await_jobs` has waited.
+async fn waited(session: &mut Session, queue: &str, most_sessions: &str) -> bool {
+    let sql = format!(
+        "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
+         INSERT @answer EXEC [$(schema)].[await_jobs] @queue = N'{queue}', @first_ms = 1, @most_ms = 5, @wait_ms = 20,
+             @most_sessions = {most_sessions};
+         SELECT CAST(waited AS int) FROM @answer;"
+    );
+    session.number(&sql).await == 1
+}
+
+/// Each place is a thread of SQL Server's, whichever queue it is for.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_queues_of_a_schema_share_the_places_of_those_that_wait() {
+    let fixture = Fixture::new("places").await;
+    for queue in ["second", "third"] {
+        fixture.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'{queue}'")).await;
+    }
+    let (mut session, mut other) = (fixture.session().await, fixture.session().await);
+    assert!(waited(&mut session, "work", "1").await);
+    take_places(&mut other, 0..1).await;
+    for queue in ["work", "second", "third"] {
+        assert!(!waited(&mut session, queue, "1").await, "{queue}: the only place is taken");
+        assert!(waited(&mut session, queue, "8").await, "{queue}: of several it has others");
+    }
+    other.sql("EXEC sys.sp_releaseapplock @Resource = N'$(schema).wait.0', @LockOwner = N'Session'").await;
+    // One queue does not take them all.
+    for queue in ["work", "second", "third"] {
+        let mut own = 0;
+        for place in 0..8 {
+            take_places(&mut other, 0..place).await;
+            take_places(&mut other, place + 1..8).await;
+            own += u32::from(waited(&mut session, queue, "8").await);
+            give_back_places(&mut other, place, 8).await;
+        }
+        assert_eq!(own, 4, "{queue}");
+    }
+    fixture.remove().await;
+}
+
+// "Resource limits for single databases using the DTU purchasing model", max concurrent workers: Basic 30, S0 60, S1 90,
+// S2 120, S3 200 (MicrosoftDocs/sql-docs, azure-sql/database/resource-limits-dtu-single-databases.md). "Configure the max
+// worker threads": 512 up to 4 processors (docs/database-engine/configure-windows/).
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_as_many_places_as_the_server_has_room_for() {
+    let azure = |service_objective| Product { service_objective, ..Product::AZURE_SQL_DATABASE };
+    for (product, threads, places) in [
+        (azure("Basic"), 30, 7),
+        (azure("S0"), 60, 15),
+        (azure("S1"), 90, 22),
+        (azure("S2"), 120, 30),
+        (azure("S3"), 200, 50),
+        (azure("GP_S_Gen5_1"), 75, 18),
+        (azure("ElasticPool"), 100, 7),
+        (Product::default(), 512, 64),
+    ] {
+        assert!(places * 4 <= threads);
+        let server = DevServer::builder().product(product).start().await.unwrap();
+        let fixture = Fixture::on(&server, "places_by_tier", QueueOptions::default()).await;
+        let (mut session, mut other) = (fixture.session().await, fixture.session().await);
+        assert!(waited(&mut session, "work", "NULL").await);
+        take_places(&mut other, 0..places).await;
+        assert!(!waited(&mut session, "work", "NULL").await, "{product:?}");
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_waits_at_one_of_the_places_that_are_set() {
+    let fixture = Fixture::new("places_set").await;
+    let config = changed(fixture.config.worker.clone(), |worker| worker.waiting_sessions = 1);
+    let worker = idle_worker(&fixture.queue, config).await;
+    let mut session = fixture.session().await;
+    let taken =
+        "DECLARE @got int; EXEC @got = sys.sp_getapplock @Resource = N'$(schema).wait.0', @LockMode = N'Exclusive',
+                     @LockOwner = N'Session', @LockTimeout = 0;
+                 IF @got >= 0 EXEC sys.sp_releaseapplock @Resource = N'$(schema).wait.0', @LockOwner = N'Session';
+                 SELECT CASE WHEN @got < 0 THEN 1 ELSE 0 END;";
+    let waits = async { while session.number(taken).await == 0 {} };
+    tokio::time::timeout(Duration::from_secs(30), waits).await.expect("the worker is at the only place");
+    worker.shutdown().await.unwrap();
     fixture.remove().await;
 }

@@ -3,7 +3,7 @@
 use crate::Sizes;
 use crate::fleet::{Fleet, STARTING, config};
 use crate::report::{Report, number};
-use crate::restated::{LOOK_EVERY, PLACES};
+use crate::restated::{ALL_PLACES, LOOK_EVERY, PLACES};
 use crate::server::{PROCEDURES, Procedure};
 use crate::world::{MS, Micros, SECOND};
 
@@ -43,6 +43,7 @@ pub fn simulate(report: &mut Report, sizes: &Sizes) {
 
     report.claim("an idle worker calls as often as was measured", (all[0] - MEASURED_AT_REST).abs() < 0.1);
     report.claim("no more than 32 sessions of a queue wait", waiting[2] <= PLACES);
+    report.claim("no more than 64 sessions of all queues wait", waiting[3] <= ALL_PLACES);
     let per_worker = all[2] / many as f64;
     report.claim("an idle worker of a fleet makes less than a call in four seconds", per_worker < 0.25 || many < 500);
     let bound = many as f64 * (1.0 / 10.0 + 1.05 / 10.0) + 32.0 / 2.0 + 3.0 + many as f64 / 300.0;

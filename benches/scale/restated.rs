@@ -17,8 +17,9 @@ pub const WAIT: Micros = 2 * SECOND;
 /// The same file: how often a worker looks for which there is no place among those that wait.
 pub const LOOK_EVERY: Micros = 10 * SECOND;
 
-/// `sql/235_await_jobs.sql`: how many sessions of a queue wait.
-pub const PLACES: usize = 32;
+/// `sql/235_await_jobs.sql`: how many sessions wait on an own server, and how many of them for one queue.
+pub const ALL_PLACES: usize = 64;
+pub const PLACES: usize = ALL_PLACES.div_ceil(2);
 
 /// The same file: the shortest delay before a look.
 pub const SHORTEST_LOOK: Micros = 10 * MS;
@@ -81,7 +82,8 @@ fn said() -> Vec<Said> {
         (watcher, seconds("WAIT", WAIT)),
         (watcher, seconds("LOOK_EVERY", LOOK_EVERY)),
         (watcher, "self.pause(jittered(LOOK_EVERY)).await;".to_string()),
-        (await_jobs, format!("@most_sessions int = {PLACES} ")),
+        (await_jobs, format!("SET @most_sessions = {ALL_PLACES};")),
+        (await_jobs, "SET @own = (@most_sessions + 1) / 2;".to_string()),
         (await_jobs, format!("CASE WHEN @first_ms < {0} THEN {0} ELSE @first_ms END;", SHORTEST_LOOK / MS)),
         (
             await_jobs,

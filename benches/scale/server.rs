@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::restated::{DUTIES, GAP, MAINTENANCE_BATCH, PLACES, UNSERVED};
+use crate::restated::{ALL_PLACES, DUTIES, GAP, MAINTENANCE_BATCH, PLACES, UNSERVED};
 use crate::world::{MS, Micros, SECOND};
 
 /// What is counted.
@@ -231,15 +231,16 @@ impl Server {
         *free
     }
 
-    /// A place among those that wait for jobs of the queue.
+    /// A place among those that wait for jobs of the queue. (Which ones it may take is not restated.)
     pub fn takes_place(&mut self, now: Micros, worker: usize) -> bool {
         // Those that waited when it went away do no more.
         let epoch = self.epoch(now);
         if std::mem::replace(&mut self.places_epoch, epoch) != epoch {
             self.queues.iter_mut().for_each(|queue| queue.waiting = 0);
         }
+        let are_left = self.waiting() < ALL_PLACES;
         let queue = &mut self.queues[self.workers[worker].queue];
-        let free = queue.waiting < PLACES;
+        let free = are_left && queue.waiting < PLACES;
         queue.waiting += usize::from(free);
         free
     }

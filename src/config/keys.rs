@@ -51,6 +51,7 @@ pub(super) const KEYS: &[Key] = &[
     number("worker.look_ahead", |config, value| put(&mut config.worker.look_ahead, value)),
     number("worker.poll_min_ms", |config, value| put(&mut config.worker.poll_min_ms, value)),
     number("worker.poll_max_ms", |config, value| put(&mut config.worker.poll_max_ms, value)),
+    number("worker.waiting_sessions", |config, value| put(&mut config.worker.waiting_sessions, value)),
     number("worker.promote_interval_ms", |config, value| put(&mut config.worker.promote_interval_ms, value)),
     number("worker.reap_interval_ms", |config, value| put(&mut config.worker.reap_interval_ms, value)),
     number("worker.sample_interval_ms", |config, value| put(&mut config.worker.sample_interval_ms, value)),

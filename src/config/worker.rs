@@ -57,11 +57,18 @@ pub struct WorkerConfig {
     pub poll_min_ms: u64,
 
     /// The longest pause between looks while the queue is empty: how long a job that another process enqueues may go
-    /// unnoticed. SQL Server itself looks, in a call that waits, for up to 32 idle workers of a queue; further ones
-    /// look every ten seconds. Shorter costs it more index seeks, but no more calls.
+    /// unnoticed. SQL Server itself looks, in a call that waits, for as many idle workers as `waiting_sessions` allows;
+    /// further ones look every ten seconds. Shorter costs it more index seeks, but no more calls.
     ///
     /// Default: `200`. Range: 1 to 3600000 ms.
     pub poll_max_ms: u64,
+
+    /// How many idle workers wait in SQL Server at once, of all queues of the schema; half of them may be of one queue.
+    /// Each holds a thread of SQL Server's. 0: as many as the server has room for, which is 64, and in Azure SQL Database
+    /// 7 to 50 by the service tier.
+    ///
+    /// Default: `0`. Range: 0 to 1000 sessions.
+    pub waiting_sessions: usize,
 
     /// How often scheduled jobs whose time has come are made ready, by one worker of the queue: how late a delayed job
     /// or a retry may start.
@@ -165,6 +172,7 @@ impl Default for WorkerConfig {
             look_ahead: 0,
             poll_min_ms: 10,
             poll_max_ms: 200,
+            waiting_sessions: 0,
             promote_interval_ms: 1_000,
             reap_interval_ms: 5_000,
             sample_interval_ms: 10_000,
@@ -210,6 +218,7 @@ impl WorkerConfig {
         check_range("worker.look_ahead", self.look_ahead, 0..=1_024)?;
         check_range("worker.poll_min_ms", self.poll_min_ms, 1..=60_000)?;
         check_range("worker.poll_max_ms", self.poll_max_ms, 1..=3_600_000)?;
+        check_range("worker.waiting_sessions", self.waiting_sessions, 0..=1_000)?;
         check_range("worker.promote_interval_ms", self.promote_interval_ms, 10..=1_000)?;
         check_range("worker.reap_interval_ms", self.reap_interval_ms, 100..=3_600_000)?;
         check_range("worker.sample_interval_ms", self.sample_interval_ms, 1_000..=3_600_000)?;

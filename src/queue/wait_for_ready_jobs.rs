@@ -8,7 +8,8 @@ use crate::error::Error;
 
 impl Session {
     /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after
-    /// pauses that double up to `most`. Where enough sessions wait already, it looks once and does not wait.
+    /// pauses that double up to `most`. Where `most_sessions` wait already, it looks once and does not wait; `None`: as many
+    /// as the server has room for.
     ///
     /// # Errors
     ///
@@ -19,12 +20,14 @@ impl Session {
         first: Duration,
         most: Duration,
         wait: Duration,
+        most_sessions: Option<usize>,
     ) -> Result<Awaited, Error> {
         let mut command = self.command("await_jobs");
         command.bind_param("@queue", queue);
         command.bind_param("@first_ms", int(ms(first)));
         command.bind_param("@most_ms", int(ms(most.max(first))));
         command.bind_param("@wait_ms", int(ms(wait)));
+        command.bind_param("@most_sessions", most_sessions.map(int));
         let mut row = self.row("await_jobs", command).await?;
         Ok(Awaited { found: row.required("found")?, waited: row.required("waited")? })
     }

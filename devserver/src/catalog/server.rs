@@ -30,11 +30,14 @@ pub struct Product {
     pub major_version: u8,
     /// `EngineEdition`: 2 is Standard, 3 Enterprise, 4 Express.
     pub engine_edition: u8,
+    /// `ServiceObjective` of the databases in Azure SQL Database, such as `S0`.
+    pub service_objective: &'static str,
 }
 
 impl Product {
     /// Its version number is no SQL Server's: "Version 12 of Azure SQL Database is newer than version 15 of SQL Server".
-    pub const AZURE_SQL_DATABASE: Product = Product { major_version: 12, engine_edition: 5 };
+    pub const AZURE_SQL_DATABASE: Product =
+        Product { major_version: 12, engine_edition: 5, service_objective: "GP_Gen5_2" };
 
     pub fn is_azure(self) -> bool {
         self.engine_edition == Product::AZURE_SQL_DATABASE.engine_edition
@@ -54,7 +57,7 @@ impl Product {
 impl Default for Product {
     /// SQL Server 2022, Developer Edition.
     fn default() -> Self {
-        Product { major_version: 16, engine_edition: 3 }
+        Product { major_version: 16, engine_edition: 3, service_objective: "" }
     }
 }
 

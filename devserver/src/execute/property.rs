@@ -140,6 +140,9 @@ pub fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> SqlRe
         "collation" => text(Collation::default().name()),
         "recovery" => text(database.recovery_model),
         "useraccess" => text("MULTI_USER"),
+        "serviceobjective" if run.database.server.product.is_azure() => {
+            text(run.database.server.product.service_objective)
+        }
         // Nothing is replicated, cloned or restored here.
         "isautoclose" | "isautoshrink" | "isinstandby" | "isclone" | "isverifiedclone" | "ismergepublished"
         | "ispublished" | "issubscribed" | "issyncwithbackup" => Value::Int(0),

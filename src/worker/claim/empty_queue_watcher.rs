@@ -11,7 +11,7 @@
 //! connection of its own, so that the prefetcher can claim at once when jobs come from this process itself, and because
 //! it changes nothing, it may be cut off at any time. A worker that finds jobs has no use for it.
 //!
-//! SQL Server lets only so many sessions of a queue wait, because each holds one of its threads. The others look now
+//! SQL Server lets only so many sessions of a schema wait, because each holds one of its threads. The others look now
 //! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
 //!
 //! The pauses: the first look comes after a pause that the prefetcher lets grow from one claim that found nothing to the
@@ -145,6 +145,8 @@ impl Watcher {
         // Connecting has a time limit of its own.
         self.session.ensure_connected().await?;
         let (first_look, poll_max, wait) = (pause - slept, self.poll_max.min(self.wait), self.wait);
-        self.session.within(wait + WAIT_GRACE).await_jobs(&self.state.queue, first_look, poll_max, wait).await
+        let most_sessions = Some(self.state.config.waiting_sessions).filter(|sessions| *sessions > 0);
+        let mut session = self.session.within(wait + WAIT_GRACE);
+        session.await_jobs(&self.state.queue, first_look, poll_max, wait, most_sessions).await
     }
 }
