@@ -291,6 +291,22 @@ async fn a_duty_that_fails_ends_no_worker_and_is_shown_until_it_succeeds() {
     }
 }
 
+/// Claims find what the watch of an empty queue would have told it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_may_not_watch_its_empty_queue_claims_all_the_same() {
+    let fixture = fixture("unwatched").await;
+    on_call(&fixture, "await_jobs", |_| Some(error(229, 14))).await;
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let elsewhere = fixture.connect().await;
+    for done in 1..=3 {
+        elsewhere.enqueue(&NewJob::text("x")).await.unwrap();
+        until("it finds the job", || worker.stats().done == done).await;
+    }
+    worker.shutdown().await.expect("it ends as it is told to");
+    drop(elsewhere);
+    fixture.remove().await;
+}
+
 /// Within seconds, and not at the end of a deadline that is meant for running jobs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_procedure_or_a_permission_that_is_gone_for_good_ends_the_worker_soon() {

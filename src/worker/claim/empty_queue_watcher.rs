@@ -112,15 +112,12 @@ impl Watcher {
                         self.pause(jittered(LOOK_EVERY)).await;
                     }
                 }
-                Err(error) if error.is_transient() => {
+                Err(error) => {
                     let pause = self.failed.next();
                     tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; claims go on");
                     self.pause(pause).await;
-                    return true; // a claim says whether SQL Server is there, and finds what was missed
-                }
-                Err(error) => {
-                    self.state.stop.fail(error);
-                    return false;
+                    // A claim says whether SQL Server is there and the worker can go on, and finds what was missed.
+                    return true;
                 }
             }
             first_look = self.poll_max.min(self.wait);
