@@ -165,7 +165,7 @@ async fn the_progress_shows_what_is_scheduled() {
         })
         .await
         .unwrap();
-    assert_eq!(shown.into_inner().unwrap(), "0 of 1 jobs, 0/s (0 buffered, 0 running, 0 to finish, 1 scheduled)");
+    assert_eq!(shown.into_inner().unwrap(), "0 of 1 job, 0/s (0 buffered, 0 running, 0 to finish, 1 scheduled)");
     fixture.remove().await;
 }
 

@@ -266,7 +266,7 @@ async fn a_lost_lease_and_the_new_registration_are_a_line_each() {
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     let first_id = line(queue.name(), "the worker has started").field("worker_id").to_string();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
-    let anew = logged(queue.name(), "registered anew").await;
+    let anew = logged(queue.name(), "the worker has registered anew").await;
     worker.shutdown().await.unwrap();
     let lost = line(queue.name(), "the lease was lost");
     assert_eq!((lost.level, lost.field("worker_id")), (Level::WARN, first_id.as_str()));
@@ -287,13 +287,20 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     let monitor = worker.monitor();
     until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
     proxy.block();
-    let failed = logged(queue.name(), "claiming failed and is repeated").await;
-    assert_eq!((failed.level, failed.field("attempt"), failed.field("batch").is_empty()), (Level::WARN, "1", false));
+    let failed = logged(queue.name(), "SQL Server does not answer; calls are repeated until it does").await;
+    assert_eq!((failed.level, failed.field("call").is_empty()), (Level::WARN, false));
+    until("calls have failed again and again", || proxy.refused() > 10).await;
     proxy.unblock();
     let again = logged(queue.name(), "reconnected").await;
     assert_eq!(again.level, Level::INFO);
     assert!(!again.field("procedure").is_empty());
+    let over = logged(queue.name(), "SQL Server answers again").await;
+    assert!(over.level == Level::INFO && over.field("failed").parse::<u64>().unwrap() >= 3, "{over:?}");
+    let warnings: Vec<Line> = lines_of(queue.name()).into_iter().filter(|line| line.level == Level::WARN).collect();
+    assert_eq!(warnings.len(), 1, "an outage of less than a minute is one warning: {warnings:#?}");
     worker.shutdown().await.unwrap();
+    let end = line(queue.name(), "the worker has ended");
+    assert_eq!((end.field("done"), end.fields.get("stats")), ("0", None));
     drop(through_proxy);
     fixture.remove().await;
 }
@@ -325,7 +332,7 @@ async fn each_reaped_worker_is_a_line() {
     expected.sort_unstable();
     assert_eq!(ids, expected);
     assert!(lost.iter().all(|line| line.level == Level::WARN && line.field("lost_worker") == "a test"), "{lost:?}");
-    let given_back = of_reaper("gave back the jobs of lost workers");
+    let given_back = of_reaper("the jobs of lost workers were given back");
     assert_eq!(given_back.len(), 1, "{given_back:?}");
     assert_eq!((given_back[0].level, given_back[0].field("ready")), (Level::WARN, "3"));
     fixture.remove().await;

@@ -22,7 +22,7 @@ const VARIABLE: &str = "RUST_LOG";
 pub fn to_stderr() -> Result<()> {
     let asked = env::var_os(VARIABLE).unwrap_or_default();
     let has_colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    let lines = fmt::layer().with_ansi(has_colour).with_writer(io::stderr);
+    let lines = fmt::layer().with_ansi(has_colour).with_target(false).with_writer(io::stderr);
     // What cannot be written is not worth dying for, as it is when nobody reads any more.
     let lines = lines.log_internal_errors(false);
     tracing_subscriber::registry().with(targets(&asked.to_string_lossy())?).with(lines).init();

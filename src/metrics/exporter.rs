@@ -274,7 +274,7 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Out of file descriptors, for example: give others time to close some.
-                tracing::warn!(%error, "cannot accept a connection for metrics");
+                tracing::warn!(%error, "this process cannot accept a connection for metrics");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

@@ -3,12 +3,15 @@
 //! No job of the worker needs them, so none of these errors ends it. It logs an error when it is new, counts it, shows it
 //! while it lasts, and lets another worker have the duties where another may succeed: a login that lacks a permission.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::metrics::{DUTIES, WorkerMetrics};
+
+use super::outage::Outage;
 
 /// For how long this worker leaves the duties to others after one of them failed. (While no other worker takes them, it
 /// goes on with those that succeed.)
@@ -29,7 +32,10 @@ pub(super) enum Duty {
 
 /// What failed when it was last done.
 #[derive(Debug, Default)]
-pub(super) struct DutyFailures(Mutex<Inner>);
+pub(super) struct DutyFailures {
+    inner: Mutex<Inner>,
+    outage: Arc<Outage>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -47,9 +53,16 @@ struct Failure {
 }
 
 impl DutyFailures {
+    /// Of a worker whose log tells of outages there.
+    pub(super) fn new(outage: Arc<Outage>) -> DutyFailures {
+        DutyFailures { inner: Mutex::default(), outage }
+    }
+
     /// A duty's call failed. It is tried again at its next time.
     pub(super) fn failed(&self, duty: Duty, error: &Error, metrics: &WorkerMetrics) {
-        if error.is_transient() {
+        if self.outage.tells_of_one(DUTIES[duty as usize], error) {
+            self.noted(duty, &error.to_string(), metrics);
+        } else if error.is_transient() {
             self.failed_for_all(duty, error.to_string(), error.sql_number(), metrics);
         } else {
             self.failed_here(duty, error.to_string(), error.sql_number(), metrics);
@@ -58,48 +71,50 @@ impl DutyFailures {
 
     /// Another worker may succeed.
     pub(super) fn failed_here(&self, duty: Duty, error: String, sql_error: Option<i32>, metrics: &WorkerMetrics) {
-        self.0.lock().yields_until = Some(Instant::now() + YIELDS_FOR);
+        self.inner.lock().yields_until = Some(Instant::now() + YIELDS_FOR);
         self.failed_for_all(duty, error, sql_error, metrics);
     }
 
     /// It would have failed for any worker.
     pub(super) fn failed_for_all(&self, duty: Duty, error: String, sql_error: Option<i32>, metrics: &WorkerMetrics) {
-        metrics.duty_failed(duty as usize);
-        let now = Instant::now();
-        let is_news = {
-            let last = &mut self.0.lock().last[duty as usize];
-            let known = last.as_ref().filter(|last| last.error == error && now - last.logged_at < LOGGED_EVERY);
-            let (logged_at, is_news) = known.map_or((now, true), |last| (last.logged_at, false));
-            *last = Some(Failure { error: error.clone(), logged_at, stands: true });
-            is_news
-        };
         // (Without the lock: a subscriber may take its time.)
-        if is_news {
+        if self.noted(duty, &error, metrics) {
             let duty = DUTIES[duty as usize];
             tracing::warn!(duty, sql_error, error, "a duty of the queue failed; it is tried again at its next time");
         }
     }
 
+    /// Returns whether that is news.
+    fn noted(&self, duty: Duty, error: &str, metrics: &WorkerMetrics) -> bool {
+        metrics.duty_failed(duty as usize);
+        let now = Instant::now();
+        let last = &mut self.inner.lock().last[duty as usize];
+        let known = last.as_ref().filter(|last| last.error == error && now - last.logged_at < LOGGED_EVERY);
+        let (logged_at, is_news) = known.map_or((now, true), |last| (last.logged_at, false));
+        *last = Some(Failure { error: error.to_owned(), logged_at, stands: true });
+        is_news
+    }
+
     /// A duty's call succeeded.
     pub(super) fn succeeded(&self, duty: Duty) {
-        if let Some(last) = &mut self.0.lock().last[duty as usize] {
+        if let Some(last) = &mut self.inner.lock().last[duty as usize] {
             last.stands = false;
         }
     }
 
     /// Another worker has the duties.
     pub(super) fn are_another_s(&self) {
-        self.0.lock().last.iter_mut().flatten().for_each(|last| last.stands = false);
+        self.inner.lock().last.iter_mut().flatten().for_each(|last| last.stands = false);
     }
 
     /// Another worker is to have the duties, if there is one.
     pub(super) fn yields(&self) -> bool {
-        self.0.lock().yields_until.is_some_and(|until| Instant::now() < until)
+        self.inner.lock().yields_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Those that failed when they were last done, with the error.
     pub(super) fn standing(&self) -> Vec<(&'static str, String)> {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         let standing = DUTIES.into_iter().zip(&inner.last);
         let standing = standing.filter_map(|(duty, last)| Some((duty, last.as_ref().filter(|last| last.stands)?)));
         standing.map(|(duty, last)| (duty, last.error.clone())).collect()

@@ -42,6 +42,7 @@ mod in_flight_counts;
 mod io_thread;
 mod lease;
 mod maintenance;
+mod outage;
 mod progress_writer;
 mod report;
 mod run;
@@ -244,7 +245,21 @@ impl Worker {
         self.stopping().await;
         let End { in_order, cut_off } = shutdown_steps::end(&mut self).await;
         let stats = self.stats();
-        self.span.in_scope(|| tracing::info!(ended_in_order = in_order, cut_off, ?stats, "the worker has ended"));
+        let WorkerStats { done, retried, snoozed, dead, cancelled, released, lost, .. } = stats;
+        self.span.in_scope(|| {
+            tracing::info!(
+                ended_in_order = in_order,
+                cut_off,
+                done,
+                retried,
+                snoozed,
+                dead,
+                cancelled,
+                released,
+                lost,
+                "the worker has ended"
+            );
+        });
         match self.state.stop.take_failure() {
             Some(error) => Err(error),
             None => Ok(Summary { stats, elapsed: self.started_at.elapsed(), ended_in_order: in_order, cut_off }),

@@ -61,7 +61,9 @@ async fn write_all(
                     size.timed_out(asked);
                 }
                 let retry_in = failed.next();
-                tracing::warn!(%error, ?retry_in, "what jobs have noted could not be written and is tried again");
+                if !state.outage.tells_of_one(NOTE_PROGRESS, &error) {
+                    tracing::warn!(%error, ?retry_in, "what jobs have noted could not be written and is tried again");
+                }
                 return Err(retry_in);
             }
         }

@@ -13,6 +13,7 @@ use crate::queue::lasting_session::Session;
 use super::claim_signals::Arrivals;
 use super::duty_failures::DutyFailures;
 use super::in_flight_counts::InFlight;
+use super::outage::Outage;
 use super::report::bottleneck_time::LimitedBy;
 use super::report::pulse::Pulse;
 use super::report::tally::Tally;
@@ -35,6 +36,7 @@ pub(super) struct StageContext {
     pub(super) arrivals: Arrivals,
     pub(super) duty_failures: DutyFailures,
     pub(super) notes: Arc<Notes>,
+    pub(super) outage: Arc<Outage>,
     pub(super) stop: StopHandle,
     pub(super) metrics: WorkerMetrics,
 }
@@ -45,6 +47,7 @@ impl StageContext {
     }
 
     fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
+        let outage = Arc::<Outage>::default();
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
         StageContext {
             queue: queue.to_owned(),
@@ -57,8 +60,9 @@ impl StageContext {
             in_flight,
             tally,
             arrivals: Arrivals::default(),
-            duty_failures: DutyFailures::default(),
+            duty_failures: DutyFailures::new(outage.clone()),
             notes: Arc::default(),
+            outage,
             stop: StopHandle::new(),
             metrics: WorkerMetrics::new(queue),
         }

@@ -84,13 +84,15 @@ impl StopHandle {
         let stop = self.clone();
         tokio::spawn(async move {
             signals.next().await;
-            tracing::info!("stopping: no more claims, running jobs may end; a second signal stops at once");
+            tracing::info!(
+                "the worker is stopping: no more claims, running jobs may end; a second signal stops at once"
+            );
             stop.stop();
             let stopped_at = Instant::now();
             while stopped_at.elapsed() < SAME_SIGNAL {
                 signals.next().await;
             }
-            tracing::warn!("stopping at once: unacknowledged jobs will run again");
+            tracing::warn!("the worker is stopping at once: unacknowledged jobs will run again");
             stop.stop_now();
         });
         Ok(())

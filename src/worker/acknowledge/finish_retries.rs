@@ -79,11 +79,25 @@ impl<'a> Repeats<'a> {
         self.tries += 1;
         self.acknowledging.state.metrics.finish_retries.increment(1);
         if error.is_transient() {
-            let (attempt, sql_error) = (self.tries, error.sql_number());
-            tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledging failed and is repeated");
+            if !self.acknowledging.state.outage.tells_of(ACKNOWLEDGING, &error) {
+                let (attempt, sql_error) = (self.tries, error.sql_number());
+                tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledging failed and is repeated");
+            }
         } else {
             // Nothing is dropped yet: should the cause be mended soon, the results still arrive.
             self.acknowledging.refused(error);
+        }
+    }
+}
+
+/// For the log of outages, all calls that acknowledge are one: the worker has several connections for them.
+const ACKNOWLEDGING: &str = "finish";
+
+impl Drop for Repeats<'_> {
+    /// The call has succeeded, or is not repeated any more.
+    fn drop(&mut self) {
+        if self.tries > 0 {
+            self.acknowledging.state.outage.answered(ACKNOWLEDGING);
         }
     }
 }

@@ -114,7 +114,9 @@ impl Watcher {
                 }
                 Err(error) => {
                     let pause = self.failed.next();
-                    tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; claims go on");
+                    if !self.state.outage.tells_of_one("await_jobs", &error) {
+                        tracing::warn!(%error, retry_in = ?pause, "the worker cannot watch the empty queue; claims go on");
+                    }
                     self.pause(pause).await;
                     // A claim says whether SQL Server is there and the worker can go on, and finds what was missed.
                     return true;

@@ -150,7 +150,7 @@ impl Prefetcher {
             // Left to the reaper, their attempt would count.
             let registration = self.lease.registration();
             if let Err(error) = self.give_back_unknown_jobs(&registration).await {
-                tracing::warn!(%error, "could not look for the jobs of a claim whose answer was lost; the lease will run out");
+                tracing::warn!(%error, "the worker could not look for the jobs of a claim whose answer was lost; the lease will run out");
             }
         }
     }
@@ -223,6 +223,7 @@ impl Prefetcher {
             limited_by.correct(Limit::Cpu); // the threads have not waited for this claim
         }
         self.limit.answered(claimed);
+        self.state.outage.answered("claim");
         self.undelivered.answered();
         self.failed.reset();
         self.failures = 0;
@@ -258,8 +259,10 @@ impl Prefetcher {
         self.claim_failed();
         self.failures += 1;
         let pause = self.failed.next();
-        let (attempt, sql_error) = (self.failures, error.sql_number());
-        tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
+        if !self.state.outage.tells_of("claim", &error) {
+            let (attempt, sql_error) = (self.failures, error.sql_number());
+            tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
+        }
         self.state.stop.pause(pause).await;
     }
 
@@ -281,7 +284,7 @@ impl Prefetcher {
         let known = registration.held();
         let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
         self.lost_answers.recovered(self.session.command_timeout());
-        tracing::info!(released, "gave back the jobs of a claim whose answer was lost");
+        tracing::info!(released, "the worker gave back the jobs of a claim whose answer was lost");
         Ok(())
     }
 

@@ -41,8 +41,8 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Progress { finished, unfinished, scheduled, jobs_per_second, left, stats } = self;
         match unfinished {
-            Some(unfinished) => write!(f, "{finished} of {} jobs", finished + unfinished)?,
-            None => write!(f, "{finished} jobs")?,
+            Some(unfinished) => write!(f, "{finished} of {}", jobs(finished + unfinished))?,
+            None => f.write_str(&jobs(*finished))?,
         }
         write!(f, ", {jobs_per_second:.0}/s")?;
         if let Some(left) = left {
@@ -149,6 +149,10 @@ pub(in crate::worker) async fn report(
         show(&readings.progress(Instant::now(), left, stats));
         tokio::time::sleep(every).await;
     }
+}
+
+fn jobs(jobs: u64) -> String {
+    format!("{jobs} {}", if jobs == 1 { "job" } else { "jobs" })
 }
 
 #[cfg(test)]

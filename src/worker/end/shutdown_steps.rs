@@ -149,13 +149,15 @@ impl Ending<'_> {
         };
         match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "could not give back what is held; the reaper will"),
-            Err(_) => tracing::warn!("could not give back what is held in time; the reaper will"),
+            Ok(Err(error)) => tracing::warn!(%error, "the worker could not give back what it holds; the reaper will"),
+            Err(_) => tracing::warn!("the worker could not give back what it holds in time; the reaper will"),
         }
         match tokio::time::timeout(UNREGISTER_GRACE, unregister(state, &mut session, &registration)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "could not unregister; the lease will run out"),
-            Err(_) => tracing::warn!(after = ?UNREGISTER_GRACE, "could not unregister in time; the lease will run out"),
+            Ok(Err(error)) => tracing::warn!(%error, "the worker could not unregister; the lease will run out"),
+            Err(_) => {
+                tracing::warn!(after = ?UNREGISTER_GRACE, "the worker could not unregister in time; the lease will run out")
+            }
         }
         in_order
     }
@@ -247,7 +249,7 @@ async fn give_back_unknown_jobs(
         }
     };
     if released > 0 {
-        tracing::info!(released, "gave back the jobs of a claim that was given up at the shutdown deadline");
+        tracing::info!(released, "the worker gave back the jobs of a claim that was given up at the shutdown deadline");
     }
     Ok(())
 }

@@ -44,7 +44,9 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_wit
                     pause = pause.max(next_due.min(LOOK_EVERY)); // a job that comes meanwhile is claimed all the same
                 }
             }
-            Err(error) if error.is_transient() => tracing::warn!(%error, "cannot see whether the queue is empty"),
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "the worker cannot see whether the queue is empty")
+            }
             Err(error) => return stop.fail(error),
         }
         if empty_readings == 0 {

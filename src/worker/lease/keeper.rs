@@ -116,7 +116,7 @@ impl LeaseKeeper {
     /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal:
     /// the lease may have been in doubt until then.
     pub(in crate::worker) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
-        let StageContext { config, stop, metrics, .. } = &*self.state.clone();
+        let StageContext { config, stop, metrics, outage, .. } = &*self.state.clone();
         let interval = Duration::from_millis(config.heartbeat_interval_ms);
         let lease = Duration::from_millis(config.lease_ms);
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
@@ -127,7 +127,7 @@ impl LeaseKeeper {
             let Answer { sent_at, result } = tokio::select! {
                 answer = self.renewals.next() => answer,
                 () = clock.reaches(due_at), if self.renewals.may_send() => {
-                    if !self.renewals.is_quiet() {
+                    if !self.renewals.is_quiet() && !outage.is_on() {
                         tracing::warn!(%worker_id, "the heartbeat is not answered; another is sent on another connection");
                     }
                     let report = report(&self.current.borrow(), &self.state);
@@ -158,12 +158,14 @@ impl LeaseKeeper {
                         stop.fail(too_new);
                     }
                     metrics.lease_renewals.increment(1);
+                    outage.answered("heartbeat");
                     resumed();
                     pauses.reset();
                     // Not from the answer on: where answers are slow, the lease would run out between them.
                     due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
                 }
                 Err(Error::LeaseLost) => {
+                    outage.answered("heartbeat");
                     self.renewals.give_up();
                     self.replace_registration().await;
                     resumed();
@@ -172,8 +174,10 @@ impl LeaseKeeper {
                 Err(error) if error.is_transient() => {
                     let pause = pauses.next();
                     due_at = clock.now() + pause;
-                    let sql_error = error.sql_number();
-                    tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
+                    if !outage.tells_of("heartbeat", &error) {
+                        let sql_error = error.sql_number();
+                        tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
+                    }
                 }
                 Err(error) => {
                     stop.fail(error);
@@ -186,7 +190,7 @@ impl LeaseKeeper {
 
     /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
     async fn replace_registration(&mut self) {
-        let StageContext { config, stop, metrics, .. } = &*self.state.clone();
+        let StageContext { config, stop, metrics, outage, .. } = &*self.state.clone();
         let old = self.current.borrow().clone();
         if old.is_lost() {
             return; // the worker is stopping and does not register anew
@@ -205,12 +209,16 @@ impl LeaseKeeper {
             };
             match registered.await {
                 Ok(registration) => {
-                    tracing::info!(worker_id = %registration.worker_id, "registered anew");
+                    outage.answered("register_worker");
+                    tracing::info!(worker_id = %registration.worker_id, "the worker has registered anew");
                     self.current.send_replace(Arc::new(registration));
                     break;
                 }
                 Err(error) if error.is_transient() => {
-                    tracing::warn!(sql_error = error.sql_number(), %error, "could not register anew, trying again");
+                    if !outage.tells_of("register_worker", &error) {
+                        let sql_error = error.sql_number();
+                        tracing::warn!(sql_error, %error, "the worker could not register anew and tries again");
+                    }
                     stop.pause(pauses.next()).await;
                 }
                 Err(error) => {
@@ -250,7 +258,7 @@ async fn register_once(
     tracing::debug!(%worker_id, ?settings, "registered");
     let TakenOver { workers, jobs_ready, jobs_dead } = taken_over;
     if workers > 0 || jobs_ready > 0 || jobs_dead > 0 {
-        tracing::warn!(%worker_id, workers, ready = jobs_ready, dead = jobs_dead, "took over from lost workers");
+        tracing::warn!(%worker_id, workers, ready = jobs_ready, dead = jobs_dead, "the worker took over from lost workers");
         state.metrics.reaped(workers, jobs_ready, jobs_dead);
     }
     Ok(Registration::new(worker_id, settings, clock.clone(), worked_before))
