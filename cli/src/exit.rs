@@ -1,12 +1,18 @@
 //! How an error becomes a message, a hint and an exit code.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::net::AddrParseError;
+use std::num::ParseIntError;
 use std::process::ExitCode;
+use std::str::ParseBoolError;
+use std::time::Duration;
 
 use readpast::Error;
 
+use crate::connection::Common;
 use crate::payload_text::printable;
+use crate::texts::nearest;
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +90,60 @@ pub fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     Failure { exit, message: message.into() }.into()
 }
 
+/// Prints what is wrong with the command line, without words that only Rust's programmers know.
+pub fn report_usage(error: &clap::Error) -> Exit {
+    let is_terminal = io::stderr().is_terminal();
+    let whole = match is_terminal {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    match std::error::Error::source(error).and_then(|source| Some((source, in_words(source)?))) {
+        Some((source, words)) => {
+            let _ = write!(io::stderr(), "{}", whole.replace(&source.to_string(), words));
+        }
+        None => {
+            let _ = error.print(); // help and the version go to standard output
+        }
+    }
+    if error.use_stderr() { Exit::Usage } else { Exit::Ok }
+}
+
+/// What a value must be that one of Rust's own types does not take.
+fn in_words(source: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        return Some(match error.kind() {
+            PosOverflow => "the number is too large",
+            NegOverflow => "the number is too small",
+            _ => "it must be a whole number",
+        });
+    }
+    if source.is::<AddrParseError>() {
+        return Some("it must be an address and a port, such as 127.0.0.1:7380");
+    }
+    if source.is::<ParseBoolError>() {
+        return Some("it must be true or false");
+    }
+    source
+        .is::<<readpast::Uuid as std::str::FromStr>::Err>()
+        .then_some("it must be a UUID, such as 67e55044-10b1-426f-9247-bb680e5fe0c8")
+}
+
+/// How long the names of queues may take, for a hint.
+const NAMES: Duration = Duration::from_secs(2);
+
+/// Where a queue is not there and another one's name is like its name: the error with that name.
+pub async fn with_near_queue(error: anyhow::Error, common: &Common) -> anyhow::Error {
+    let Some(Error::UnknownQueue { message, .. }) = library_error(&error) else { return error };
+    let Some(queue) = message.split('\'').nth(1) else { return error };
+    let names = async { common.schema().await.ok()?.all_queues_up_to(1).await.ok() };
+    let Ok(Some(queues)) = tokio::time::timeout(NAMES, names).await else { return error };
+    match nearest(queue, queues.iter().map(|stats| stats.queue.as_str())) {
+        Some(near) => failure(code(&error), format!("there is no queue '{queue}'; did you mean '{near}'?")),
+        None => error,
+    }
+}
+
 /// Prints an error to standard error, and returns the code to end with.
 pub fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
@@ -130,9 +190,10 @@ pub fn code_of(error: &Error) -> Exit {
         | Error::InvalidJob { .. }
         | Error::InvalidBatch { .. }
         | Error::InvalidSchedule { .. }
+        | Error::Refused { .. }
         | Error::Json { .. } => Exit::Usage,
         Error::UnknownQueue { .. } => Exit::NotFound,
-        Error::Refused { .. } | Error::BatchNotOpen { .. } | Error::QueueInUse { .. } => Exit::Refused,
+        Error::BatchNotOpen { .. } | Error::QueueInUse { .. } => Exit::Refused,
         Error::PermissionDenied { .. } => Exit::PermissionDenied,
         Error::Connect { .. }
         | Error::Tls { .. }

@@ -9,7 +9,9 @@
 //! | `connection` | the options of all commands, the settings, and a queue made from them |
 //! | `dev_server` | the stand-in for SQL Server, with readpast installed in it |
 //! | `job_filter`, `job_options` | which jobs a command is about; how new ones are to be |
-//! | `output`, `texts`, `payload_text`, `hex`, `progress` | tables for people, JSON for programs; how values are written |
+//! | `output`, `table`, `columns` | tables for people, JSON for programs |
+//! | `texts`, `payload_text`, `hex`, `progress` | how values are written |
+//! | `json_object` | JSON that others have written |
 //! | `interrupt` | Ctrl-C: the call that is under way ends, and then the program |
 //! | `exit` | how an error becomes a message, a hint and an exit code |
 //! | `commands` | the commands |
@@ -18,6 +20,7 @@
 
 mod arguments;
 mod audit;
+mod columns;
 mod commands;
 mod connection;
 #[cfg(feature = "dev-server")]
@@ -29,10 +32,12 @@ mod hex;
 mod interrupt;
 mod job_filter;
 mod job_options;
+mod json_object;
 mod logs;
 mod output;
 mod payload_text;
 mod progress;
+mod table;
 mod texts;
 
 use std::process::ExitCode;
@@ -43,7 +48,10 @@ use arguments::Arguments;
 use exit::Exit;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return exit::report_usage(&error).into(),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -51,7 +59,13 @@ fn main() -> ExitCode {
             return Exit::Failed.into();
         }
     };
-    let result = runtime.block_on(commands::run(arguments.command, &arguments.common, Arguments::command));
+    let result = runtime.block_on(async {
+        let result = commands::run(arguments.command, &arguments.common, Arguments::command).await;
+        match result {
+            Ok(exit) => Ok(exit),
+            Err(error) => Err(exit::with_near_queue(error, &arguments.common).await),
+        }
+    });
     runtime.shutdown_background();
     match result {
         Ok(exit) => exit.into(),

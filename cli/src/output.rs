@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal, Write};
 use std::thread;
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Table, presets};
+use ratatui::crossterm::terminal;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+use crate::columns::width_of;
 use crate::exit::{Exit, failure};
 use crate::payload_text::{in_line, printable, printable_json};
+use crate::table::table;
 
 /// Where to and how the command answers.
 #[derive(Debug, Clone, Copy)]
@@ -31,12 +33,14 @@ impl Output {
         if self.json { self.json(value) } else { self.line(&words()) }
     }
 
-    /// Several: an object a line, or a row each. Without any, a table says `none` instead.
+    /// Several: an object a line, or a row each. Without any, a table says `none` instead. Where the terminal is too narrow,
+    /// the columns of `first_to_go` are left out, one by one ([`table`]).
     pub fn many<T: Serialize>(
         self,
         values: &[T],
         none: &str,
         columns: &[&str],
+        first_to_go: &[&str],
         row: impl Fn(&T) -> Vec<String>,
     ) -> Result<()> {
         if self.json {
@@ -48,12 +52,11 @@ impl Output {
         if values.is_empty() {
             return self.line(none);
         }
-        let mut table = plain_table();
-        table.set_header(columns.iter().map(|column| column.to_uppercase()));
-        for value in values {
-            table.add_row(row(value).iter().map(|cell| in_line(cell)));
-        }
-        self.line(&trimmed(&table))
+        let rows: Vec<Vec<String>> =
+            values.iter().map(|value| row(value).iter().map(|cell| in_line(cell)).collect()).collect();
+        let is_terminal = io::stdout().is_terminal();
+        let width = terminal::size().ok().filter(|_| is_terminal).map(|(width, _)| usize::from(width));
+        self.line(&table(columns, first_to_go, &rows, width))
     }
 
     /// One thing: as JSON, or its [`fields`](Self::fields).
@@ -63,11 +66,9 @@ impl Output {
 
     /// Names and values, one below the other.
     pub fn fields(self, fields: &[(&str, String)]) -> Result<()> {
-        let mut table = plain_table();
-        for (name, value) in fields {
-            table.add_row([*name, &in_line(value)]);
-        }
-        self.line(&trimmed(&table))
+        let width = fields.iter().map(|(name, _)| width_of(name)).max().unwrap_or_default();
+        let lines = fields.iter().map(|(name, value)| format!("{name:width$}  {}", in_line(value)));
+        self.line(&lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n"))
     }
 
     /// Bytes on standard output, as they are.
@@ -117,17 +118,4 @@ pub async fn confirm(yes: bool, what: &str) -> Result<()> {
         "y" | "Y" | "yes" => Ok(()),
         _ => Err(failure(Exit::Refused, "nothing was done")),
     }
-}
-
-/// Columns and nothing else: it can be read, cut and searched by line.
-fn plain_table() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table
-}
-
-/// Without the room that the table keeps for borders.
-fn trimmed(table: &Table) -> String {
-    let lines = table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned());
-    lines.collect::<Vec<_>>().join("\n")
 }

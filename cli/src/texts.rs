@@ -6,11 +6,23 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use readpast_web::texts::{age, exact, first_line, keep, number, rate, read_time, word};
+pub use readpast_web::texts::{age, exact, first_line, jobs, keep, number, rate, read_time, word};
 
 /// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 90s, 5m, 1h 30m or 7d"))
+    humantime::parse_duration(text).map_err(|_| match humantime::parse_duration(&format!("1{text}")) {
+        Ok(_) if text.starts_with(char::is_alphabetic) => format!("its number is missing; write it as 1{text}"),
+        _ => "write it as 90s, 5m, 1h 30m or 7d".to_owned(),
+    })
+}
+
+/// The name that was probably meant, if one is like it.
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |other: &str| strsim::damerau_levenshtein(name, other);
+    let near = names
+        .map(|other| (likeness(other), other))
+        .filter(|(distance, other)| *distance <= 2 && *distance < name.chars().count().min(other.chars().count()));
+    near.min().map(|(_, other)| other)
 }
 
 /// Reads a number of bytes: `1000`, `64KiB`, `16MiB`.
@@ -22,7 +34,7 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         "MiB" => 1 << 20,
         _ => return Err("write it as 1000, 64KiB or 16MiB".to_owned()),
     };
-    let number: usize = number.parse().map_err(|error| format!("{error}; write it as 1000, 64KiB or 16MiB"))?;
+    let number: usize = number.parse().map_err(|_| "write it as 1000, 64KiB or 16MiB".to_owned())?;
     number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
 }
 
@@ -58,6 +70,14 @@ mod tests {
         for text in ["", "MiB", "-1", "1.5MiB", "1GB", "99999999999999MiB"] {
             assert!(bytes(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_is_near_when_a_letter_or_two_differ() {
+        let near = |name| nearest(name, ["work", "mail", "kind"].into_iter());
+        assert_eq!([near("wrok"), near("kid"), near("m"), near("invoices")], [Some("work"), Some("kind"), None, None]);
+        assert_eq!(duration("m").unwrap_err(), "its number is missing; write it as 1m");
+        assert_eq!(duration("5x").unwrap_err(), "write it as 90s, 5m, 1h 30m or 7d");
     }
 
     #[test]

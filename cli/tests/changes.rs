@@ -43,7 +43,7 @@ async fn dead_jobs_come_back_by_filter_and_by_id() {
     assert_eq!(changed(fixture.run(&["requeue", "work", "--kind", "a", "--yes", "--json"])), (2, 2));
     assert_eq!(in_state(&queue, JobState::Dead).await, ["3"]);
     let dead = queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
-    assert_eq!(fixture.run(&["requeue", "work", &dead, "--yes"]).ok(), "requeued 1 of 1 jobs\n");
+    assert_eq!(fixture.run(&["requeue", "work", &dead, "--yes"]).ok(), "requeued 1 of 1 job\n");
     assert_eq!(in_state(&queue, JobState::Ready).await, ["1", "2", "3", "4", "5"]);
     let run = fixture.run(&["requeue", "work", &dead, "--yes", "--json"]);
     assert_eq!(run.stdout, "{\"changed\":0,\"matched\":1}\n", "it is not dead any more");
@@ -69,7 +69,7 @@ async fn jobs_that_were_named_and_cannot_be_changed_are_named() {
     assert!(message.contains(&format!(": 4711, {ready}\n")) && message.contains("dead, cancelled"), "{message}");
     // Without --yes nobody is asked about nothing.
     let run = fixture.run(&["purge", "work", "4711"]);
-    assert_eq!(run.stdout, "deleted 0 of 1 jobs\n");
+    assert_eq!(run.stdout, "deleted 0 of 1 job\n");
     run.failed(3);
     let run = fixture.run(&["promote", "work", "4711", &ready]);
     assert_eq!(run.stdout, "made ready 0 of 2 jobs\n");
@@ -136,7 +136,7 @@ async fn priorities_and_due_times_are_changed() {
     let page = queue.list(&JobState::Ready.into(), None, 10).await.unwrap();
     assert!(page.jobs.iter().all(|job| job.priority == -10));
     let scheduled = queue.list(&JobState::Scheduled.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
-    assert_eq!(fixture.run(&["promote", "work", &scheduled]).ok(), "made ready 1 of 1 jobs\n");
+    assert_eq!(fixture.run(&["promote", "work", &scheduled]).ok(), "made ready 1 of 1 job\n");
     assert_eq!(in_state(&queue, JobState::Ready).await, ["4", "5", "6"]);
 }
 

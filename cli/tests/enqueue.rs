@@ -102,8 +102,8 @@ async fn a_line_that_is_no_job_is_named_and_what_came_before_is_counted() {
     let good = plain + &keyed;
     let input = format!("{good}{{\"payload\":1,\"colour\":\"red\"}}\n");
     let message = fixture.run_with_input(&["enqueue", "work", "--format", "json"], input.as_bytes()).failed(2);
-    assert!(message.contains("line 1201: unknown field `colour`"), "{message}");
-    assert!(message.contains("1000 jobs enqueued, from the first 1000 lines"), "{message}");
+    assert!(message.contains("line 1201: there is no field 'colour'"), "{message}");
+    assert!(message.contains("1,000 jobs enqueued, from the first 1,000 lines"), "{message}");
     assert_eq!(all(&fixture.queue("work").await).await.len(), 1_000, "chunks go whole or not at all");
     let answer = fixture.run_with_input(&["enqueue", "work", "--format", "json", "--json"], good.as_bytes()).json();
     assert_eq!(answer, [json!({"enqueued": 1_150, "duplicates": 50, "lines": 1_200})]);
@@ -334,7 +334,7 @@ async fn lines_of_a_live_input_go_at_once_and_with_resume_wait_for_the_others() 
     let ended = child.wait_with_output().unwrap();
     let message = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(130), "{message}");
-    assert!(message.contains("1000 jobs enqueued, from the first 1000 lines"), "{message}");
+    assert!(message.contains("1,000 jobs enqueued, from the first 1,000 lines"), "{message}");
     assert!(message.contains("lines 1001 to 1003 were read and are not in the queue"), "{message}");
     assert_eq!(queue.stats().await.unwrap().ready, 1_004);
 }

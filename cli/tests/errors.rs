@@ -39,6 +39,64 @@ async fn wrong_settings_are_named() {
     fixture.run(&["jobs"]).failed(2);
 }
 
+/// What somebody types or writes wrong: the message is in the words of who did, has what was probably meant, and the exit
+/// code is that of bad values.
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_are_told_in_the_words_of_who_made_them() {
+    let fixture = Fixture::new("mistakes").await;
+    for (arguments, says) in [
+        (&["wait", "abc"][..], "it must be a whole number"),
+        (&["wait", "99999999999999999999"], "the number is too large"),
+        (&["priority", "work", "abc", "--to", "1"], "it must be a whole number"),
+        (&["jobs", "work", "--limit", "many"], "it must be a whole number"),
+        (&["jobs", "work", "--worker", "x"], "it must be a UUID, such as"),
+        (&["web", "--listen", "127.0.0.1"], "it must be an address and a port"),
+        (&["queue", "set", "work", "--rate", "100/m"], "its number is missing; write it as 1m"),
+        (&["queue", "set", "work", "--max-attempts", "0"], "max_attempts is 0; it must be 1 or more"),
+        (&["jobs", "work", "--older-than", "5x"], "write it as 90s, 5m, 1h 30m or 7d"),
+        (&["enqueue", "work", "hello", "--kid", "resize"], "--kind"),
+    ] {
+        let message = fixture.run(arguments).failed(2);
+        assert!(message.contains(says) && !message.contains("digit found") && !message.contains("i16"), "{message}");
+    }
+    for (line, says) in [
+        (r#"["hello"]"#, "line 1: it must be a JSON object: {…}"),
+        (r#"{"kid":"resize","payload":"x"}"#, "line 1: there is no field 'kid'; did you mean 'kind'?"),
+        (
+            r#"{"colour":"red","payload":"x"}"#,
+            "line 1: there is no field 'colour'; there are payload, payload_hex, kind",
+        ),
+        ("hello", "line 1: it is not JSON, from column 1 on"),
+        (
+            r#"{"payload":"x","priority":"high"}"#,
+            "line 1: priority is \"high\"; it must be a whole number from -32768 to 32767",
+        ),
+        (r#"{"payload":"x","headers":{"a":1}}"#, "line 1: headers is {\"a\":1}; it must be an object of texts"),
+    ] {
+        let message = fixture.run_with_input(&["enqueue", "work", "--format", "json"], line.as_bytes()).failed(2);
+        assert!(message.contains(says), "{message}");
+        assert!(message.contains("0 jobs enqueued, from the first 0 lines"), "{message}");
+    }
+    let message = fixture.run(&["stats", "wrok"]).failed(3);
+    assert!(message.contains("there is no queue 'wrok'; did you mean 'work'?"), "{message}");
+    fixture.run(&["schedule", "set", "work", "nightly", "0 4 * * *", "x"]).ok();
+    let message = fixture.run(&["schedule", "pause", "work", "nightly2"]).failed(3);
+    assert!(message.contains("did you mean 'nightly'?"), "{message}");
+    let batches = fixture.run(&["batches"]).ok();
+    assert_eq!(batches, "no batch is open; --all shows those that have ended, too\n");
+}
+
+/// A disk that is full is not the job's fault, and who reads the error knows which.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_cannot_be_written_costs_no_attempt_and_names_the_place() {
+    let fixture = Fixture::new("no_room").await;
+    let nowhere = crate::support::temporary_folder("no_room").join("gone");
+    let mut command = fixture.command(&["work", "work", "--drain", "--", "cat", "{payload}"]);
+    let message = run(command.env("TMPDIR", &nowhere)).failed(1);
+    assert!(message.contains(nowhere.to_str().unwrap()) && message.contains("which TMPDIR chooses"), "{message}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_goes_before_the_environment_and_that_before_the_file() {
     let fixture = Fixture::new("order").await;

@@ -36,7 +36,7 @@ async fn a_queue_is_created_changed_and_shown() {
     assert_eq!((&shown["group_limit"], &shown["claim_order"]), (&json!(4), &json!("lifo")), "what is not named stays");
     snapshot("queues", &fixture.run(&["queues"]).ok());
     let message = fixture.run(&["queue", "set", "male", "--max-attempts", "3"]).failed(3);
-    assert!(message.contains("there is no queue 'male'") && message.contains("hint: readpast queues"), "{message}");
+    assert!(message.contains("there is no queue 'male'; did you mean 'mail'?"), "{message}");
     for (option, value) in
         [("--rate", "100"), ("--max-running", "many"), ("--keep-dead", "a while"), ("--order", "random")]
     {
@@ -67,4 +67,29 @@ async fn a_queue_with_jobs_is_deleted_only_when_told_so() {
     assert_eq!(answer, [json!({"queue": "work", "deleted_jobs": 2})]);
     fixture.run(&["queue", "show", "work"]).failed(3);
     assert_eq!(fixture.run(&["queues"]).ok(), "there is no queue; readpast queue create NAME makes one\n");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_narrow_terminal_lists_leave_out_columns_and_cut_no_word() {
+    use crate::pty::Terminal;
+
+    let fixture = Fixture::new("narrow").await;
+    let queue = fixture.queue("work").await;
+    queue.enqueue(&readpast::NewJob::text("a payload of some length")).await.unwrap();
+    fixture.run(&["queue", "pause", "work"]).ok();
+    for (list, always) in [
+        (&["queues"][..], &["QUEUE", "COMPLETION", "PAUSED"][..]),
+        (&["stats"], &["QUEUE", "READY", "DEAD", "WORKERS"]),
+        (&["jobs", "work"], &["ID", "STATE", "ERROR"]),
+        (&["audit"], &["BEGAN", "WHO", "ACTION", "QUEUE"]),
+    ] {
+        for width in [80, 60] {
+            let (code, screen) = Terminal::start(&fixture.command(list), width, 24).end();
+            let lines: Vec<&str> = screen.trim_end().lines().collect();
+            assert_eq!((code, lines.len()), (0, 2), "{list:?} {width}\n{screen}");
+            assert!(always.iter().all(|column| lines[0].contains(column)), "{list:?} {width}\n{screen}");
+            assert!(!screen.contains("at_lea") || screen.contains("at_least_once"), "{list:?} {width}\n{screen}");
+        }
+    }
 }

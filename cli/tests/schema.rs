@@ -23,6 +23,10 @@ async fn a_schema_is_installed_verified_and_removed() {
         assert_eq!(run.code, 3, "{run:?}");
         run.stdout
     });
+    // Whoever names no queue asks for none: right after the installation nothing is wrong.
+    let found = fixture.run(&["verify"]).ok();
+    assert!(found.contains("there is no queue yet; readpast queue create NAME makes one"), "{found}");
+    assert!(!found.contains("failed"), "{found}");
     fixture.run(&["queue", "create", "work"]).ok();
     let findings = fixture.run(&["verify", "work", "--json"]).json();
     assert!(findings.iter().all(|finding| finding["result"] == "ok"), "{findings:?}");

@@ -46,7 +46,7 @@ async fn drain_ends_when_nothing_is_left() {
     let message = fixture.run(&["drain", "work", "--timeout", "10ms"]).failed(8);
     assert!(message.contains("2 jobs of work have not ended"), "{message}");
     let worker = Worker::builder(&queue, Handlers::any(handle)).start().await.unwrap();
-    assert_eq!(fixture.run(&["drain", "work"]).ok(), "work is empty, with 1 dead jobs\n");
+    assert_eq!(fixture.run(&["drain", "work"]).ok(), "work is empty, with 1 dead job\n");
     worker.shutdown().await.unwrap();
     queue.enqueue(&NewJob::text("late").delay(Duration::from_secs(3_600))).await.unwrap();
     fixture.run(&["drain", "work", "--timeout", "10ms"]).failed(8);

@@ -189,7 +189,7 @@ async fn a_program_that_crashes_costs_its_job_one_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_no_json_is_a_failure() {
-    let error = "the program's answer is not valid: expected value at line 1 column 1; it begins with: hello";
+    let error = "the program's answer is not valid: it is not JSON, from column 1 on: hello\nStandard output is for answers alone";
     recovers("no_json", "return 'hello'", error).await;
 }
 

@@ -48,6 +48,7 @@ impl Audit {
             &notes,
             "nothing is noted",
             &["began", "ended", "who", "login", "action", "queue", "jobs", "what", "outcome"],
+            &["login", "ended", "what", "outcome", "jobs"],
             |note: &AuditRow| {
                 vec![
                     texts::time(note.began_at),

@@ -1,5 +1,7 @@
 //! `readpast batches` and `readpast batch`: jobs that belong together.
 
+use std::io::{self, IsTerminal};
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use readpast::{BatchId, BatchRow, Cancelled, NewBatch, NewJob, Queue};
@@ -8,12 +10,12 @@ use serde_json::json;
 use super::schedules::queues;
 use crate::audit::{note, noted};
 use crate::connection::Common;
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, failure, say};
 use crate::job_options::JobOptions;
 use crate::output::{Output, confirm};
 use crate::texts;
 
-/// List the batches with their progress, the newest first.
+/// List the open batches with their progress, the newest first; with --all, those that have ended, too.
 ///
 /// Role: producer with a queue; operator or monitor.
 #[derive(Debug, Args)]
@@ -89,8 +91,9 @@ impl Batches {
         }
         output.many(
             &batches,
-            "there is no batch",
+            if self.all { "there is no batch" } else { "no batch is open; --all shows those that have ended, too" },
             &["batch", "queue", "name", "created", "jobs", "left", "done", "dead", "cancelled", "sealed", "ended"],
+            &["created", "sealed", "cancelled", "queue", "ended", "name"],
             |batch: &BatchRow| {
                 vec![
                     batch.batch_id.to_string(),
@@ -107,6 +110,9 @@ impl Batches {
                 ]
             },
         )?;
+        if !self.all && !batches.is_empty() && !output.is_json() && io::stderr().is_terminal() {
+            say("these are open; --all shows those that have ended, too");
+        }
         Ok(Exit::Ok)
     }
 }
@@ -138,7 +144,7 @@ impl BatchCommand {
                 let sealed = schema.seal_batch(BatchId(batch)).await?;
                 output.one(&sealed, || {
                     let state = if sealed.ended { "all have ended" } else { "it ends when all have ended" };
-                    format!("batch {batch} is sealed with {} jobs; {state}", texts::number(sealed.jobs))
+                    format!("batch {batch} is sealed with {}; {state}", texts::jobs(sealed.jobs))
                 })?;
             }
             BatchCommand::Cancel { batch, why, yes } => {
@@ -152,11 +158,7 @@ impl BatchCommand {
                 let cancelled = noted(&queue, note("cancel_batch").what(what), cancelling, jobs).await?;
                 let (waiting, running) = (cancelled.waiting, cancelled.running);
                 output.one(&json!({"waiting": waiting, "running": running}), || {
-                    format!(
-                        "cancelled {} jobs; {} more run and are told",
-                        texts::number(waiting),
-                        texts::number(running)
-                    )
+                    format!("cancelled {}; {} more run and are told", texts::jobs(waiting), texts::number(running))
                 })?;
             }
         }

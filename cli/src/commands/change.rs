@@ -126,7 +126,7 @@ impl Requeue {
                 format!("job {id} is not there, or neither dead nor cancelled; it is as it was"),
             ));
         }
-        output.one(&json!({"changed": 1, "matched": 1}), || "requeued 1 of 1 jobs".to_owned())?;
+        output.one(&json!({"changed": 1, "matched": 1}), || "requeued 1 of 1 job".to_owned())?;
         Ok(Exit::Ok)
     }
 }
@@ -170,14 +170,16 @@ impl Selection {
         if self.dry_run || !self.yes {
             let matched = pages.clone().count(&interrupt).await?;
             if self.dry_run {
-                output.one(&json!({"matched": matched}), || format!("{} jobs match", texts::number(matched)))?;
+                output.one(&json!({"matched": matched}), || {
+                    format!("{} {}", texts::jobs(matched), if matched == 1 { "matches" } else { "match" })
+                })?;
                 return ended(&change, &unfit, &self.queue);
             }
             if matched == 0 {
                 report(&change, 0, unfit.len() as u64, output)?;
                 return ended(&change, &unfit, &self.queue);
             }
-            let what = format!("{} {} jobs of {}", verb(&change), texts::number(matched), self.queue);
+            let what = format!("{} {} of {}", verb(&change), texts::jobs(matched), self.queue);
             tokio::select! {
                 confirmed = confirm(false, &what) => confirmed?,
                 () = interrupt.pressed() => {
@@ -337,7 +339,7 @@ async fn carry_out(
     while let Some(page) = pages.next(interrupt).await? {
         *changed += queue.change(change, &page).await.inspect_err(|_| {
             progress.end();
-            say(&format!("{} {} jobs before this:", past(change), texts::number(*changed)));
+            say(&format!("{} {} before this:", past(change), texts::jobs(*changed)));
         })?;
         *matched += page.jobs.len() as u64;
         progress.advance(page.jobs.len() as u64);
@@ -349,7 +351,7 @@ async fn carry_out(
 /// How many jobs were changed, of how many.
 fn report(change: &JobChange, changed: u64, matched: u64, output: Output) -> Result<()> {
     output.one(&json!({"changed": changed, "matched": matched}), || {
-        format!("{} {} of {} jobs", past(change), texts::number(changed), texts::number(matched))
+        format!("{} {} of {}", past(change), texts::number(changed), texts::jobs(matched))
     })
 }
 
@@ -362,10 +364,8 @@ fn ended(change: &JobChange, unfit: &[JobId], queue: &str) -> Result<Exit> {
 fn not_fit(jobs: &[JobId], queue: &str, states: &[JobState]) -> anyhow::Error {
     let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
     let states: Vec<String> = states.iter().map(JobState::to_string).collect();
-    let message = format!(
-        "{queue} has no such jobs, or they are not {} (or locked at the moment): {}",
-        states.join(", "),
-        ids.join(", ")
-    );
+    let (such, are) = if let [_] = jobs { ("such job", "it is") } else { ("such jobs", "they are") };
+    let (states, ids) = (states.join(", "), ids.join(", "));
+    let message = format!("{queue} has no {such}, or {are} not {states} (or locked at the moment): {ids}");
     failure(Exit::NotFound, message)
 }

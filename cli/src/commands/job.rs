@@ -24,6 +24,9 @@ pub struct Job {
     form: Form,
 }
 
+/// How much of an attempt's error is in the list of attempts.
+const ERROR: usize = 200;
+
 impl Job {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = queue_of(common, JobId(self.id)).await?;
@@ -46,7 +49,11 @@ impl Job {
         }
         if !attempts.is_empty() {
             output.line("\nfailed attempts")?;
-            output.many(&attempts, "", &["attempt", "fence", "at", "ran", "worker", "error"], attempt_row)?;
+            let columns = ["attempt", "fence", "at", "ran", "worker", "error"];
+            output.many(&attempts, "", &columns, &["fence", "worker", "ran", "at"], attempt_row)?;
+            for (attempt, error) in other_errors(&row, &attempts) {
+                output.line(&format!("\nerror of attempt {attempt}\n{error}"))?;
+            }
         }
         Ok(Exit::Ok)
     }
@@ -101,6 +108,19 @@ fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&
     fields
 }
 
+/// The errors of several lines that are not the job's last one, each once, with the first attempt that had it.
+fn other_errors<'a>(job: &'a JobRow, attempts: &'a [FailedAttempt]) -> Vec<(u32, &'a str)> {
+    let mut others: Vec<(u32, &str)> = Vec::new();
+    for attempt in attempts {
+        let Some(error) = attempt.error.as_deref() else { continue };
+        let is_known = job.error.as_deref() == Some(error) || others.iter().any(|(_, other)| *other == error);
+        if error.lines().nth(1).is_some() && !is_known {
+            others.push((attempt.attempt, error));
+        }
+    }
+    others
+}
+
 fn attempt_row(attempt: &FailedAttempt) -> Vec<String> {
     vec![
         attempt.attempt.to_string(),
@@ -108,6 +128,6 @@ fn attempt_row(attempt: &FailedAttempt) -> Vec<String> {
         texts::time(attempt.failed_at),
         attempt.run.map_or_else(|| "lost".to_owned(), texts::age),
         attempt.worker.clone(),
-        attempt.error.clone().unwrap_or_default(),
+        attempt.error.as_deref().map(|error| texts::first_line(error, ERROR)).unwrap_or_default(),
     ]
 }

@@ -80,6 +80,7 @@ impl Jobs {
             &jobs,
             "no job matches",
             &["id", "state", "kind", "attempt", "enqueued", "payload", "error"],
+            &["enqueued", "attempt", "kind", "payload"],
             |job: &JobRow| {
                 vec![
                     job.job_id.to_string(),

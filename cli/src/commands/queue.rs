@@ -171,7 +171,7 @@ impl QueueCommand {
                     Some(deleted.jobs)
                 })
                 .await?;
-                let words = || format!("{name} is deleted, with {} jobs", texts::number(deleted.jobs));
+                let words = || format!("{name} is deleted, with {}", texts::jobs(deleted.jobs));
                 output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
                 Ok(Exit::Ok)
             }
@@ -288,6 +288,7 @@ fn rate(text: &str) -> Result<Limit<Rate>, String> {
     }
     let (jobs, interval) = text.split_once('/').ok_or("it must be such as 100/60s, or none")?;
     let jobs = jobs.trim().parse().map_err(|_| format!("'{jobs}' is no number of jobs"))?;
-    let interval: Duration = duration(interval.trim())?;
+    let interval = duration(interval.trim()).map_err(|problem| format!("the time after / is '{interval}': {problem}"));
+    let interval: Duration = interval?;
     Ok(Limit(Some(Rate::new(jobs, interval))))
 }

@@ -24,6 +24,7 @@ impl Queues {
             &queues,
             "there is no queue; readpast queue create NAME makes one",
             &["queue", "order", "completion", "delivery", "attempts", "keep done", "keep dead", "limits", "paused"],
+            &["keep done", "keep dead", "attempts", "limits", "delivery", "order"],
             |queue: &QueueStats| {
                 vec![
                     queue.queue.clone(),

@@ -13,7 +13,7 @@ use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::job_options::JobOptions;
 use crate::output::{Output, confirm};
-use crate::texts::{self, duration};
+use crate::texts::{self, duration, nearest};
 
 /// List the schedules with their next times.
 ///
@@ -98,6 +98,7 @@ impl Schedules {
             &listed,
             "there is no schedule",
             &["queue", "schedule", "times", "zone", "next", "last", "kind", "paused", "error"],
+            &["kind", "last", "zone", "times", "paused"],
             |Listed { queue, schedule }| {
                 vec![
                     queue.clone(),
@@ -132,8 +133,11 @@ pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>>
 /// The queue, if it has such a schedule.
 async fn of(common: &Common, queue: &str, schedule: &str) -> Result<Queue> {
     let queue = common.queue(queue).await?;
-    if queue.schedules().await?.iter().all(|listed| listed.name != schedule) {
-        return Err(failure(Exit::NotFound, format!("{} has no schedule '{schedule}'", queue.name())));
+    let schedules = queue.schedules().await?;
+    if schedules.iter().all(|listed| listed.name != schedule) {
+        let near = nearest(schedule, schedules.iter().map(|listed| listed.name.as_str()));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+        return Err(failure(Exit::NotFound, format!("{} has no schedule '{schedule}'{near}", queue.name())));
     }
     Ok(queue)
 }

@@ -99,7 +99,9 @@ impl Uninstall {
             Err(error) => return Err(error.into()),
         };
         let schema = queue.schema();
-        confirm(self.yes, &format!("remove schema {schema} with {} unfinished jobs", texts::number(jobs))).await?;
+        let jobs =
+            if jobs == 1 { "1 unfinished job".to_owned() } else { format!("{} unfinished jobs", texts::number(jobs)) };
+        confirm(self.yes, &format!("remove schema {schema} with {jobs}")).await?;
         queue.uninstall().await?;
         output.one(&json!({"schema": schema, "removed": true}), || format!("schema {schema} is removed"))?;
         Ok(Exit::Ok)
@@ -109,16 +111,26 @@ impl Uninstall {
 impl Verify {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let mut config = common.config()?;
+        let is_any = self.queue.is_none() && config.queue == readpast::QueueConfig::default();
         if let Some(queue) = self.queue {
             config.queue.name = queue;
         }
         config.metrics.listen.clear();
-        let findings = Queue::examine(&config).await?;
-        output.many(&findings, "", &["check", "result", "note"], |finding: &Finding| {
+        let mut findings = Queue::examine(&config).await?;
+        if is_any {
+            // Nobody has asked for this queue: that there is none yet, as after the installation, is no failure.
+            for finding in &mut findings {
+                if matches!(finding.result, CheckResult::Failed(Error::UnknownQueue { .. })) {
+                    finding.result = CheckResult::NotReached;
+                    finding.note = Some("there is no queue yet; readpast queue create NAME makes one".to_owned());
+                }
+            }
+        }
+        output.many(&findings, "", &["check", "result", "note"], &[], |finding: &Finding| {
             let (result, remedy) = match &finding.result {
                 CheckResult::Ok => ("ok", finding.note.clone().unwrap_or_default()),
                 CheckResult::Failed(error) => ("failed", exit::with_hint(error)),
-                _ => ("not reached", String::new()),
+                _ => ("not reached", finding.note.clone().unwrap_or_default()),
             };
             vec![finding.check.to_string(), result.to_owned(), remedy]
         })?;

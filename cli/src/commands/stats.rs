@@ -158,7 +158,8 @@ fn print(output: Output, activities: &[Activity]) -> Result<()> {
         "out/s",
         "paused",
     ];
-    output.many(activities, "there are no queues", &columns, |activity| {
+    let first_to_go = ["done kept", "cancelled", "waiting", "scheduled", "oldest", "claimed", "paused", "out/s"];
+    output.many(activities, "there are no queues", &columns, &first_to_go, |activity| {
         let stats = &activity.stats;
         let counts = [stats.ready, stats.scheduled, stats.waiting, stats.claimed, stats.dead, stats.cancelled];
         let mut row = vec![stats.queue.clone()];

@@ -149,8 +149,10 @@ impl Drain {
             }
             if is_over(deadline) {
                 progress.end();
-                let jobs = texts::number(known.unwrap_or_default());
-                return Err(failure(Exit::TimedOut, format!("{jobs} jobs of {} have not ended", self.queue)));
+                let left = known.unwrap_or_default();
+                let have = if left == 1 { "has" } else { "have" };
+                let message = format!("{} of {} {have} not ended", texts::jobs(left), self.queue);
+                return Err(failure(Exit::TimedOut, message));
             }
             tokio::time::sleep(PAUSE).await;
         };
@@ -158,6 +160,7 @@ impl Drain {
         output.one(&stats, || {
             let dead = match stats.dead {
                 0 => String::new(),
+                1 => ", with 1 dead job".to_owned(),
                 dead => format!(", with {} dead jobs", texts::number(dead)),
             };
             format!("{} is empty{dead}", self.queue)

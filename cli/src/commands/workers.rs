@@ -34,7 +34,11 @@ impl Workers {
         }
         output.many(
             &workers,
-            "no worker has a lease",
+            if self.lost {
+                "no worker was there within a day"
+            } else {
+                "no worker has a lease; --lost shows those that are gone"
+            },
             &[
                 "queue",
                 "worker",
@@ -48,6 +52,7 @@ impl Workers {
                 "done/s",
                 "limited by",
             ],
+            &["since", "oldest since", "done", "failed", "lease", "done/s", "running"],
             |worker: &WorkerRow| {
                 vec![
                     worker.queue.clone(),

@@ -23,6 +23,7 @@ use crate::exit::{Exit, failure};
 use crate::hex;
 use crate::interrupt::Interrupt;
 use crate::job_options::{JobOptions, time};
+use crate::json_object;
 
 /// So many jobs, and so many bytes of lines, are one chunk, and a long line is one of its own. `Queue::enqueue_part` takes
 /// what fits one transaction: 1,000 jobs, 8 MiB, and 65,535 bytes for a payload that is not sent alone. A payload is no
@@ -92,6 +93,23 @@ struct JobLine {
     max_attempts: Option<u32>,
     time_limit_s: Option<f64>,
 }
+
+/// Its fields, each with what it must be.
+const FIELDS: [(&str, &str); 13] = [
+    ("payload", "a text or any other JSON"),
+    ("payload_hex", "a text"),
+    ("kind", "a text"),
+    ("priority", "a whole number from -32768 to 32767"),
+    ("delay_s", "a number of seconds"),
+    ("due_at", "a time such as \"2027-01-31T04:00:00Z\""),
+    ("key", "a text"),
+    ("group", "a text"),
+    ("batch", "the number of a batch"),
+    ("correlation_id", "a UUID"),
+    ("headers", "an object of texts"),
+    ("max_attempts", "a whole number"),
+    ("time_limit_s", "a number of seconds"),
+];
 
 /// How the lines are to be read.
 pub struct Reading {
@@ -347,10 +365,7 @@ impl<R: Read> Reader<R> {
 fn job(line: Vec<u8>, format: Format, options: &JobOptions) -> Result<NewJob, String> {
     match format {
         Format::Text => Ok(options.apply(NewJob::bytes(line))),
-        Format::Json => {
-            let line: JobLine = serde_json::from_slice(&line).map_err(|error| error.to_string())?;
-            line.job(options)
-        }
+        Format::Json => json_object::read::<JobLine>(&line, &FIELDS)?.job(options),
     }
 }
 

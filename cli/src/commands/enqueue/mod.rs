@@ -160,7 +160,11 @@ impl Enqueue {
                 0 => String::new(),
                 some => format!(", {} duplicates passed over", texts::number(*some)),
             };
-            format!("{} jobs enqueued{duplicates}; {} lines read", texts::number(*enqueued), texts::number(*lines))
+            {
+                let lines_read =
+                    if *lines == 1 { "1 line".to_owned() } else { format!("{} lines", texts::number(*lines)) };
+                format!("{} enqueued{duplicates}; {lines_read} read", texts::jobs(*enqueued))
+            }
         })?;
         Ok(Exit::Ok)
     }
@@ -176,7 +180,8 @@ impl Total {
     /// Says, where it does not come to the end, from where on it would have to be begun anew.
     fn report(&self, progress: &Progress) {
         progress.end();
-        say(&format!("{} jobs enqueued, from the first {} lines", self.enqueued, self.lines));
+        let lines = if self.lines == 1 { "line".to_owned() } else { format!("{} lines", texts::number(self.lines)) };
+        say(&format!("{} enqueued, from the first {lines}", texts::jobs(self.enqueued)));
     }
 }
 

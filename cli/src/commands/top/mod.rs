@@ -9,10 +9,9 @@
 //! | `screen` | what is on the screen: what was read, where the user is in it, what is being asked |
 //! | `keys` | what keys do to it |
 //! | `draw` | draws it, a file for each view |
-//! | `columns`, `theme` | text in columns; colours, or none |
+//! | `theme` | colours, or none |
 //! | `terminal` | the terminal: taken over, given back, and its keys |
 
-mod columns;
 mod draw;
 mod keys;
 mod readings;

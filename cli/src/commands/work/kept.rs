@@ -78,7 +78,10 @@ impl Kept {
             Talked::Answered { line, has_read_all } => {
                 let answer = protocol::read_answer(&line, job, runner.max_output).map_err(|wrong| {
                     let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();
-                    format!("the program's answer is not valid: {wrong}; it begins with: {line}")
+                    format!(
+                        "the program's answer is not valid: {wrong}: {line}\nStandard output is for answers alone, a line each; \
+                         print everything else to standard error"
+                    )
                 });
                 (answer, has_read_all)
             }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use readpast::{BoxError, Job, JobError};
@@ -57,7 +58,7 @@ impl Program {
         }
         let files = if arguments.iter().any(Argument::needs_file) {
             let directory = private_directory();
-            Some(directory.context("cannot make a directory for the files with payloads")?)
+            Some(directory.with_context(|| no_room("make a directory for files with payloads"))?)
         } else {
             None
         };
@@ -128,9 +129,23 @@ pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
 
 /// Only this user can read the file, and the directory.
 fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
-    let path = tempfile::Builder::new().prefix(&format!("{}-", job.id())).tempfile_in(files)?.into_temp_path();
-    std::fs::write(&path, payload(job)?)?;
-    Ok(path)
+    let payload = payload(job)?;
+    let written = || -> io::Result<TempPath> {
+        let path = tempfile::Builder::new().prefix(&format!("{}-", job.id())).tempfile_in(files)?.into_temp_path();
+        std::fs::write(&path, &payload)?;
+        Ok(path)
+    };
+    // A full disk is not the job's fault.
+    let put_off =
+        |error| JobError::snooze(NO_ROOM_PAUSE, format!("{}: {error}", no_room("write the payload to a file")));
+    Ok(written().map_err(put_off)?)
+}
+
+/// Until a job is tried again whose payload could not be written.
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(10);
+
+fn no_room(what: &str) -> String {
+    format!("cannot {what} in {}, which TMPDIR chooses", std::env::temp_dir().display())
 }
 
 /// Whether the system would find this program. Looked up at the start, so that a name that is misspelt does not use up

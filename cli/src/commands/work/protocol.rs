@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::telling_line::exception_line;
 use crate::hex;
+use crate::json_object;
 
 /// A job, in the words in which `readpast job --json` has it. All fields are there, and null where there is nothing.
 #[derive(Serialize)]
@@ -41,6 +42,17 @@ struct Answer {
     output_text: Option<String>,
     output_hex: Option<String>,
 }
+
+/// The fields of an answer, each with what it must be.
+const FIELDS: [(&str, &str); 7] = [
+    ("job_id", "the number of the job"),
+    ("error", "a text"),
+    ("dead", "true or false"),
+    ("retry_in_s", "a number of seconds"),
+    ("snooze_s", "a number of seconds"),
+    ("output_text", "a text"),
+    ("output_hex", "a text"),
+];
 
 /// The line for a job, with its end.
 ///
@@ -78,7 +90,7 @@ pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
 ///
 /// See above.
 pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
-    let answer: Answer = serde_json::from_slice(line).map_err(|error| format!("{error}"))?;
+    let answer: Answer = json_object::read(line, &FIELDS)?;
     if answer.job_id != job.id() {
         return Err(format!("it is for job {}, and job {} runs", answer.job_id, job.id()));
     }

@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use super::super::columns::left;
 use super::super::keys::KEYS;
 use super::super::screen::Screen;
 use super::{visible, words_wrapped};
+use crate::columns::left;
 
 /// How each number is come by.
 const NUMBERS: [(&str, &str); 9] = [

@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use super::super::columns::{left, wrapped};
 use super::super::readings::JobDetail;
 use super::super::screen::{Screen, View};
 use super::super::theme::Theme;
 use super::visible;
+use crate::columns::{left, wrapped};
 
 /// The width of a field's name.
 const NAME: usize = 16;

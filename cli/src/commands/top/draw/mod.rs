@@ -15,8 +15,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::columns::{cut, left, right, width_of};
 use super::screen::{Screen, View};
+use crate::columns::{cut, left, right, width_of};
 use crate::texts;
 
 /// The most lines that a message takes.

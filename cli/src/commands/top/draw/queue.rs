@@ -6,10 +6,10 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use super::super::columns::{age, count, cut, left, rate, right};
 use super::super::readings::{DeadGroup, DeadLine, QueueDetail, QueueLine, RunningLine, WorkerLine};
 use super::super::screen::{QueueView, Row, Screen, View};
 use super::{visible, words_wrapped};
+use crate::columns::{age, count, cut, left, rate, right};
 use crate::texts;
 
 /// The width of a job's number, of a time to the second, and of a kind or a worker's name.

@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::super::columns::{age, count, left, rate, right, width_of};
 use super::super::readings::QueueLine;
 use super::super::screen::Screen;
 use super::super::theme::Theme;
 use super::{cell, line, visible};
+use crate::columns::{age, count, left, rate, right, width_of};
 
 /// A column besides the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
