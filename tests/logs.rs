@@ -347,7 +347,7 @@ async fn an_error_of_sql_server_is_logged_with_its_number() {
     fixture
         .sql(
             "CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat] @worker_id uniqueidentifier, @running int, @done bigint, @failed bigint,
-                 @limited_by varchar(16), @dead bigint, @times varchar(1400), @report_no bigint
+                 @limited_by varchar(16), @dead bigint, @times varchar(1400), @report_no bigint, @yields bit = 0
              AS THROW 50001, N'closed for repairs', 1",
         )
         .await;

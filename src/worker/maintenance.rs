@@ -173,7 +173,11 @@ impl Maintenance {
             tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
         }
         if jobs > 0 {
-            tracing::warn!(ready = reaped.jobs_ready, dead = reaped.jobs_dead, "the jobs of lost workers were given back");
+            tracing::warn!(
+                ready = reaped.jobs_ready,
+                dead = reaped.jobs_dead,
+                "the jobs of lost workers were given back"
+            );
             self.state.arrivals.expect();
         }
         Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
