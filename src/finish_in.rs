@@ -61,8 +61,8 @@ impl IntoOutput for Finished {
 /// follow-up, and SQL Server's other errors.
 ///
 /// After an error, roll the transaction back or drop the client, and return the error (`?`): the attempt has failed. An
-/// error inside of the procedure has rolled the transaction back as a whole. After [`Error::ConnectionLost`] or
-/// [`Error::Protocol`], drop the client.
+/// error inside of the procedure has rolled the transaction back as a whole. After [`Error::ConnectionLost`],
+/// [`Error::Protocol`] or [`Error::UnreadableText`], drop the client.
 ///
 /// # Cancel safety
 ///

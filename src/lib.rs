@@ -78,11 +78,12 @@
 //! # Time limits
 //!
 //! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
-//! answer was lost, after `command_timeout_ms` and the next claim. A worker that cannot renew its lease starts nothing
-//! more when it may have run out, by its own clock, which on Linux runs on while the machine is suspended. When SQL
-//! Server was away for longer than half a lease, nobody is called lost for it. [`WorkerBuilder::start`] refuses
-//! settings that cannot work together: `heartbeat_interval_ms` must be less than half of `lease_ms`,
-//! `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in anything.
+//! answer was lost, after `command_timeout_ms`. A claim that arrives late is found after at most as long again. A worker
+//! that cannot renew its lease starts nothing more when it may have run out, by its own clock, which on Linux runs on
+//! while the machine is suspended. When SQL Server was away for longer than half a lease, nobody is called lost for it.
+//! [`WorkerBuilder::start`] refuses settings that cannot work together: `heartbeat_interval_ms` must be less than half of
+//! `lease_ms`, `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in
+//! anything.
 //!
 //! # A table that is there already
 //!

@@ -92,8 +92,8 @@ impl Session {
 /// # Errors
 ///
 /// As [`Queue::create_batch`](super::Queue::create_batch); an error inside of the procedure rolls back the caller's
-/// transaction, see [`enqueue_in`](super::enqueue_in). After [`Error::ConnectionLost`] or [`Error::Protocol`], drop the
-/// client.
+/// transaction, see [`enqueue_in`](super::enqueue_in). After [`Error::ConnectionLost`], [`Error::Protocol`] or
+/// [`Error::UnreadableText`], drop the client.
 ///
 /// # Cancel safety
 ///

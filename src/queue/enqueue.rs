@@ -236,8 +236,8 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// # Errors
 ///
 /// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-/// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`] or [`Error::Protocol`], drop
-/// the client.
+/// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`], [`Error::Protocol`] or
+/// [`Error::UnreadableText`], drop the client.
 ///
 /// # Cancel safety
 ///
