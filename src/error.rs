@@ -14,6 +14,9 @@ use std::time::Duration;
 use crate::enqueued::Enqueued;
 use crate::ids::JobId;
 
+/// The kind of [`Error::ConnectionLost`]'s cause where an answer is too much. No socket has it.
+pub(crate) const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
+
 /// What can go wrong, sorted by what to do about it.
 ///
 /// The message is complete: it names the cause, and says what to do where that is known.
@@ -587,6 +590,11 @@ impl Error {
             }
             other => other,
         }
+    }
+
+    /// Whether the server answered with more than the call's answer may have.
+    pub(crate) fn is_too_much(&self) -> bool {
+        matches!(self, Error::ConnectionLost { cause } if cause.kind() == TOO_MUCH)
     }
 
     /// Sorts an error of the driver. `schema` is where readpast should be installed; `server` is what was connected to.

@@ -39,8 +39,8 @@ pub struct WorkerConfig {
     pub max_in_flight: usize,
 
     /// The most bytes of payloads and outputs this process holds. A claim never brings more than fits, and no job starts while
-    /// its output may not fit; one job is always allowed, however large. Beside it, the driver needs room for one
-    /// acknowledgement.
+    /// its output may not fit; one job is always allowed, however large. Beside it, the driver needs room for two
+    /// copies of the largest output.
     ///
     /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
     pub max_in_flight_bytes: u64,

@@ -1,9 +1,10 @@
 //! Batches: what producers call, and what operators see and cancel.
 
 use futures_io::{AsyncRead, AsyncWrite};
-use tiberius::{Command, CommandResult};
+use tiberius::Command;
 
 use super::OPERATOR_BATCH;
+use super::answer::Answer;
 use super::cancel::CancelAnswer;
 use super::enqueue::run;
 use super::lasting_session::Session;
@@ -153,7 +154,7 @@ fn create_command<'a>(schema: &str, queue: &'a str, batch: &'a NewBatch) -> Comm
     command
 }
 
-fn read_created(result: &CommandResult) -> Result<BatchId, Error> {
+fn read_created(result: &Answer) -> Result<BatchId, Error> {
     let missing = || Error::Protocol { message: "create_batch returned no batch_id".to_string() };
     result.try_return_value("@batch_id").ok().flatten().map(BatchId).ok_or_else(missing)
 }

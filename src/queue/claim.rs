@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tiberius::Command;
 
+use super::answer::AnswerLimit;
 use super::create_queue::ClaimOrder;
 use super::lasting_session::Session;
 use super::parameters::int;
@@ -107,6 +108,9 @@ const ALONE_WAITS: u32 = 1;
 const LIMITED_BY_RUNNING: u32 = 2;
 const LIMITED_BY_RATE: u32 = 4;
 
+/// The longest `varbinary(max)`.
+const MAX_PAYLOAD: u64 = i32::MAX as u64;
+
 /// How many columns of a claimed job stand between its attempt and what says whether its payload
 /// is withheld.
 const CLAIMED_BETWEEN: usize = 5;
@@ -136,7 +140,10 @@ impl Session {
             command.bind_param("@seen_job_id", job_id.0);
         }
         command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
-        let answer = self.run("claim", command).await?;
+        // As many as asked for have the longest payload that is not withheld.
+        let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
+        let limit = AnswerLimit::of_rows(request.max, payloads);
+        let answer = self.run_up_to(limit, "claim", command).await?;
         let status = answer.return_code();
         let alone_waits = status & ALONE_WAITS != 0;
         let limited = match status {
@@ -203,7 +210,7 @@ impl Session {
     /// As [`claim`](Session::claim).
     pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
         let command = self.claim_command(&ClaimRequest { max: 1, max_payload_bytes: 0, ..request });
-        let answer = self.run("claim", command).await?;
+        let answer = self.run_up_to(AnswerLimit::of_rows(1, 0), "claim", command).await?;
         let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
         let (job_id, fence, attempt) =
             (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);

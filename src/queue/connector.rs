@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
+use super::answer::{Allowance, AnswerLimit, Limited};
 use super::credentials::{Attempt, Credentials, Proof};
 use super::driver_log;
 use super::idle_connections::{IdleConnections, keep_alive};
@@ -30,12 +31,13 @@ use crate::metrics::QueueMetrics;
 const READ_BYTES: usize = 64 * 1024;
 
 /// A connection as the driver has it.
-type Client = tiberius::Client<Compat<BufReader<TcpStream>>>;
+type Client = tiberius::Client<Compat<BufReader<Limited<TcpStream>>>>;
 
 /// A connection, and its socket beside the driver, which hides it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) client: Client,
+    allowance: Arc<Allowance>,
     socket: Socket,
     /// Its receiver waits in a task of the runtime in which the connection was made, and is dropped with the runtime.
     runtime: oneshot::Sender<Infallible>,
@@ -43,10 +45,15 @@ pub(super) struct Connection {
 
 impl Connection {
     /// In the runtime that the stream was made in.
-    fn new(client: Client, socket: Socket) -> Connection {
+    fn new(client: Client, allowance: Arc<Allowance>, socket: Socket) -> Connection {
         let (runtime, connection) = oneshot::channel();
         tokio::spawn(connection); // until the connection is dropped
-        Connection { client, socket, runtime }
+        Connection { client, allowance, socket, runtime }
+    }
+
+    /// Before a call: how much its answer may be. Beyond that the call fails, and the connection is of no use.
+    pub(super) fn expect_answer(&self, limit: AnswerLimit) {
+        self.allowance.grant(limit);
     }
 
     /// Whether the runtime in which it was made has ended: its socket is open, and no call can use it.
@@ -182,6 +189,9 @@ impl Connector {
                 driver.port(peer.port());
                 driver.handshake_timeout(Some(self.timeouts.connect)); // it goes on when nobody waits any more
             }
+            let allowance = Arc::new(Allowance::default());
+            allowance.grant(AnswerLimit::LOGIN);
+            let stream = Limited::new(stream, allowance.clone());
             let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
             let connecting = driver_log::without_warnings(tiberius::Client::connect(driver, stream));
             attempt.is_sent();
@@ -191,7 +201,7 @@ impl Connector {
             };
             attempt.is_over();
             match connected {
-                Ok(client) => return Ok(Connection::new(client, socket)),
+                Ok(client) => return Ok(Connection::new(client, allowance, socket)),
                 Err(tiberius::error::Error::Routing { host, port }) => {
                     tracing::debug!(host, port, "redirected");
                     address = Address { host, place: Place::Port(port) };

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use tiberius::{ColumnData, Command, CommandResult, SqlTableDataRow, TableValueRow};
+use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 
 use super::Queue;
+use super::answer::{Answer, AnswerLimit};
 use super::datetime2::to_datetime2;
 use super::enqueue_retries::Retries;
 use super::lasting_session::Session;
@@ -272,11 +273,11 @@ pub(crate) async fn run<S>(
     client: &mut tiberius::Client<S>,
     schema: &str,
     command: Command<'_>,
-) -> Result<CommandResult, Error>
+) -> Result<Answer, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let answer = async { command.exec(client).await?.into_command_result().await };
+    let answer = async { Answer::read(command.exec(client).await?, AnswerLimit::PLAIN).await };
     answer.await.map_err(|error| Error::from_driver(error, "the caller's connection", schema))
 }
 
@@ -346,13 +347,13 @@ fn bind_part(command: &mut Command<'_>, part: Option<Part>) {
 }
 
 /// Of a call of `enqueue` for a part: whether that was there, which is a duplicate of no job.
-fn was_there(result: &CommandResult) -> bool {
+fn was_there(result: &Answer) -> bool {
     let job_id: Option<i64> = result.try_return_value("@job_id").ok().flatten();
     let duplicate: Option<bool> = result.try_return_value("@duplicate").ok().flatten();
     job_id.is_none() && duplicate == Some(true)
 }
 
-fn read_enqueued(result: &CommandResult) -> Result<Enqueued, Error> {
+fn read_enqueued(result: &Answer) -> Result<Enqueued, Error> {
     let missing = || Error::Protocol { message: "enqueue returned no job_id".to_string() };
     let job_id = result.try_return_value("@job_id").ok().flatten().ok_or_else(missing)?;
     let duplicate = result.try_return_value("@duplicate").ok().flatten().ok_or_else(missing)?;

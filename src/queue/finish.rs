@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tiberius::{Command, CommandResult, SqlTableDataRow, TableValueRow};
+use tiberius::{Command, SqlTableDataRow, TableValueRow};
 
+use super::answer::Answer;
 use super::follow_up_list::{self, FOLLOW_UP_LIST};
 use super::lasting_session::Session;
 use super::parameters::{ms, procedure, table_type, us};
@@ -117,7 +118,7 @@ pub(crate) fn finish_one_command<'a>(
 }
 
 /// How a job ended that was acknowledged by [`finish_one_command`], if it did not end as asked.
-pub(crate) fn read_finish_one(result: CommandResult) -> Result<Option<FinishResult>, Error> {
+pub(crate) fn read_finish_one(result: Answer) -> Result<Option<FinishResult>, Error> {
     let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
     Ok(results.first().map(|(_, result)| *result))
 }

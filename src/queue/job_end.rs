@@ -1,5 +1,6 @@
 //! How jobs have ended, for those that wait for it.
 
+use super::answer::AnswerLimit;
 use super::id_list::id_rows;
 use super::lasting_session::Session;
 use super::parameters::table_type;
@@ -46,14 +47,26 @@ const STATES: [(&str, State); 4] =
 /// The call by name, as an [`Error::TimedOut`] has it.
 pub(super) const OUTCOMES: &str = "outcomes";
 
+/// How many bytes the outputs of several jobs have at the most.
+const MAX_OUTPUTS: u64 = 64 << 20;
+
+/// The longest `varbinary(max)`.
+const MAX_OUTPUT: u64 = i32::MAX as u64;
+
 impl Session {
     /// Those of up to 1,000 jobs that have ended, or some of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_too_much`]: ask for fewer jobs. An output of one job always arrives.
     pub(crate) async fn outcomes(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<(JobId, JobEnd)>, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command(OUTCOMES);
         command.bind_param("@queue", queue);
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
-        all_rows(OUTCOMES, self.run(OUTCOMES, command).await?).map(read).collect()
+        let outputs = if jobs.len() > 1 { MAX_OUTPUTS } else { MAX_OUTPUT };
+        let limit = AnswerLimit::of_rows(jobs.len(), outputs);
+        all_rows(OUTCOMES, self.run_up_to(limit, OUTCOMES, command).await?).map(read).collect()
     }
 }
 

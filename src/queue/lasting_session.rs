@@ -10,8 +10,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tiberius::{Command, CommandResult};
+use tiberius::{Command, Row};
 
+use super::answer::{Answer, AnswerLimit};
 use super::connector::{Connection, Connector};
 use super::parameters::procedure;
 use super::result_columns::{Columns, columns, into_rows, one_row};
@@ -136,10 +137,21 @@ impl Session {
         Command::new(procedure(self.schema(), name))
     }
 
-    /// Runs a command to its end.
-    pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<CommandResult, Error> {
+    /// Runs a command to its end, which answers with no payload and no output.
+    pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<Answer, Error> {
+        self.run_up_to(AnswerLimit::PLAIN, call, command).await
+    }
+
+    /// Runs a command to its end. An answer that is more than `limit` is an error.
+    pub(crate) async fn run_up_to(
+        &mut self,
+        limit: AnswerLimit,
+        call: &str,
+        command: Command<'_>,
+    ) -> Result<Answer, Error> {
         let mut connection = self.take_connection(call).await?;
-        let answer = async { command.exec(&mut connection.client).await?.into_command_result().await };
+        connection.expect_answer(limit);
+        let answer = async { Answer::read(command.exec(&mut connection.client).await?, limit).await };
         let result = self.in_time(call, answer).await;
         self.settle(connection, result).await
     }
@@ -160,26 +172,30 @@ impl Session {
         call: &'static str,
         command: Command<'_>,
     ) -> Result<(Columns, Vec<Columns>), Error> {
-        let mut results = self.run(call, command).await?.into_iter();
+        let mut results = self.run(call, command).await?.into_results().into_iter();
         let mut next = || columns(call, results.next().unwrap_or_default());
         Ok((one_row(call, next())?, next()))
     }
 
     /// Runs a batch whose results do not matter.
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
-        let mut connection = self.take_connection(call).await?;
-        let answer = async { connection.client.simple_query(sql).await?.into_results().await };
-        let result = self.in_time(call, answer).await;
-        self.settle(connection, result).await.map(drop)
+        self.query_results(call, sql).await.map(drop)
     }
 
     /// Runs a batch that answers with rows; returns those of each result.
     pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
+        Ok(self.query_results(call, sql).await?.into_iter().map(|rows| columns(call, rows)).collect())
+    }
+
+    async fn query_results(&mut self, call: &str, sql: &str) -> Result<Vec<Vec<Row>>, Error> {
         let mut connection = self.take_connection(call).await?;
-        let answer = async { connection.client.simple_query(sql).await?.into_results().await };
+        connection.expect_answer(AnswerLimit::PLAIN);
+        let answer = async {
+            let stream = connection.client.simple_query(sql).await?;
+            Answer::read_batch(stream, AnswerLimit::PLAIN).await
+        };
         let result = self.in_time(call, answer).await;
-        let results = self.settle(connection, result).await?;
-        Ok(results.into_iter().map(|rows| columns(call, rows)).collect())
+        self.settle(connection, result).await
     }
 
     /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error,
@@ -238,6 +254,7 @@ impl Session {
     async fn put_back_if_clean(&mut self, mut connection: Connection) {
         let end = tokio::time::Instant::now() + self.connector.timeouts().connect;
         let end = self.deadline.map_or(end, |(deadline, _)| deadline.min(end));
+        connection.expect_answer(AnswerLimit::LOGIN);
         let asked = async { connection.client.simple_query("SELECT @@TRANCOUNT").await?.into_row().await };
         if let Ok(Ok(Some(row))) = tokio::time::timeout_at(end, asked).await
             && row.get(0) == Some(0)

@@ -15,6 +15,7 @@
 //! There is no SQL here but calls of procedures by name, and the embedded scripts of the installation.
 
 mod activity;
+pub(crate) mod answer;
 mod audits;
 mod batches;
 mod cancel;

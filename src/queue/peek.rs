@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
-use tiberius::{ColumnData, Command, CommandResult};
+use tiberius::{ColumnData, Command};
 
+use super::answer::{Answer, AnswerLimit};
 use super::datetime2::{from_datetime2, to_datetime2};
 use super::job_filter::JobFilter;
 use super::job_page::JobPlace;
@@ -39,6 +40,16 @@ pub(super) const ROWS: Shown<JobRow> = Shown {
 pub(super) const IDS: Shown<JobId> =
     Shown { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)), bytes: |_| [(0, 0); 2] };
 
+/// How large a page may be.
+#[derive(Clone, Copy)]
+struct PageSize {
+    jobs: usize,
+    /// Of each payload and output.
+    cut_at: usize,
+    /// Of all of them.
+    bytes: u64,
+}
+
 /// How many bytes of payloads and outputs a page has at the most, if it has more than one job.
 const MAX_PAGE_BYTES: usize = 64 << 20;
 
@@ -58,19 +69,32 @@ impl Session {
         let wanted = filter.cut_at.unwrap_or(usize::MAX);
         // So long that a page of them fits. Nearly always that is all that is wanted.
         let short = MAX_PAGE_BYTES / (2 * max.max(1));
-        let page = self.peek_cut(queue, state, filter, after, max, wanted.min(short), shown).await?;
+        let most = MAX_PAGE_BYTES as u64;
+        let page = self
+            .peek_cut(
+                queue,
+                state,
+                filter,
+                after,
+                PageSize { jobs: max, cut_at: wanted.min(short), bytes: most },
+                shown,
+            )
+            .await?;
         let whole = |(whole, _): (u64, usize)| whole.min(wanted as u64);
         if page.0.iter().flat_map(shown.bytes).all(|bytes| bytes.1 as u64 == whole(bytes)) {
             return Ok(page);
         }
-        let mut left = MAX_PAGE_BYTES as u64;
+        let first = page.0.first().map(shown.bytes).unwrap_or_default().map(whole).iter().sum();
+        let mut left = most;
         let fits = |job: &&T| {
             let bytes = (shown.bytes)(job).map(whole).iter().sum();
             left.checked_sub(bytes).map(|rest| left = rest).is_some()
         };
         let jobs = page.0.iter().take_while(fits).count().max(1);
         drop(page);
-        self.peek_cut(queue, state, filter, after, jobs, wanted, shown).await
+        // What is there may have changed since: twice as much.
+        self.peek_cut(queue, state, filter, after, PageSize { jobs, cut_at: wanted, bytes: 2 * most.max(first) }, shown)
+            .await
     }
 
     async fn peek_cut<T>(
@@ -79,8 +103,7 @@ impl Session {
         state: JobState,
         filter: &JobFilter,
         after: Option<&JobPlace>,
-        max: usize,
-        cut_at: usize,
+        size: PageSize,
         shown: &Shown<T>,
     ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
@@ -88,7 +111,7 @@ impl Session {
             command.bind_param("@only_ids", true);
         }
         command.bind_param("@state", state.word());
-        command.bind_param("@max", int(max));
+        command.bind_param("@max", int(size.jobs));
         command.bind_param("@kind", filter.kind.as_deref());
         command.bind_param("@correlation_id", filter.correlation_id);
         command.bind_param("@error", filter.error.as_deref());
@@ -101,7 +124,7 @@ impl Session {
         command.bind_param("@until", time("until", filter.until)?);
         command.bind_param("@worker_id", filter.worker.map(|worker| worker.0));
         command.bind_param("@newest_first", filter.newest_first);
-        command.bind_param("@max_bytes", int(cut_at));
+        command.bind_param("@max_bytes", int(size.cut_at));
         if let Some(after) = after {
             command.bind_param("@after", after.job_id.0);
             command.bind_param("@after_time", ColumnData::DateTime2(after.time.and_then(to_datetime2)));
@@ -115,7 +138,8 @@ impl Session {
         command.bind_out_param("@next_priority", None::<i16>);
         command.bind_out_param("@next_alone", None::<bool>);
         command.bind_out_param("@next_group", None::<String>);
-        let answer = self.run(PEEK, command).await?;
+        let limit = AnswerLimit::of_rows(size.jobs, size.bytes);
+        let answer = self.run_up_to(limit, PEEK, command).await?;
         let next = next_place(&answer)?;
         Ok((into_rows(PEEK, answer).into_iter().map(shown.read).collect::<Result<_, _>>()?, next))
     }
@@ -127,10 +151,29 @@ impl Session {
         job_id: JobId,
         cut_at: Option<usize>,
     ) -> Result<Option<JobRow>, Error> {
+        let wanted = cut_at.unwrap_or(usize::MAX);
+        let cut = wanted.min(MAX_PAGE_BYTES / 2);
+        let Some(job) = self.peek_one_cut(queue, job_id, cut, MAX_PAGE_BYTES as u64).await? else { return Ok(None) };
+        let whole = (ROWS.bytes)(&job).map(|(whole, _)| whole.min(wanted as u64));
+        if whole.iter().all(|bytes| *bytes <= cut as u64) {
+            return Ok(Some(job));
+        }
+        drop(job);
+        self.peek_one_cut(queue, job_id, wanted, 2 * whole.iter().sum::<u64>()).await
+    }
+
+    async fn peek_one_cut(
+        &mut self,
+        queue: &str,
+        job_id: JobId,
+        cut_at: usize,
+        large: u64,
+    ) -> Result<Option<JobRow>, Error> {
         let mut command = self.peek_command(queue);
         command.bind_param("@job_id", job_id.0);
-        command.bind_param("@max_bytes", cut_at.map(int));
-        self.rows(PEEK, command).await?.pop().map(JobRow::read).transpose()
+        command.bind_param("@max_bytes", int(cut_at));
+        let answer = self.run_up_to(AnswerLimit::of_rows(1, large), PEEK, command).await?;
+        into_rows(PEEK, answer).pop().map(JobRow::read).transpose()
     }
 
     fn peek_command<'a>(&self, queue: &'a str) -> Command<'a> {
@@ -150,7 +193,7 @@ fn time(name: &str, time: Option<SystemTime>) -> Result<ColumnData<'static>, Err
     }
 }
 
-fn next_place(answer: &CommandResult) -> Result<Option<JobPlace>, Error> {
+fn next_place(answer: &Answer) -> Result<Option<JobPlace>, Error> {
     let unexpected =
         |error: String| Error::Protocol { message: format!("the place of the next page of {PEEK}: {error}") };
     let driver = |error: tiberius::error::Error| unexpected(error.to_string());

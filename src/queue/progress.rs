@@ -5,13 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 use tiberius::{SqlTableDataRow, TableValueRow};
 
+use super::answer::AnswerLimit;
 use super::id_list::id_rows;
 use super::lasting_session::Session;
 use super::parameters::table_type;
 use super::release::job_rows;
+use super::result_columns::into_rows;
 use crate::error::Error;
 use crate::ids::{Fence, JobId, WorkerId};
 use crate::job_notes::{Note, NotedRun};
+use crate::maximums::MAX_TABLE_VALUE_BYTES;
 
 /// The call by name, as an [`Error::TimedOut`] has it.
 pub(crate) const NOTE_PROGRESS: &str = "note_progress";
@@ -58,7 +61,8 @@ impl Session {
         let mut command = self.command("checkpoints");
         command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
-        let rows = self.rows("checkpoints", command).await?;
+        let limit = AnswerLimit::of_rows(jobs.len(), (jobs.len() * MAX_TABLE_VALUE_BYTES) as u64);
+        let rows = into_rows("checkpoints", self.run_up_to(limit, "checkpoints", command).await?);
         rows.into_iter().map(|mut row| Ok((JobId(row.required("job_id")?), row.required("checkpoint")?))).collect()
     }
 

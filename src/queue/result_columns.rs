@@ -4,20 +4,21 @@ use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tiberius::{ColumnData, CommandResult, FromSqlOwned, Row};
+use tiberius::{ColumnData, FromSqlOwned, Row};
 
+use super::answer::Answer;
 use super::datetime2::from_datetime2;
 use crate::error::Error;
 use crate::headers;
 
 /// The rows of the one result set that a procedure answers with.
-pub(crate) fn into_rows(call: &'static str, result: CommandResult) -> Vec<Columns> {
-    columns(call, result.into_iter().last().unwrap_or_default())
+pub(crate) fn into_rows(call: &'static str, answer: Answer) -> Vec<Columns> {
+    columns(call, answer.into_results().pop().unwrap_or_default())
 }
 
 /// The rows of all result sets of a procedure that answers with several of one shape.
-pub(crate) fn all_rows(call: &'static str, result: CommandResult) -> impl Iterator<Item = Columns> {
-    result.into_iter().flatten().map(move |row| Columns::new(call, row))
+pub(crate) fn all_rows(call: &'static str, answer: Answer) -> impl Iterator<Item = Columns> {
+    answer.into_results().into_iter().flatten().map(move |row| Columns::new(call, row))
 }
 
 pub(super) fn columns(call: &'static str, rows: Vec<Row>) -> Vec<Columns> {

@@ -254,8 +254,8 @@ impl Looking {
                     self.queue.waiters.tell(ends);
                     rest = later;
                 }
-                // There may be more outputs than arrive in time.
-                Err(error) if error.is_time_out_of(OUTCOMES) => {
+                // There may be more outputs than arrive in time, or than fit into memory.
+                Err(error) if error.is_time_out_of(OUTCOMES) || error.is_too_much() => {
                     in_time = false;
                     if asked.len() == 1 {
                         seen.in_part = true; // the others shall not wait for it
