@@ -113,6 +113,29 @@ async fn a_refused_job_rolls_the_callers_transaction_back() {
     remove(fixture).await;
 }
 
+/// As docs/enqueue.md says, so that its advice is needed: "SET XACT_ABORT" and "TRY...CATCH", uncommittable transactions
+/// (docs/t-sql/statements/set-xact-abort-transact-sql.md, docs/t-sql/language-elements/try-catch-transact-sql.md).
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_a_refused_job_is_committed_alone_or_cannot_be_committed() {
+    let fixture = Fixture::new("went_on").await;
+    let mut session = fixture.session().await;
+    orders_table(&mut session).await;
+    session.sql("BEGIN TRANSACTION; INSERT [$(schema)].[orders] VALUES (7)").await;
+    let refused = session.refusal("EXEC [$(schema)].[enqueue] @queue = N'work'").await;
+    assert_eq!(refused.0, 58003, "{refused:?}");
+    session.sql("INSERT [$(schema)].[orders] VALUES (8)").await;
+    assert_eq!(session.refusal("COMMIT TRANSACTION").await.0, 3902);
+    assert_eq!(session.number("SELECT SUM(id) FROM [$(schema)].[orders]").await, 8);
+
+    let caught = "BEGIN TRANSACTION; INSERT [$(schema)].[orders] VALUES (9);
+                  BEGIN TRY EXEC [$(schema)].[enqueue] @queue = N'work'; END TRY
+                  BEGIN CATCH COMMIT TRANSACTION; END CATCH";
+    assert_eq!(session.refusal(caught).await.0, 3930);
+    session.sql("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").await;
+    assert_eq!(session.number("SELECT SUM(id) FROM [$(schema)].[orders]").await, 8);
+    remove(fixture).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_cannot_be_enqueued_is_refused_before_anything_is_sent() {
     let fixture = Fixture::new("not_sent").await;

@@ -196,6 +196,7 @@ const BEFORE: &str = "
     EXEC readpast.create_queue @queue = N'invoices';
     EXEC readpast.create_queue @queue = N'thumbnails';
     EXEC readpast.set_schedule @queue = N'invoices', @name = N'nightly', @cron = '30 2 * * *', @time_zone = 'UTC', @text = N'';
+    CREATE TABLE dbo.orders (id int NOT NULL PRIMARY KEY);
     CREATE LOGIN renderer WITH PASSWORD = 'Test-1234';
     CREATE LOGIN shop WITH PASSWORD = 'Test-1234';
     CREATE LOGIN dba WITH PASSWORD = 'Test-1234';
