@@ -35,9 +35,10 @@ BEGIN
                         WHERE queue_id = @queue_id AND event_id < @events_from
                         ORDER BY event_id);
 END;
-SET @first_due = (SELECT TOP (1) due_at FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_scheduled))
-                  WHERE queue_id = @queue_id AND state = 1 AND due_at >= @due_from
-                  ORDER BY due_at);
+SELECT @first_due = (SELECT TOP (1) due_at FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_scheduled))
+                     WHERE queue_id = @queue_id AND state = 1 AND due_at >= @due_from
+                     ORDER BY due_at)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @due_from = CASE WHEN @first_due < DATEADD(SECOND, -2, @now) THEN @first_due ELSE DATEADD(SECOND, -2, @now) END;
 
 EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT, @due_from, @first_event, @looks;

@@ -47,11 +47,12 @@ SELECT @claimed = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs = @claimed;
 IF @claimed > 0
-    SET @holders = (SELECT COUNT(*)
-                    FROM [$(schema)].[workers] AS w WITH (NOLOCK)
-                    WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
-                        AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
-                                    WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id));
+    SELECT @holders = (SELECT COUNT(*)
+                       FROM [$(schema)].[workers] AS w WITH (NOLOCK)
+                       WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
+                           AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+                                       WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id))
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @paused = 0
 BEGIN
     SELECT @ready = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))

@@ -785,8 +785,9 @@ async fn the_optimizer_needs_no_statistics_of_its_own_on_any_column_that_a_scrip
     }
     let columns = "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(N'[$(schema)].[jobs]')";
     let mut compared = 0;
-    for row in session.sql(columns).await {
-        let column = text(&row, "name").unwrap();
+    let names = session.sql(columns).await.iter().map(|row| text(row, "name").unwrap()).collect::<Vec<_>>();
+    // Those two cannot be an index's key, which is what statistics can be made of; only their lengths are compared.
+    for column in names.into_iter().filter(|name| name != "payload" && name != "output") {
         let mut scripts = numbered();
         scripts.retain(|(_, script)| script.contains("CREATE OR ALTER PROCEDURE"));
         let comparing =
