@@ -60,6 +60,27 @@ IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     );
 GO
 
+-- An index that somebody has dropped is not made again by the way where there are many rows: until it is there, whoever enqueues or finishes waits, since
+-- CREATE INDEX holds S on the table for as long ("CREATE INDEX", ONLINE = OFF). Whoever wants that now says so in this session, before the scripts:
+--     CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL);
+-- Where the edition has ONLINE = ON (Enterprise, Developer, Azure SQL), make the index with it instead, as its script has it.
+DECLARE @index nvarchar(128), @rows bigint, @message nvarchar(2048);
+SELECT TOP (1) @index = v.index_name, @rows = p.rows
+FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_lifo'), (N'jobs', N'jobs_ready_alone'), (N'jobs', N'jobs_scheduled'),
+             (N'jobs', N'jobs_claimed'), (N'jobs', N'jobs_finished'), (N'jobs', N'jobs_dedup'), (N'jobs', N'jobs_dead_keys'),
+             (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_waiting'), (N'archive', N'archive_finished')) AS v (table_name, index_name)
+INNER JOIN sys.partitions AS p ON p.object_id = OBJECT_ID(CONCAT(N'[$(schema)].[', v.table_name, N']'), N'U') AND p.index_id IN (0, 1)
+WHERE p.rows > 10000 AND INDEXPROPERTY(p.object_id, v.index_name, 'IndexID') IS NULL
+ORDER BY v.index_name;
+IF @index IS NOT NULL AND OBJECT_ID(N'tempdb..#readpast_offline_builds') IS NULL
+BEGIN
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+    SET @message = CONCAT(N'index ', @index, N' of schema $(schema) is missing, and producers and workers would wait while it is built over ', @rows,
+                          N' rows; build it with ONLINE = ON where the edition can, or run CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL) before the scripts, in the same session');
+    THROW 58014, @message, 1;
+END;
+GO
+
 -- A newer release has been here: its procedures must not be overwritten by older ones.
 DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
 IF @installed > 1

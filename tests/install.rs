@@ -289,6 +289,52 @@ async fn an_old_sql_server_is_refused_before_anything_is_made() {
     }
 }
 
+// "CREATE INDEX", ONLINE = OFF: "prevents all user access to the underlying table for the duration of the operation" where it is
+// clustered, and updates where it is not (docs/t-sql/statements/create-index-transact-sql.md).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_index_is_built_over_many_rows_only_where_the_wait_is_agreed() {
+    let fixture = Fixture::new("offline_build").await;
+    let fill = "INSERT [$(schema)].[jobs] (job_id, queue_id, state, lifo, payload_utf16, priority, enqueued_at, due_at, payload)
+                SELECT n.n, q.queue_id, 6, 0, 0, 0, SYSUTCDATETIME(), SYSUTCDATETIME(), 0x
+                FROM [$(schema)].[queues] AS q
+                CROSS JOIN (SELECT TOP (10001) ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS n
+                            FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11)) AS a (x)
+                            CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS b (x)
+                            CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS c (x)
+                            CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS d (x)) AS n";
+    let is_there = "SELECT COUNT(*) FROM sys.indexes WHERE object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND name = N'jobs_waiting'";
+    fixture.sql("DROP INDEX jobs_waiting ON [$(schema)].[jobs]").await;
+    fixture.sql(fill).await;
+    let mut session = fixture.session().await;
+    let error = session.script(&scripts()).await.unwrap_err();
+    assert_eq!(error.code(), Some(58014), "{error}");
+    assert!(error.to_string().contains("index jobs_waiting") && error.to_string().contains("10001 rows"), "{error}");
+    assert!(may_install(&fixture).await, "the refusal has given the lock back");
+    assert_eq!(session.number(is_there).await, 0);
+
+    session.sql("CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL)").await;
+    session.script(&scripts()).await.unwrap();
+    assert_eq!(session.number(is_there).await, 1);
+    fixture.remove().await;
+}
+
+/// The list in 000_begin.sql.
+#[test]
+fn every_index_that_a_later_run_would_build_is_looked_for_first() {
+    let scripts = numbered();
+    let begin = &scripts[0].1;
+    let mut count = 0;
+    for (name, script) in &scripts[1..] {
+        for line in script.lines().map(str::trim).filter(|line| line.starts_with("CREATE ") && line.contains(" INDEX "))
+        {
+            let index = line.split(" INDEX ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+            assert!(begin.contains(&format!("N'{index}')")), "{name}: {index}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 11);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_goes_on_after_an_error_installs_nothing_more() {
     let fixture = Fixture::new("goes_on").await;
