@@ -52,6 +52,7 @@ mod handlers;
 mod headers;
 mod history;
 mod install;
+mod isolation_levels;
 mod job_pages;
 mod key_locks;
 mod killed_workers;

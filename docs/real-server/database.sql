@@ -1,8 +1,8 @@
 -- The database that the tests, the plan test and the bench run in, and how it reads and locks.
 --
---     sqlcmd -b -C -I -i docs/real-server/database.sql -v database=readpast_kit read_committed_snapshot=ON accelerated_database_recovery=OFF optimized_locking=OFF
+--     sqlcmd -b -C -I -i docs/real-server/database.sql -v database=readpast_kit read_committed_snapshot=ON accelerated_database_recovery=OFF optimized_locking=OFF compatibility_level=DEFAULT contained=OFF
 --
--- Creates the database if it is missing, and switches the three settings, for which it must have the database to itself: sessions in it are
+-- Creates the database if it is missing, and switches the settings, for which it must have the database to itself: sessions in it are
 -- cut off. Never a database in which somebody works. Run as a member of sysadmin, or with CREATE ANY DATABASE.
 SET NOCOUNT ON;
 GO
@@ -23,6 +23,15 @@ IF '$(optimized_locking)' = 'ON' AND @version < 17
 IF '$(optimized_locking)' = 'ON' AND '$(accelerated_database_recovery)' <> 'ON'
     THROW 58901, N'optimized locking needs accelerated database recovery', 1;
 
+-- A contained database compares the names in its catalog by a collation of its own. The server must allow such databases.
+IF '$(contained)' = 'ON'
+BEGIN
+    EXEC sys.sp_configure N'contained database authentication', 1;
+    RECONFIGURE;
+    EXEC (N'ALTER DATABASE [$(database)] SET CONTAINMENT = PARTIAL WITH ROLLBACK IMMEDIATE');
+END;
+IF '$(compatibility_level)' <> 'DEFAULT'
+    EXEC (N'ALTER DATABASE [$(database)] SET COMPATIBILITY_LEVEL = $(compatibility_level)');
 EXEC (N'ALTER DATABASE [$(database)] SET READ_COMMITTED_SNAPSHOT $(read_committed_snapshot) WITH ROLLBACK IMMEDIATE');
 IF @version >= 17
     EXEC (N'ALTER DATABASE [$(database)] SET OPTIMIZED_LOCKING = OFF WITH ROLLBACK IMMEDIATE');
@@ -45,6 +54,8 @@ SELECT CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(32)) AS version,
        CAST(SERVERPROPERTY(N'Edition') AS nvarchar(64)) AS edition,
        name,
        compatibility_level,
+       collation_name,
+       containment_desc,
        is_read_committed_snapshot_on AS read_committed_snapshot,
        @recovery AS accelerated_database_recovery,
        @locking AS optimized_locking
