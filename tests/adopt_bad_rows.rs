@@ -36,6 +36,44 @@ fn status_tables() -> String {
     )
 }
 
+/// Old text, and a trigger's error that quotes some.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_with_half_a_character_fail_alone() {
+    const HALF: &str = "CAST(0x3DD8 AS nvarchar(1))"; // of a surrogate pair
+    let (fixture, _) = adopted("adopt_halves", SIMPLE_QUEUE, "simple-queue.toml").await;
+    let mut session = fixture.session().await;
+    session
+        .sql(&format!(
+            "CREATE TRIGGER keep ON SimpleQueue AFTER DELETE AS
+             DECLARE @message nvarchar(100) = CONCAT(N'it stays: ', {HALF});
+             IF EXISTS (SELECT 1 FROM deleted WHERE Payload = N'row 17') THROW 50001, @message, 1;"
+        ))
+        .await;
+    session
+        .sql(&format!(
+            "INSERT SimpleQueue (Id, CreatedAt, Payload)
+             SELECT NEWID(), SYSUTCDATETIME(), CASE value WHEN 23 THEN {HALF} ELSE CONCAT(N'row ', value) END
+             FROM GENERATE_SERIES(1, 40)"
+        ))
+        .await;
+    drain(&fixture, |job| {
+        job.text()?;
+        Ok(())
+    })
+    .await;
+    assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue").await, 2, "all others are done");
+    let rows = session.sql("SELECT error FROM [$(schema)].[jobs] WHERE state = 4 ORDER BY job_id").await;
+    let errors: Vec<String> = rows.iter().map(|row| text(row, "error").unwrap()).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(
+        errors.iter().any(|error| error.contains("error 50001") && error.contains("it stays: \u{FFFD}")),
+        "{errors:?}"
+    );
+    assert!(errors.iter().any(|error| error.contains("the payload of job")), "{errors:?}");
+    drop(session);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_cannot_be_deleted_fails_alone() {
     let tables = format!(
