@@ -79,7 +79,7 @@ async fn on_a_narrow_terminal_lists_leave_out_columns_and_cut_no_word() {
     queue.enqueue(&readpast::NewJob::text("a payload of some length")).await.unwrap();
     fixture.run(&["queue", "pause", "work"]).ok();
     for (list, always) in [
-        (&["queues"][..], &["QUEUE", "COMPLETION", "PAUSED"][..]),
+        (&["queues"][..], &["QUEUE", "COMPLETION", "ATTENTION"][..]),
         (&["stats"], &["QUEUE", "READY", "DEAD", "WORKERS"]),
         (&["jobs", "work"], &["ID", "STATE", "ERROR"]),
         (&["audit"], &["BEGAN", "WHO", "ACTION", "QUEUE"]),

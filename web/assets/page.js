@@ -144,6 +144,34 @@ if (all) {
   all.addEventListener("change", () => ticks.forEach((tick) => (tick.checked = all.checked)));
 }
 
+// Without a ticked job nothing can be done to the ticked ones.
+const actions = document.querySelector("[data-actions]");
+if (actions) {
+  const form = actions.form;
+  const look = () => {
+    const isEmpty = form.elements.scope.value === "ticked" && !form.querySelector("input[name=id]:checked");
+    for (const button of actions.querySelectorAll("button")) button.disabled = isEmpty;
+  };
+  form.addEventListener("change", look);
+  addEventListener("pageshow", look); // what was ticked before somebody came back is ticked again
+  look();
+}
+
+// Times to search by are in the zone of the times that are shown. They are sent in UTC.
+for (const input of document.querySelectorAll("input[data-time]")) {
+  const at = input.defaultValue && new Date(input.defaultValue);
+  input.removeAttribute("value"); // with its Z it is none of such a field, and browsers say so
+  input.value = "";
+  input.type = "datetime-local";
+  input.step = 1;
+  input.value = at ? new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19) : "";
+  input.closest("label").querySelector("[data-zone]").remove();
+  input.form.addEventListener("formdata", ({ formData }) => {
+    const text = formData.get(input.name);
+    if (text) formData.set(input.name, new Date(text).toISOString().replace(/\.\d+/, ""));
+  });
+}
+
 for (const button of document.querySelectorAll("[data-ask]")) {
   button.addEventListener("click", (event) => { if (!confirm(button.dataset.ask)) event.preventDefault(); });
 }

@@ -37,6 +37,7 @@
 //! | `root`, `links` | where the pages stand, seen from an address; links between them |
 //! | `render`, `frame`, `failure` | a template as an answer; what stands around every page; what is shown in place of one |
 //! | `chart`, `texts`, `payload_view` | how figures, times and bytes are shown |
+//! | `attention` | what about a queue needs attention |
 //! | `assets` | the stylesheet and the script |
 //! | `serve`, `patient` | the page as a server of its own, and its connections |
 
@@ -63,6 +64,8 @@ mod security;
 mod serve;
 
 // The program writes them alike.
+#[doc(hidden)]
+pub mod attention;
 #[doc(hidden)]
 pub mod payload_view;
 #[doc(hidden)]

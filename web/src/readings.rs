@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use askama::Template;
 use parking_lot::Mutex;
-use readpast::{Activity, Error, HistoryRow, Inflow, Queue, QueueStats, Role, WorkerRow};
+use readpast::{Activity, Error, HistoryRow, Inflow, Queue, QueueStats, Role, ScheduleRow, WorkerRow};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::attention::{self, Lately};
 use crate::chart;
 use crate::counts::{Counts, Exact, MOST};
 use crate::texts::age;
@@ -73,6 +74,7 @@ pub struct Line {
     pub in_per_s: Option<f64>,
     /// What was done in the last hours, drawn; `None`: there is too little to see.
     pub spark: Option<Arc<str>>,
+    pub lately: Lately,
 }
 
 /// Whoever reads, and for whom.
@@ -226,11 +228,17 @@ impl Readings {
     }
 
     async fn read_once(&self, inflow: &mut HashMap<String, In>, history: &mut History) -> Result<Reading, Error> {
-        if history.read_at.is_none_or(|at| at.elapsed() >= HISTORY_INTERVAL) {
+        let is_due = history.read_at.is_none_or(|at| at.elapsed() >= HISTORY_INTERVAL);
+        if is_due {
             history.read(&self.queue.all_history(HISTORY).await?);
         }
         let (queues, workers) =
             tokio::try_join!(self.queue.all_queues_up_to(MOST), self.queue.all_workers_ended_within(ENDED))?;
+        for stats in queues.iter().filter(|_| is_due) {
+            // An adopted table has none.
+            let schedules = self.queue.named(&stats.queue)?.schedules().await.unwrap_or_default();
+            history.note_schedules(stats.queue.clone(), &schedules);
+        }
         let at = Instant::now();
         inflow.retain(|name, _| queues.iter().any(|stats| stats.queue == *name));
         let counted_at = self.exact.lock().as_ref().map(|exact| exact.at);
@@ -241,7 +249,8 @@ impl Readings {
             let counted_at = if counts.are_exact() { Some(at) } else { counted_at };
             let in_per_s = inflow.note(counted_at, &activity);
             let spark = history.sparks.get(&activity.stats.queue).cloned();
-            Line { activity, counts, in_per_s, spark }
+            let lately = history.lately.get(&activity.stats.queue).copied().unwrap_or_default();
+            Line { activity, counts, in_per_s, spark, lately }
         };
         let queues = queues.into_iter().map(line).collect();
         Ok(Reading { at, asked_at: at, queues, workers, error: None, html: Default::default() })
@@ -274,19 +283,29 @@ impl In {
 struct History {
     read_at: Option<Instant>,
     sparks: HashMap<String, Arc<str>>,
+    lately: HashMap<String, Lately>,
 }
 
 impl History {
     fn read(&mut self, rows: &[HistoryRow]) {
         self.read_at = Some(Instant::now());
         self.sparks.clear();
+        self.lately.clear();
         // (The rows come by their queues.)
         for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
+            self.lately.insert(rows[0].queue.clone(), Lately::new(rows, &[], attention::now()));
             let done = chart::done_by_parts(rows, HISTORY, HISTORY_PART);
             if let Some(spark) = chart::spark(&done) {
                 self.sparks.insert(rows[0].queue.clone(), spark.into());
             }
         }
+    }
+}
+
+impl History {
+    fn note_schedules(&mut self, queue: String, schedules: &[ScheduleRow]) {
+        let late_schedules = Lately::new(&[], schedules, attention::now()).late_schedules;
+        self.lately.entry(queue).or_default().late_schedules = late_schedules;
     }
 }
 

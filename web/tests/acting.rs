@@ -375,3 +375,18 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
     let mut late = browser.listen(&format!("events?part=operation&id={id}")).await;
     assert!(late.next().await.unwrap().contains("Stopped"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delete_never_has_the_focus() {
+    let fixture = Fixture::new("focus").await;
+    let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    fixture.queue.cancel(job, "").await.unwrap();
+    let mut browser = fixture.open();
+    let mut page = async |action| {
+        let address = format!("confirm?queue=work&state=cancelled&scope=all&action={action}");
+        let page = browser.page(&address).await;
+        (page.count("button[autofocus]"), page.count("a[autofocus]"))
+    };
+    assert_eq!(page("purge").await, (0, 1));
+    assert_eq!(page("requeue").await, (1, 0));
+}

@@ -37,7 +37,7 @@ async fn a_part_comes_and_changes() {
     let first = live.next().await.unwrap();
     assert!(first.contains("work") && !first.contains("paused"), "{first}");
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
-    live.until(|html| html.contains("state=ready")).await;
+    live.until(|html| html.contains("state=ready") && html.contains("no worker")).await;
     fixture.queue.pause().await.unwrap();
     live.until(|html| html.contains("paused")).await;
 }

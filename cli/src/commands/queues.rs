@@ -1,8 +1,11 @@
 //! `readpast queues`: all queues of the schema.
 
+use std::collections::HashMap;
+
 use anyhow::Result;
 use clap::Args;
-use readpast::QueueStats;
+use readpast::{Error, QueueStats};
+use readpast_web::attention::{LATELY, Lately, now};
 
 use crate::connection::Common;
 use crate::exit::Exit;
@@ -11,7 +14,8 @@ use crate::texts;
 
 /// List the queues with their settings.
 ///
-/// `readpast stats` shows what is in them.
+/// ATTENTION says what needs somebody: a pause, ready jobs without a worker, dead jobs that have come within a quarter of an
+/// hour, schedules that are late. `readpast stats` shows what is in the queues.
 ///
 /// Role: worker, operator or monitor.
 #[derive(Debug, Args)]
@@ -19,11 +23,21 @@ pub struct Queues {}
 
 impl Queues {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        let queues = common.schema().await?.all_queues().await?;
+        let schema = common.schema().await?;
+        let queues = schema.all_queues().await?;
+        let mut lately = HashMap::new();
+        if !output.is_json() {
+            let history = or_hidden(schema.all_history(LATELY).await)?;
+            for QueueStats { queue, .. } in &queues {
+                let schedules = schema.named(queue)?.schedules().await.unwrap_or_default(); // an adopted table has none
+                let history: Vec<_> = history.iter().filter(|row| row.queue == *queue).cloned().collect();
+                lately.insert(queue.clone(), Lately::new(&history, &schedules, now()));
+            }
+        }
         output.many(
             &queues,
             "there is no queue; readpast queue create NAME makes one",
-            &["queue", "order", "completion", "delivery", "attempts", "keep done", "keep dead", "limits", "paused"],
+            &["queue", "order", "completion", "delivery", "attempts", "keep done", "keep dead", "limits", "attention"],
             &["keep done", "keep dead", "attempts", "limits", "delivery", "order"],
             |queue: &QueueStats| {
                 vec![
@@ -35,12 +49,27 @@ impl Queues {
                     texts::keep(queue.keep_done),
                     texts::keep(queue.keep_dead),
                     limits(queue),
-                    if queue.paused { "paused".to_owned() } else { "-".to_owned() },
+                    attention(queue, lately.get(&queue.queue).copied().unwrap_or_default()),
                 ]
             },
         )?;
         Ok(Exit::Ok)
     }
+}
+
+/// Nothing, where the login may not see it.
+fn or_hidden<T>(listed: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
+    match listed {
+        Err(Error::PermissionDenied { .. }) => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+/// A pause, and what needs somebody.
+fn attention(queue: &QueueStats, lately: Lately) -> String {
+    let paused = queue.paused.then(|| "paused".to_owned());
+    let words: Vec<String> = paused.into_iter().chain(lately.words(queue)).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
 /// What keeps the queue's jobs from all running at once.

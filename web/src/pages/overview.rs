@@ -15,7 +15,7 @@ use crate::links::link;
 use crate::readings::{Line, Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{age, number, rate_or_dash};
+use crate::texts::{age, limit, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -36,6 +36,7 @@ struct QueueView<'a> {
     name: &'a str,
     link: String,
     paused: bool,
+    attention: Vec<String>,
     /// Word, number, link.
     depth: Vec<(JobState, String, String)>,
     oldest: Option<String>,
@@ -64,11 +65,13 @@ impl<'a> QueueView<'a> {
         let (activity, stats) = (&line.activity, &line.activity.stats);
         let states = [JobState::Ready, JobState::Scheduled, JobState::Waiting, JobState::Claimed, JobState::Dead];
         let link_to = |state| JobSearch::of(&stats.queue, state).link("jobs", &[]);
-        let limits: Vec<String> = activity.limits.iter().map(|(word, workers)| format!("{word} {workers}")).collect();
+        let limits: Vec<String> =
+            activity.limits.iter().map(|(word, workers)| format!("{} {workers}", limit(word))).collect();
         QueueView {
             name: &stats.queue,
             link: link("queue", [("queue", stats.queue.as_str())]),
             paused: stats.paused,
+            attention: line.lately.words(stats),
             depth: states.map(|state| (state, line.counts.text(stats, state), link_to(state))).into(),
             oldest: stats.oldest_ready.map(age),
             in_per_s: rate_or_dash(line.in_per_s),

@@ -14,7 +14,7 @@ use crate::job_search::JobSearch;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, age, number, rate_or_dash};
+use crate::texts::{Time, age, limit, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "workers.html")]
@@ -29,6 +29,8 @@ struct Page {
 struct Live<'a> {
     error: Option<String>,
     workers: Vec<WorkerView<'a>>,
+    /// How many of them have ended: they come last, and are shown when asked for.
+    ended: usize,
 }
 
 struct WorkerView<'a> {
@@ -58,8 +60,9 @@ impl<'a> Live<'a> {
     fn new(reading: &'a Reading) -> Live<'a> {
         // Those that live come first.
         let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
-        workers.sort_by_key(|worker| !worker.is_live());
-        Live { error: reading.trouble(), workers: workers.into_iter().map(WorkerView::new).collect() }
+        workers.sort_by_key(|worker| (worker.lost_at.is_some(), !worker.is_live()));
+        let ended = workers.iter().filter(|worker| worker.lost_at.is_some()).count();
+        Live { error: reading.trouble(), workers: workers.into_iter().map(WorkerView::new).collect(), ended }
     }
 }
 
@@ -81,7 +84,7 @@ impl<'a> WorkerView<'a> {
             done: count(worker.done),
             done_per_s: rate_or_dash(worker.done_per_s),
             failed_per_s: rate_or_dash(worker.failed_per_s),
-            limited_by: worker.limited_by.as_deref().unwrap_or("–"),
+            limited_by: worker.limited_by.as_deref().map_or("–", limit),
         }
     }
 }

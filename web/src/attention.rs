@@ -1,0 +1,58 @@
+//! What about a queue needs somebody's attention, in a few words: for the overview, and for the program's list of queues.
+
+use std::time::{Duration, SystemTime};
+
+use readpast::{HistoryRow, QueueStats, ScheduleRow};
+
+use crate::texts::number;
+
+/// Over how long dead jobs are compared.
+pub const LATELY: Duration = Duration::from_secs(15 * 60);
+
+/// A schedule is late when its time has passed for so long: it is fired within seconds, and clocks differ.
+const LATE: Duration = Duration::from_secs(120);
+
+/// What is known of a queue beside its counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lately {
+    /// How many dead jobs it had a quarter of an hour before its last entry in the history.
+    pub dead_before: Option<u64>,
+    /// Schedules whose time has passed, or that cannot be fired.
+    pub late_schedules: usize,
+}
+
+impl Lately {
+    /// From the queue's history and schedules.
+    pub fn new(history: &[HistoryRow], schedules: &[ScheduleRow], now: SystemTime) -> Lately {
+        let last = history.last().map(|row| row.at);
+        let is_recent = |row: &&HistoryRow| last.is_some_and(|last| row.at + LATELY >= last);
+        let is_late = |row: &&ScheduleRow| !row.paused && (row.error.is_some() || row.next_at + LATE < now);
+        Lately {
+            dead_before: history.iter().find(is_recent).map(|row| row.dead),
+            late_schedules: schedules.iter().filter(is_late).count(),
+        }
+    }
+
+    /// The words; none: all is well.
+    pub fn words(&self, stats: &QueueStats) -> Vec<String> {
+        let mut words = Vec::new();
+        if !stats.paused && stats.ready > 0 && stats.workers == 0 {
+            words.push("no worker".to_owned());
+        }
+        if let Some(more @ 1..) = self.dead_before.map(|before| stats.dead.saturating_sub(before)) {
+            words.push(format!("{} more dead", number(more)));
+        }
+        match self.late_schedules {
+            0 => {}
+            1 => words.push("1 schedule is late".to_owned()),
+            late => words.push(format!("{late} schedules are late")),
+        }
+        words
+    }
+}
+
+/// This machine's time, by which schedules are late.
+#[expect(clippy::disallowed_methods, reason = "a word for the reader, with minutes of tolerance; it decides nothing")]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
