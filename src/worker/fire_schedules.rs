@@ -44,16 +44,16 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
         }
         match fire(state, session, patience, &schedule).await {
             Ok(more) => has_more |= more,
-            Err(Failure::OfServer(error)) => {
+            Err(Failure::Server(error)) => {
                 state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
                 return false;
             }
-            Err(Failure::OfWorker(error, sql_error)) => {
+            Err(Failure::Worker(error, sql_error)) => {
                 is_refused = true;
                 state.duty_failures.failed_here(Duty::Schedules, error.clone(), sql_error, &state.metrics);
                 failed(state, session, patience, &schedule, &error).await;
             }
-            Err(Failure::OfSchedule(error)) => failed(state, session, patience, &schedule, &error).await,
+            Err(Failure::Schedule(error)) => failed(state, session, patience, &schedule, &error).await,
         }
     }
     if !is_refused {
@@ -65,11 +65,11 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
 /// Why a schedule was not fired.
 enum Failure {
     /// SQL Server did not answer, or what failed passes by itself, as a deadlock does. The next one might fail as well.
-    OfServer(Error),
+    Server(Error),
     /// This worker may not fire it, or is built without what it takes; another may succeed.
-    OfWorker(String, Option<i32>),
+    Worker(String, Option<i32>),
     /// It cannot be read, or SQL Server refuses it.
-    OfSchedule(String),
+    Schedule(String),
 }
 
 /// Fires one schedule's times; returns whether there are more of them.
@@ -80,8 +80,8 @@ async fn fire(
     due: &DueSchedule,
 ) -> Result<bool, Failure> {
     let plan = Plan::of(due).map_err(|error| match cfg!(feature = "schedules") {
-        true => Failure::OfSchedule(error),
-        false => Failure::OfWorker(error, None),
+        true => Failure::Schedule(error),
+        false => Failure::Worker(error, None),
     })?;
     let mut revision = due.revision;
     for firing in &plan.firings {
@@ -90,12 +90,12 @@ async fn fire(
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
             // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)
-            Some(LOCK_TIME_OUT) => Failure::OfSchedule(error.to_string()),
+            Some(LOCK_TIME_OUT) => Failure::Schedule(error.to_string()),
             number if matches!(error, Error::PermissionDenied { .. } | Error::NotInstalled { .. }) => {
-                Failure::OfWorker(error.to_string(), number)
+                Failure::Worker(error.to_string(), number)
             }
-            Some(_) if !error.is_transient() => Failure::OfSchedule(error.to_string()),
-            _ => Failure::OfServer(error),
+            Some(_) if !error.is_transient() => Failure::Schedule(error.to_string()),
+            _ => Failure::Server(error),
         })?;
         // Somebody else has fired or changed it, or is about to. If anything is left to do, it is due again.
         let Some(changed) = fired.revision else { return Ok(false) };
