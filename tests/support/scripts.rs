@@ -47,7 +47,8 @@ pub fn columns_without_collation(script: &str) -> Vec<String> {
         let before: Vec<&str> = code[..at].split_whitespace().rev().take(2).collect();
         let declares = before.first() == Some(&"AS") || before.last() == Some(&"DECLARE");
         let after = code[at + "TABLE".len()..].trim_start();
-        if !declares && !(before.first() == Some(&"CREATE") && after.starts_with('#')) {
+        let is_temporary = before.first() == Some(&"CREATE") && after.starts_with('#');
+        if !(declares || is_temporary) {
             continue;
         }
         let Some(open) = after.find('(') else { continue };
