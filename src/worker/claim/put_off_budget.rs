@@ -30,7 +30,7 @@ impl PutOffBudget {
     /// For how long the next claim is to wait, after so many jobs were put off and have run since the start.
     pub(super) fn wait(&mut self, put_off: u64, ran: u64, now: Instant) -> Duration {
         let added = now.saturating_duration_since(self.looked_at).as_secs_f64() * PER_SECOND + (ran - self.ran) as f64;
-        self.left = (self.left + added).min(AT_ONCE) - (put_off - self.put_off) as f64;
+        self.left = (self.left + added - (put_off - self.put_off) as f64).min(AT_ONCE);
         (self.looked_at, self.put_off, self.ran) = (now, put_off, ran);
         Duration::from_secs_f64((-self.left / PER_SECOND).max(0.0))
     }
