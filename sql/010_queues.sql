@@ -19,6 +19,8 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         max_running  int           NULL,  -- NULL: no limit
         rate_jobs    int           NULL,  -- at most so many starts in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
+        limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',  -- when max_running was last changed
+        places_known bit           NOT NULL CONSTRAINT queues_places_known DEFAULT 0,         -- 1: claim_places has all jobs that are claimed
         CONSTRAINT queues_pk PRIMARY KEY CLUSTERED (queue_id),
         CONSTRAINT queues_name UNIQUE NONCLUSTERED (name)
     );

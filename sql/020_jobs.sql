@@ -79,9 +79,9 @@ BEGIN TRY
         CREATE NONCLUSTERED INDEX jobs_scheduled ON [$(schema)].[jobs] (queue_id, due_at, job_id) WHERE state = 1
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- With the fence and the state, so that recover finds all it wants here: an index entry first and then its row is the order opposite to finish's.
+    -- With job_id in the key, where it would be anyway: only so may FORCESEEK name it. With the fence and the state, so that recover finds all it wants here: an index entry first and then its row is the order opposite to finish's.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_claimed', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX jobs_claimed ON [$(schema)].[jobs] (queue_id, worker_id)
+        CREATE NONCLUSTERED INDEX jobs_claimed ON [$(schema)].[jobs] (queue_id, worker_id, job_id)
             INCLUDE (fence, state) WHERE state = 2
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 

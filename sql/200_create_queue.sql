@@ -149,6 +149,8 @@ BEGIN
         group_limit  = ISNULL(@group_limit, group_limit),
         retry_passes = ISNULL(@retry_passes, retry_passes),
         max_running  = CASE WHEN @max_running IS NULL THEN max_running ELSE NULLIF(@max_running, 0) END,
+        limited_at   = CASE WHEN @max_running <> ISNULL(max_running, 0) THEN SYSUTCDATETIME() ELSE limited_at END,
+        places_known = CASE WHEN @max_running <> ISNULL(max_running, 0) THEN 0 ELSE places_known END,
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;

@@ -6,6 +6,9 @@
 -- sends the jobs: a client that reads slowly does not keep the others from claiming.
 -- What is claimed is counted entry by entry, behind the locks of those that end jobs at this moment: an end that is not committed may be taken
 -- back. It waits half a second for them and then claims nothing.
+-- With a max_running of up to 1,000 it looks for the entries of the claims in claim_places. All claims of the queue are there: each is noted in the
+-- transaction that makes it. They are not where max_running was changed. For ten minutes from then on, in which a claim may still go by the old
+-- setting, and with a larger max_running, the index is read from the queue's first entry on.
 -- An interval begins at any moment: in none of that length are more than rate_jobs claimed. That is exact to a hundredth of it, on the safe side.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @queue_id  int,
@@ -18,12 +21,12 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
     @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
-    @from_id bigint, @lowered bigint;
-DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+    @from_id bigint, @lowered bigint, @limited_at datetime2(3), @places_known bit = 0, @places_found bit = 0, @places int;
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL);
+DECLARE @entries TABLE (n int NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, job_id bigint NOT NULL, fence int NOT NULL);
+DECLARE @taken TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
 
-SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
-FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
 SET @allowed = @max;
 
 BEGIN TRANSACTION;
@@ -36,16 +39,49 @@ BEGIN TRY
         SET @kept_by = 4;
     END;
     SET @now = SYSUTCDATETIME();
+    SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
+           @limited_at = limited_at, @places_known = CASE WHEN max_running <= 1000 THEN places_known ELSE 0 END
+    FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
 
     IF @max_running IS NOT NULL AND @allowed > 0
     BEGIN
         SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
         SET LOCK_TIMEOUT 500;
-        SELECT @room = @max_running - (SELECT COUNT(*)
-                                       FROM (SELECT TOP (@max_running) j.job_id
-                                             FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
-                                             WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @places_known = 0 AND @max_running <= 1000 AND DATEADD(MINUTE, 10, @limited_at) <= @now
+        BEGIN
+            -- One more than may be claimed: then there may be others, too. (Into a variable first: where this waits in vain, the places stay as they are.)
+            INSERT @entries (n, worker_id, job_id, fence)
+            SELECT ROW_NUMBER() OVER (ORDER BY c.worker_id, c.job_id), c.worker_id, c.job_id, c.fence
+            FROM (SELECT TOP (@max_running + 1) j.worker_id, j.job_id, j.fence
+                  FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                  WHERE j.queue_id = @queue_id AND j.state = 2) AS c
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            IF @@ROWCOUNT <= @max_running
+            BEGIN
+                DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+                INSERT [$(schema)].[claim_places] (queue_id, place, worker_id, job_id, fence)
+                SELECT @queue_id, n, worker_id, job_id, fence FROM @entries;
+                SET @places_known = 1;
+                SET @places_found = 1;
+            END;
+        END;
+        IF @places_known = 1
+        BEGIN
+            INSERT @taken (place)
+            SELECT p.place
+            FROM [$(schema)].[claim_places] AS p WITH (ROWLOCK)
+            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id, job_id)))
+                ON j.queue_id = @queue_id AND j.worker_id = p.worker_id AND j.job_id = p.job_id
+            WHERE p.queue_id = @queue_id AND j.state = 2 AND j.fence = p.fence
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @room = @max_running - @@ROWCOUNT;
+        END;
+        ELSE
+            SELECT @room = @max_running - (SELECT COUNT(*)
+                                           FROM (SELECT TOP (@max_running) j.job_id
+                                                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                                                 WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- From here on it waits as claim does: not for jobs that others have locked.
         SET LOCK_TIMEOUT -1;
         SET XACT_ABORT ON;
@@ -83,7 +119,7 @@ BEGIN TRY
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OUTPUT inserted.job_id, inserted.fence INTO @jobs (job_id, fence)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @@ROWCOUNT > 0
             SET @room = 0;
@@ -100,7 +136,7 @@ BEGIN TRY
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OUTPUT inserted.job_id, inserted.fence INTO @jobs (job_id, fence)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = 0;
     END;
@@ -122,7 +158,7 @@ BEGIN TRY
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id INTO @jobs (job_id)
+        OUTPUT inserted.job_id, inserted.fence INTO @jobs (job_id, fence)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = @room - @@ROWCOUNT;
         IF @priority = 32767
@@ -131,6 +167,29 @@ BEGIN TRY
     END;
 
     SET @claimed = (SELECT COUNT(*) FROM @jobs);
+    IF @places_known = 1 AND @claimed > 0
+    BEGIN
+        WITH free_places AS
+        (
+            SELECT p.worker_id, p.job_id, p.fence, ROW_NUMBER() OVER (ORDER BY p.place) AS n
+            FROM [$(schema)].[claim_places] AS p WITH (ROWLOCK)
+            WHERE p.queue_id = @queue_id AND NOT EXISTS (SELECT 1 FROM @taken AS t WHERE t.place = p.place)
+        )
+        UPDATE f
+        SET worker_id = @worker_id, job_id = c.job_id, fence = c.fence
+        FROM free_places AS f
+        INNER JOIN (SELECT job_id, fence, ROW_NUMBER() OVER (ORDER BY job_id) AS n FROM @jobs) AS c ON c.n = f.n
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @room = @@ROWCOUNT;
+        IF @room < @claimed
+        BEGIN
+            SET @places = (SELECT COUNT(*) FROM [$(schema)].[claim_places] WHERE queue_id = @queue_id);
+            INSERT [$(schema)].[claim_places] (queue_id, place, worker_id, job_id, fence)
+            SELECT @queue_id, @places + c.n - @room, @worker_id, c.job_id, c.fence
+            FROM (SELECT job_id, fence, ROW_NUMBER() OVER (ORDER BY job_id) AS n FROM @jobs) AS c
+            WHERE c.n > @room;
+        END;
+    END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
         UPDATE [$(schema)].[claim_rates] WITH (ROWLOCK)
@@ -152,6 +211,10 @@ BEGIN CATCH
     COMMIT TRANSACTION;
     RETURN 2;
 END CATCH;
+
+-- Only now: this claim may have waited, and nobody shall wait for the queue's row. Whoever has claimed meanwhile has found the places, too.
+IF @places_found = 1 AND @@TRANCOUNT = 0
+    UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET places_known = 1 WHERE queue_id = @queue_id AND limited_at = @limited_at AND places_known = 0;
 
 -- As claim does: the sweep raises them. Only now, and not in a caller's transaction, which would keep them locked.
 IF @@TRANCOUNT = 0

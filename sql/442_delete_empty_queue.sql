@@ -87,6 +87,7 @@ BEGIN TRY
         -- (READCOMMITTEDLOCK: under optimized locking, one that is not committed would be passed over, and not be waited for.)
         DELETE [$(schema)].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[groups] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[group_events] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[linked_queues] WITH (ROWLOCK) WHERE queue_id = @queue_id;

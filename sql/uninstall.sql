@@ -112,6 +112,7 @@ DROP TABLE IF EXISTS [$(schema)].[adoption];
 DROP TABLE IF EXISTS [$(schema)].[audit];
 DROP TABLE IF EXISTS [$(schema)].[history];
 DROP TABLE IF EXISTS [$(schema)].[claim_rates];
+DROP TABLE IF EXISTS [$(schema)].[claim_places];
 DROP TABLE IF EXISTS [$(schema)].[linked_queues];
 DROP TABLE IF EXISTS [$(schema)].[group_events];
 DROP TABLE IF EXISTS [$(schema)].[groups];

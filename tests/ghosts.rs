@@ -205,6 +205,109 @@ async fn nor_over_a_million_of_them() {
     promote_off(1_000_000).await;
 }
 
+/// Claims of a queue with max_running, which has had many others; one job is held all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_under_a_limit_does_not_count_over_the_claims_before_it() {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let fixture = Fixture::on(&server, "limited", QueueOptions::default().max_running(5)).await;
+    let mut session = fixture.session().await;
+    let mut claimer = Claimer::register(&fixture).await;
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
+    let held = claimer.claim(1).await[0];
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.expect("it starts");
+    let monitor = worker.monitor();
+    crate::support::until("the others are done", || monitor.stats().done == 1_999).await;
+    worker.shutdown().await.unwrap();
+    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+    let mut reads = Vec::new();
+    for (max, expected) in [(2, 2), (10, 2), (10, 0)] {
+        let before = server.entries_read();
+        assert_eq!(claimer.claim(max).await.len(), expected);
+        reads.push(server.entries_read() - before);
+    }
+    println!("2,000 claims: those under a limit read {reads:?} entries");
+    assert!(reads.iter().all(|entries| *entries <= A_LOOK), "{reads:?}");
+    claimer.end(held, 0, 0).await;
+    assert_eq!(claimer.claim(10).await.len(), 1);
+}
+
+/// Random sequences of all that claims jobs and gives them back, and of changes of the limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_is_used_up_and_never_exceeded_in_any_sequence() {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let mut clock = 0;
+    for seed in 0..6 {
+        let options = || QueueOptions::default().max_attempts(1_000);
+        let mut limit = Some(8);
+        let fixture = Fixture::on(&server, "limits", options().max_running(8)).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut claimers = [Claimer::register(&fixture).await, Claimer::register(&fixture).await];
+        let mut held: [Vec<(i16, i64, i64)>; 2] = Default::default();
+        let mut session = fixture.session().await;
+        fixture.queue.enqueue_many(&numbers(5_000)).await.unwrap();
+        for step in 0..150 {
+            let one = random.usize(..2);
+            match random.u8(..12) {
+                0..5 => {
+                    let max = random.usize(1..=12);
+                    let all = held[0].len() + held[1].len();
+                    let room = limit.map_or(max, |limit: usize| limit.saturating_sub(all));
+                    let claimed = claimers[one].claim(max).await;
+                    assert_eq!(claimed.len(), max.min(room), "seed {seed}, step {step}");
+                    held[one].extend(claimed);
+                }
+                5 => {
+                    // Of a claim that is undone nothing is left.
+                    let id = claimers[one].id;
+                    let call = "BEGIN TRANSACTION; EXEC [$(schema)].[claim] @queue = N'work'";
+                    session.try_sql(&format!("{call}, @worker_id = '{id}', @max = 5; ROLLBACK")).await.unwrap();
+                    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+                }
+                6 => {
+                    limit = [None, Some(1), Some(5), Some(8), Some(12), Some(2_000)][random.usize(..6)];
+                    let changed = options().max_running(limit.map(|limit| limit as u32));
+                    fixture.queue.create(changed).await.unwrap();
+                }
+                7 => {
+                    clock += 601_000;
+                    server.faults().set_clock(clock);
+                }
+                8 => {
+                    // A worker that is lost: its jobs are ready again.
+                    let id = claimers[one].id;
+                    let lapse = "UPDATE [$(schema)].[workers] SET lease_until = '20000101' WHERE worker_id =";
+                    session.sql(&format!("{lapse} '{id}'")).await;
+                    session.try_sql("EXEC [$(schema)].[reap] @queue = N'work'").await.unwrap();
+                    held[one].clear();
+                    claimers[one] = Claimer::register(&fixture).await;
+                }
+                _ => {
+                    let count = random.usize(..=held[one].len());
+                    for job in held[one].drain(..count).collect::<Vec<_>>() {
+                        let claimer = &mut claimers[one];
+                        match random.u8(..6) {
+                            outcome @ 0..4 => claimer.end(job, outcome, 0).await,
+                            _ => {
+                                let (_, job_id, fence) = job;
+                                let list = format!(
+                                    "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({job_id}, {fence});
+                                     EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
+                                    claimer.id
+                                );
+                                session.sql(&list).await;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// One group with all the jobs, and as many events as jobs.
 async fn take_turns(jobs: u32) {
     let server = DevServer::start().await.unwrap();

@@ -83,6 +83,7 @@ async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
         "groups",
         "group_events",
         "linked_queues",
+        "claim_places",
         "claim_rates",
         "audit",
         "history",

@@ -35,6 +35,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("087_groups.sql", include_str!("../../sql/087_groups.sql")),
     ("088_claim_rates.sql", include_str!("../../sql/088_claim_rates.sql")),
     ("089_history.sql", include_str!("../../sql/089_history.sql")),
+    ("090_claim_places.sql", include_str!("../../sql/090_claim_places.sql")),
     ("092_audit.sql", include_str!("../../sql/092_audit.sql")),
     ("100_enqueue_list.sql", include_str!("../../sql/100_enqueue_list.sql")),
     ("105_detail_list.sql", include_str!("../../sql/105_detail_list.sql")),
