@@ -239,7 +239,8 @@ mod tests {
         let delays: Vec<Duration> = surplus.into_iter().map(|(_, delay)| delay).collect();
         assert_eq!((delays.len(), state.in_flight.parked()), (98, 2));
         // As time passes, a turn comes within a minute for one or another of those that come later.
-        let (later, soon): (Vec<_>, Vec<_>) = delays.iter().partition(|delay| **delay >= Duration::from_secs(60));
+        let (later, soon): (Vec<&Duration>, Vec<&Duration>) =
+            delays.iter().partition(|delay| **delay >= Duration::from_secs(60));
         assert!(later.is_sorted() && later.last().is_some_and(|delay| delay.as_secs() < 62), "{delays:?}");
         assert!(soon.is_sorted() && soon.iter().all(|delay| **delay >= Duration::from_secs(1)), "{delays:?}");
     }
