@@ -437,7 +437,7 @@ async fn a_slow_claim_at_the_stop(thread_is_free: bool) {
 }
 
 /// Panics when an acknowledgement is recorded, which ends the task that acknowledges.
-static PANICS_AT_FINISH: PanickingRecorder = PanickingRecorder("readpast_finish_seconds");
+static PANICS_AT_FINISH: PanickingRecorder = PanickingRecorder("readpast_finished_jobs_total");
 
 #[tokio::test]
 async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_not_waited_for() {

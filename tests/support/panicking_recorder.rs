@@ -2,30 +2,33 @@
 
 use std::sync::Arc;
 
-use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-/// Panics when a histogram of one name is recorded.
+/// Panics when a counter of one name is raised. (Histograms are registered with their first value, by whichever thread
+/// has it, where a local recorder is not known.)
 pub struct PanickingRecorder(pub &'static str);
 
 struct Panic;
 
-impl HistogramFn for Panic {
-    fn record(&self, _: f64) {
+impl CounterFn for Panic {
+    fn increment(&self, _: u64) {
         panic!("the recorder's defect");
     }
+
+    fn absolute(&self, _: u64) {}
 }
 
 impl Recorder for PanickingRecorder {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        if key.name() == self.0 { Counter::from_arc(Arc::new(Panic)) } else { Counter::noop() }
     }
     fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
         Gauge::noop()
     }
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        if key.name() == self.0 { Histogram::from_arc(Arc::new(Panic)) } else { Histogram::noop() }
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
     }
 }
