@@ -1,4 +1,4 @@
--- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its four roles (ALTER ROLE ... DROP MEMBER):
+-- Removes readpast from a database, with all its jobs. Stop the workers first, and remove the members of its five roles (ALTER ROLE ... DROP MEMBER):
 -- a role that has some cannot be dropped (error 15144), and then nothing is.
 --     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
 -- Everybody sees which schemas there are. But to a login that may not see all of the database, the tables, the roles' members and the sinks would not

@@ -23,18 +23,18 @@ const ALLOWED_TIME_ZONE: &str = "a name of the IANA database, such as UTC or Eur
 /// What [`SystemTime`]s are counted in here: SQL Server's `datetime2(3)`.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The longest gap of a zone in which croner looks for the moment after it; over a longer one it gives up.
+/// The longest gap in a zone's clocks that croner searches across; it gives up at a longer one.
 const LONGEST_GAP_S: i32 = 2 * 3_600;
 
-/// In so many changes of a zone's clocks such a gap is looked for: some hundred years.
+/// How many changes of a zone's clocks are searched for such a gap: about a hundred years.
 const MOST_CHANGES: usize = 200;
 
 /// When a schedule is due, in whole seconds.
 ///
-/// Where clocks are put forward, a time of day that does not exist is the first moment after the gap. Times of a list, a
-/// range or a step that do not exist are left out, and so is everything in a gap of more than two hours (a zone that
-/// has moved over the date line). Where clocks are put back, a time of day that comes twice counts the first time, and
-/// times of a list, a range or a step count both times.
+/// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap. Times
+/// of a list, a range or a step that do not exist are left out, and so is everything in a gap of more than two hours (a
+/// zone that moved over the date line). When clocks are put back, a single time of day that comes twice counts the
+/// first time; times of a list, a range or a step count both times.
 pub(crate) struct Times {
     cron: Cron,
     time_zone: TimeZone,
@@ -89,14 +89,14 @@ impl Times {
     pub(crate) fn first_after(&self, time: SystemTime) -> Result<SystemTime, String> {
         let after = Timestamp::try_from(time).map_err(|error| error.to_string())?;
         match self.search(after, false).or_else(|error| self.after_long_gap(after).ok_or(error)) {
-            // (A time that follows itself would be fired for ever.)
+            // (A time that follows itself would fire forever.)
             Ok(next) if next > after => Ok(next.into()),
             Ok(next) => Err(format!("{next} was found as the time after {after}")),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// The first time after a gap over which no search from `after` comes.
+    /// The first time after a gap that a search from `after` cannot cross.
     fn after_long_gap(&self, after: Timestamp) -> Option<Timestamp> {
         let changes = self.time_zone.following(after).take(MOST_CHANGES);
         let mut ends = changes.filter(|change| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::enqueued::Enqueued;
 use crate::ids::JobId;
 
-/// The kind of [`Error::ConnectionLost`]'s cause where an answer is too much. No socket has it.
+/// The kind of [`Error::ConnectionLost`]'s cause when an answer exceeds its limit. Sockets never return it.
 pub(crate) const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 /// What can go wrong, sorted by what to do about it.
@@ -25,7 +25,8 @@ pub(crate) const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 ///
 /// [`is_transient`](Error::is_transient) says whether the same call may succeed a little later.
 ///
-/// `{:?}` writes the message, too: it is what a `main` that returns the error prints, and what `unwrap` says.
+/// `{:?}` also writes the message, because that is what a `main` that returns the error prints, and what `unwrap`
+/// prints.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -424,10 +425,10 @@ pub enum Error {
         message: String,
     },
 
-    /// SQL Server's answer has text that cannot be decoded, most often an error or a message that quotes half of a
-    /// character: a trigger, a sink or another procedure cut a text in the middle of a surrogate pair. What the call
-    /// asked for may or may not have happened. Have that code cut its texts elsewhere. A [`Worker`](crate::Worker) whose
-    /// acknowledgement ends so finds the job that causes it, and retries that.
+    /// SQL Server's answer contains text that cannot be decoded. Most often an error or a message quotes half a
+    /// character, because a trigger, a sink or another procedure cut a text in the middle of a surrogate pair: fix that
+    /// code. The call may or may not have taken effect. If an acknowledgement ends like this, the
+    /// [`Worker`](crate::Worker) finds the job that causes it, and retries that job.
     #[error("SQL Server's answer has text that cannot be read: {message}")]
     #[non_exhaustive]
     UnreadableText {
@@ -527,9 +528,9 @@ impl Error {
         }
     }
 
-    /// Whether the connection that SQL Server answered with this error is as good as before. It is not where the error is
-    /// about the connection, its login or the whole server: a fail-over is noticed, and a new member of a Windows group
-    /// is let in, only by connecting anew.
+    /// Whether the connection is still usable after SQL Server answered with this error. It is not if the error is
+    /// about the connection, its login or the whole server: only a new connection notices a failover, or admits a new
+    /// member of a Windows group.
     pub(crate) fn spares_the_connection(&self) -> bool {
         match self {
             Error::Sql { number, severity, .. } => *severity < 20 && !transient::is_of_the_connection(*number),
@@ -544,8 +545,8 @@ impl Error {
         }
     }
 
-    /// Whether one of the jobs of an acknowledgement is to blame that its sink refused: not where the error passes, and
-    /// not where the sink is broken. An error that cannot be read is taken for one of those.
+    /// Whether one of an acknowledgement's jobs is to blame for the sink's error. It is not if the error is transient
+    /// or the sink is broken. For an error that cannot be read, one of the jobs is assumed to be to blame.
     pub(crate) fn blames_a_job(&self) -> bool {
         match self {
             Error::UnreadableText { .. } => true,
@@ -605,7 +606,7 @@ impl Error {
             Driver::Protocol(message) if message.contains("requested encryption level") => {
                 Error::Tls { server: server.to_string(), message: message.to_string() }
             }
-            // Its own errors and messages the driver decodes strictly, whatever it is told about values.
+            // The driver decodes errors and messages strictly, whatever its setting for values.
             Driver::Protocol(message) if message.contains("UTF-16") => {
                 Error::UnreadableText { message: message.to_string() }
             }

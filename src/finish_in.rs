@@ -49,9 +49,9 @@ impl IntoOutput for Finished {
 /// }
 /// ```
 ///
-/// The client is the handler's own: it has the driver's [command time-out](crate::tiberius), 30 seconds by default. A handler
-/// that returns with its transaction open keeps its job locked. The worker acknowledges its other jobs meanwhile, and asks
-/// for this one again until the transaction has ended.
+/// The client is the handler's own, with the driver's [command time-out](crate::tiberius), 30 seconds by default. A
+/// handler that returns with its transaction open keeps its job locked. The worker acknowledges its other jobs
+/// meanwhile, and asks for the outcome of this one until the transaction has ended.
 ///
 /// # Errors
 ///

@@ -57,8 +57,9 @@
 //! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all
 //! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no
 //! handler for is put off for another worker, without a counted attempt (`worker.unknown_kind_delay_ms`), and dead
-//! `worker.unknown_kind_keep_ms` after this worker first put it off. With [`Delivery::AtMostOnce`] there is no row to put it back
-//! to: it is dead at once. [`KindOptions`] gives a kind its own time limit, retry policy and greatest number at once.
+//! `worker.unknown_kind_keep_ms` after this worker first put it off. With [`Delivery::AtMostOnce`] there is no row left
+//! to put off: the job is dead immediately. [`KindOptions`] gives a kind its own time limit, retry policy and
+//! concurrency limit.
 //!
 //! # Making a repeat harmless
 //!
@@ -78,12 +79,12 @@
 //! # Time limits
 //!
 //! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
-//! answer was lost, after `command_timeout_ms`. A claim that arrives late is found after at most as long again. A worker
-//! that cannot renew its lease starts nothing more when it may have run out, by its own clock, which on Linux runs on
-//! while the machine is suspended. When SQL Server was away for longer than half a lease, nobody is called lost for it.
-//! [`WorkerBuilder::start`] refuses settings that cannot work together: `heartbeat_interval_ms` must be less than half of
-//! `lease_ms`, `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers have no part in
-//! anything.
+//! answer was lost, after `command_timeout_ms`. A claim that SQL Server runs late is found after at most as long again.
+//! A worker that cannot renew its lease starts no more jobs once the lease may have expired by its own clock, which on
+//! Linux includes time suspended. After SQL Server was away for longer than half a lease, no worker is declared lost
+//! for it. [`WorkerBuilder::start`] refuses settings that cannot work together: `heartbeat_interval_ms` must be less
+//! than half of `lease_ms`, `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers
+//! have no part in anything.
 //!
 //! # A table that is there already
 //!
@@ -122,8 +123,8 @@
 //! ```
 //!
 //! A producer that uses something else gives the header itself: `.header("traceparent", "00-…")` or, in T-SQL,
-//! `@headers = N'{"traceparent": "00-…"}'`; that is then what counts. A trace never refuses a job: where the headers
-//! would become too long, it goes without.
+//! `@headers = N'{"traceparent": "00-…"}'`; that one then counts. A trace never keeps a job from being enqueued: if
+//! it would make the headers too long, it is left out.
 //!
 //! # Where things are
 //!

@@ -48,9 +48,10 @@ impl Schedule {
     /// Monday). Where both days are given, either will do; with `+MON` both must be. `@yearly`, `@monthly`, `@weekly`,
     /// `@daily` and `@hourly` stand for their first moment.
     ///
-    /// Where clocks are put forward, a time of day that does not exist is the first moment after the gap; of times that
-    /// `*`, a range, a step or a list gives, those that do not exist are left out. Where they are put back, a time of
-    /// day that comes twice counts the first time; times of `*`, a range, a step or a list count both times.
+    /// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap; of
+    /// the times that `*`, a range, a step or a list gives, those that do not exist are left out. When clocks are put
+    /// back, a single time of day that comes twice counts once, the first time; times of `*`, a range, a step or a list
+    /// count both times.
     ///
     /// The job comes in as `job` says. Without a [de-duplication key](NewJob::dedup_key), each has one of its own, the
     /// schedule's name and the time in UTC, by which a handler can tell for when it is:

@@ -5,12 +5,12 @@ use crate::columns::{left, width_of};
 /// Between two columns.
 const GAP: usize = 2;
 
-/// Texts are cut to so many characters before another column goes: times, numbers and words of readpast's own are shorter.
+/// Texts are cut to this length before a column is dropped: times, numbers and readpast's own words are shorter.
 const SHORT: usize = 24;
 
-/// The lines of a table that is `width` wide at most; `None`: as wide as it has to be. Where it is too wide, long texts are cut
-/// to [`SHORT`] first; then the columns of `first_to_go` go, one by one; then what is left is cut. A table of which no column
-/// may go breaks its last one at spaces instead.
+/// The lines of a table at most `width` wide; `None`: as wide as it needs. If it is too wide, long texts are cut to
+/// [`SHORT`] first, then the columns of `first_to_go` are dropped one by one, then the rest is cut. If no column may be
+/// dropped, the last column wraps at spaces instead.
 pub fn table(columns: &[&str], first_to_go: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
     let width = width.unwrap_or(usize::MAX);
     let mut shown: Vec<usize> = (0..columns.len()).collect();

@@ -66,12 +66,13 @@ impl KindOptions {
     ///     .options("preview", licences);
     /// ```
     ///
-    /// Further ones hold no thread: a few stay in memory, the others are put off in SQL Server until about when their turn
-    /// comes (1 s to ten minutes), without a counted attempt and without regard to their order. A worker puts off about
-    /// a thousand at once and then 500 a second, and one more for each job that it runs: so long the jobs behind a long
-    /// backlog wait. So a kind with a limit that often has a long backlog is better off in a queue of its own, with a
-    /// worker of so many threads. Jobs of a queue with delivery `at_most_once` cannot be put off: all that are claimed
-    /// stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
+    /// Jobs over the limit hold no thread: a few stay in memory, the others are put off in SQL Server until about when
+    /// their turn comes (1 s to ten minutes), without a counted attempt and without regard to their order.
+    ///
+    /// A worker puts off about a thousand jobs immediately, then 500 per second, and one more for each job that it
+    /// runs. The jobs behind a long backlog wait for that. If a kind with a limit often has a long backlog, give it its
+    /// own queue and a worker with that many threads. Jobs of a queue with delivery `at_most_once` cannot be put off:
+    /// all that are claimed stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
         self.places = Some(Arc::new(Places::new(jobs)));
         self

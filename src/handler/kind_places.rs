@@ -18,12 +18,11 @@ pub(crate) const HOLD: Duration = Duration::from_secs(2);
 /// How long a job is put off until about its turn, at the least and at the most.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Jobs whose turn is further away come back one after the other, so long after each other at the most: should other
-/// workers come, or these jobs become shorter, some are soon seen again, and a long backlog is not claimed and put off as
-/// a whole each minute.
+/// Jobs whose turn is further away come back one by one, at most this far apart. So some are soon seen again if workers
+/// join or these jobs become shorter, and a long backlog is not claimed and put off as a whole each minute.
 const LATER_STEP: Duration = Duration::from_millis(10);
 
-/// After so long they begin anew with [`DELAYS`], so that none waits for longer.
+/// Beyond this the delays start again at [`DELAYS`], so that no job waits longer.
 const LATEST: Duration = Duration::from_secs(600);
 
 /// How long a place is kept for the worker that it was offered to. A free thread comes within microseconds; where none
@@ -48,7 +47,7 @@ pub(crate) struct Line {
     changed_at: Instant,
     /// Until when there is work, with all that was put off.
     booked_until: Instant,
-    /// When the last of those comes back whose turn is further away.
+    /// When the last job whose turn is further away comes back.
     later_until: Instant,
 }
 

@@ -1,7 +1,7 @@
 //! Jobs of a kind that this worker has no handler for: while a deployment rolls, those that know it and those that do
 //! not yet claim from one queue. Such a job is put off, without a counted attempt, for a worker that knows its kind;
-//! after a time it is dead. The time counts from when this worker first put it off, and not from when it was enqueued:
-//! a job that was delayed, requeued or waited behind others is as new to the workers as any.
+//! after a time it is dead. The time counts from when this worker first put it off, not from when it was enqueued: a
+//! job that was delayed, requeued or waited behind others gets the full time, too.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use crate::outcome::Outcome;
 /// How often they are logged at the most.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Of how many such jobs the time is kept. Where there are more, or as many have gone to other workers, all begin anew:
-/// then they wait longer, and none is dead too early.
+/// For how many such jobs the time is kept. If there are more, or as many have gone to other workers, the time of all
+/// starts again: then they wait longer, and none dies too early.
 const MOST_PUT_OFF: usize = 100_000;
 
 pub(crate) struct UnknownKinds {
@@ -67,7 +67,8 @@ impl UnknownKinds {
         Outcome::Snooze { delay, error }
     }
 
-    /// For how long a job has been put off, where that is long enough. It is forgotten then: if it is requeued, it is new.
+    /// How long a job has been put off, if that is long enough. The job is then forgotten: if it is requeued, it is
+    /// new.
     fn put_off_too_long(&self, job_id: JobId, now: Instant) -> Option<Duration> {
         let mut jobs = self.first_put_off.lock();
         if jobs.len() >= MOST_PUT_OFF {

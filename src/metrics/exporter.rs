@@ -37,12 +37,12 @@ use super::{Kind, all};
 /// asked for or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What whoever can reach the port gets. The descriptors are for jobs and for connections to SQL Server.
+/// Limits for clients of the port, so that descriptors are left for jobs and for connections to SQL Server.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// So many connections are open at once. Where more come, the one that was opened first is closed.
+    /// The most open connections. If more arrive, the oldest is closed.
     connections: usize,
-    /// A connection has so long for its one request: to send it, and to take the answer.
+    /// How long a connection has for its one request: to send it and to read the answer.
     time: Duration,
 }
 

@@ -52,13 +52,13 @@ static WORKERS: Mutex<Workers> = Mutex::new(Workers { running: Vec::new(), chang
 
 struct Workers {
     running: Vec<Running>,
-    /// How often any of it has changed.
+    /// The number of changes so far.
     changes: u64,
 }
 
 /// What the gauges of a queue show.
 struct Shown {
-    /// After how many changes this is so.
+    /// The number of changes that these values include.
     changes: u64,
     buffered: f64,
     running: f64,
@@ -157,9 +157,9 @@ impl LevelGauges {
         });
     }
 
-    /// Changes the workers, and shows what has come of it where anything has. The recorder is the program's own, and is not
-    /// called while all workers of the process wait for the lock. So another change may be shown meanwhile: whoever
-    /// showed last looks again.
+    /// Changes the workers and shows the result, if it differs. The recorder is the program's code, so it is not called
+    /// under the lock that all workers of the process need. Another change may therefore be shown meanwhile, so after
+    /// showing, this checks again.
     fn change(&self, change: impl FnOnce(&mut Vec<Running>) -> bool) {
         let mut shown = {
             let mut workers = WORKERS.lock();

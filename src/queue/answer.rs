@@ -1,11 +1,11 @@
-//! What a call of SQL Server's answers, and how much that may be: a server that is broken, or is none, must not fill the
-//! memory of those who call it.
+//! The answer to a call of SQL Server, and the limit on its size: a broken server, or an impostor, must not fill the
+//! caller's memory.
 //!
 //! ```text
 //! socket ──▶ Limited: how many bytes ──▶ TLS, the driver ──▶ Answer: how many values
 //! ```
 //!
-//! Bytes are not enough: a row of NULLs takes a bit for each value on the wire, and some 40 bytes in memory.
+//! A limit on bytes is not enough: a NULL in a row takes a bit on the wire and about 40 bytes in memory.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,30 +20,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::TOO_MUCH;
 
-/// How much an answer may be.
+/// How large an answer may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerLimit {
     bytes: u64,
     values: usize,
 }
 
-/// What an answer may have beside its rows: columns, output parameters, messages; and some rows too many, which whoever
-/// asked can then name.
+/// Room in an answer beside its rows: columns, output parameters, messages; and a few rows too many, so that the caller
+/// can report them.
 const BESIDE_ROWS: u64 = 1 << 20;
 const VALUES_BESIDE_ROWS: usize = 1 << 16;
 
-/// What a row may have beside payloads and outputs. An error, headers and details have up to 8,000 bytes each.
+/// Room in a row beside payloads and outputs. An error, headers and details have up to 8,000 bytes each.
 const ROW_BYTES: u64 = 32 << 10;
 const ROW_VALUES: usize = 64;
 
 impl AnswerLimit {
-    /// Of a call that answers with no payload and no output.
+    /// For a call whose answer has no payload and no output.
     pub(crate) const PLAIN: AnswerLimit = AnswerLimit { bytes: 64 << 20, values: 2 << 20 };
 
-    /// Of TLS and the login: certificates are the most of it.
+    /// For TLS and the login, which is mostly certificates.
     pub(super) const LOGIN: AnswerLimit = AnswerLimit { bytes: 1 << 20, values: VALUES_BESIDE_ROWS };
 
-    /// Of up to `rows` rows, whose payloads, outputs and checkpoints have up to `large` bytes together.
+    /// For up to `rows` rows, whose payloads, outputs and checkpoints have up to `large` bytes together.
     pub(crate) fn of_rows(rows: usize, large: u64) -> AnswerLimit {
         let bytes = large.saturating_add(ROW_BYTES.saturating_mul(rows as u64)).saturating_add(BESIDE_ROWS);
         let values = ROW_VALUES.saturating_mul(rows).saturating_add(VALUES_BESIDE_ROWS);
@@ -51,7 +51,7 @@ impl AnswerLimit {
     }
 }
 
-/// How many bytes the server may send from now on. Of a connection and its stream.
+/// How many bytes the server may still send. Shared by a connection and its stream.
 #[derive(Debug, Default)]
 pub(super) struct Allowance {
     bytes: AtomicU64,
@@ -247,7 +247,7 @@ mod tests {
     use crate::config::ConnectionConfig;
     use crate::error::Error;
 
-    /// What sockets hold between the server and whoever has stopped reading.
+    /// What sockets buffer between the server and a client that has stopped reading.
     const SOCKETS: usize = 16 << 20;
 
     const PRELOGIN: [u8; 19] = [
@@ -278,7 +278,7 @@ mod tests {
     /// INFO without an end: number 0, no text.
     const INFO: [u8; 17] = [0xab, 14, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// A server that logs in whoever comes, or does not even that, and answers `begin` and then `again` without end.
+    /// A server that accepts any login, or none, and answers `begin` and then `again` endlessly.
     struct Hostile {
         session: Session,
         /// How many bytes it could send.

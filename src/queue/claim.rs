@@ -21,7 +21,7 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) order: ClaimOrder,
     /// 1 to 1,000 jobs.
     pub(crate) max: usize,
-    /// Longer payloads are withheld. So the payloads of an answer have `max` times as many bytes at the most.
+    /// Longer payloads are withheld, so an answer has at most `max` times this many bytes of payloads.
     pub(crate) max_payload_bytes: u64,
     /// The worker holds nothing: a job that must run alone comes first, and by itself.
     pub(crate) alone: bool,
@@ -36,7 +36,7 @@ pub(crate) struct ClaimAnswer {
     pub(crate) jobs: Vec<Job>,
     /// A payload was too long.
     pub(crate) withheld: Option<Withheld>,
-    /// Claimed as well, but what they have cannot be read.
+    /// Claimed as well, but their details cannot be read.
     pub(crate) unreadable: Vec<UnreadableJob>,
     /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
     /// what `jobs` has.
@@ -93,7 +93,7 @@ impl ClaimEnd {
     }
 }
 
-/// A claimed job with details that SQL Server takes for JSON and Rust does not.
+/// A claimed job with details that SQL Server accepts as JSON and Rust does not.
 #[derive(Debug)]
 pub(crate) struct UnreadableJob {
     pub(crate) job_id: JobId,
@@ -111,8 +111,8 @@ const LIMITED_BY_RATE: u32 = 4;
 /// The longest `varbinary(max)`.
 const MAX_PAYLOAD: u64 = i32::MAX as u64;
 
-/// How many columns of a claimed job stand between its attempt and what says whether its payload
-/// is withheld.
+/// How many columns of a claimed job stand between its attempt and the column that says whether its payload is
+/// withheld.
 const CLAIMED_BETWEEN: usize = 5;
 
 /// A claimed job whose payload was left in the table.
@@ -140,7 +140,7 @@ impl Session {
             command.bind_param("@seen_job_id", job_id.0);
         }
         command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
-        // As many as asked for have the longest payload that is not withheld.
+        // The worst case: all jobs asked for have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
         let limit = AnswerLimit::of_rows(request.max, payloads);
         let answer = self.run_up_to(limit, "claim", command).await?;

@@ -217,8 +217,8 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// commits, and not at all when it is rolled back. They get ascending ids in the order of `jobs`.
 ///
 /// An error inside of the procedure rolls back the caller's transaction as a whole: [`Error::UnknownQueue`], a deadlock
-/// and the like. After one that keeps the procedure from being run, [`Error::NotInstalled`] or [`Error::PermissionDenied`], the transaction may still be open, and earlier ones of many jobs may be in it: roll it
-/// back, or drop the client.
+/// and the like. If the procedure could not run at all ([`Error::NotInstalled`], [`Error::PermissionDenied`]), the
+/// transaction may still be open and hold some of the jobs: roll it back, or drop the client.
 ///
 /// ```no_run
 /// use readpast::tiberius::Client;

@@ -12,15 +12,16 @@ const MAX_CHARS: usize = 200;
 /// So many hexadecimal digits in a row are an id, with or without decimal ones among them.
 const SHORTEST_ID: usize = 8;
 
-/// So many decimal digits has an exit code at most: on Windows it is a number of 32 bits.
+/// The most decimal digits of an exit code: on Windows it is a number of 32 bits.
 const LONGEST_CODE: usize = 10;
 
 /// A quotation mark, and the one that belongs to it.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
 /// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each number
-/// (but exit codes and signals), hexadecimal id, GUID and quoted part. Gaps that only punctuation parts are one: times, addresses, versions, lists. The
-/// pattern of a pattern is the pattern itself. Takes a time that grows with the length of the text only.
+/// (except exit codes and signals), hexadecimal id, GUID and quoted part. Gaps with only punctuation between them
+/// become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Takes a time that
+/// grows with the length of the text only.
 pub(super) fn error_pattern(error: &str) -> String {
     let mut pattern = Pattern::default();
     let mut rest = headline(error);

@@ -31,9 +31,8 @@ pub struct Failures {
 #[non_exhaustive]
 pub struct FailureGroup {
     /// What the errors have in common: their first line (and the lines after it as long as the one before ends in a
-    /// colon), with `…` for each number (but exit codes and signals), hexadecimal id, GUID and quoted part, up to 200
-    /// characters. Empty for jobs without
-    /// an error.
+    /// colon), with `…` for each number (except exit codes and signals), hexadecimal id, GUID and quoted part, up to
+    /// 200 characters. Empty for jobs without an error.
     pub pattern: String,
     /// How many jobs.
     pub count: u64,

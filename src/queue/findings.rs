@@ -27,7 +27,7 @@ pub enum Check {
     Database,
     /// readpast is installed in the schema.
     Installed,
-    /// The login may run what at least one of the four roles may; the note says which.
+    /// The login may run what a producer, worker, operator or monitor may; the note says which.
     Permissions,
     /// The schema has a version that this release works with.
     Version,

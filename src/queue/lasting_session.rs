@@ -137,12 +137,12 @@ impl Session {
         Command::new(procedure(self.schema(), name))
     }
 
-    /// Runs a command to its end, which answers with no payload and no output.
+    /// Runs a command to its end. Its answer has no payload and no output.
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<Answer, Error> {
         self.run_up_to(AnswerLimit::PLAIN, call, command).await
     }
 
-    /// Runs a command to its end. An answer that is more than `limit` is an error.
+    /// Runs a command to its end. An answer over `limit` is an error.
     pub(crate) async fn run_up_to(
         &mut self,
         limit: AnswerLimit,
@@ -238,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Puts the connection of a call back, unless the call ended in a way after which it cannot be trusted.
+    /// Puts a call's connection back, unless the call ended in a way that leaves it unusable.
     async fn settle<T>(&mut self, connection: Connection, result: Result<T, Error>) -> Result<T, Error> {
         match &result {
             Ok(_) => self.put_back(connection),
@@ -249,8 +249,8 @@ impl Session {
         result
     }
 
-    /// Puts a connection back after an error, which the driver returns when it has read the answer to its end, unless a
-    /// transaction is still open there. Asking costs a round trip; another connection costs several, and a login.
+    /// Puts a connection back after an error, unless a transaction is still open on it. (The driver returns the error
+    /// after it has read the whole answer.) Asking costs a round trip; a new connection costs several, and a login.
     async fn put_back_if_clean(&mut self, mut connection: Connection) {
         let end = tokio::time::Instant::now() + self.connector.timeouts().connect;
         let end = self.deadline.map_or(end, |(deadline, _)| deadline.min(end));

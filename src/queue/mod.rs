@@ -465,7 +465,7 @@ impl Queue {
     }
 
     /// Removes readpast from its schema of the database, with all its queues and jobs: runs `sql/uninstall.sql`
-    /// ([`uninstall_script`]). Stop the workers first, and remove the members of its four roles.
+    /// ([`uninstall_script`]). Stop the workers first, and remove the members of its five roles.
     ///
     /// # Errors
     ///
@@ -1260,7 +1260,8 @@ impl Queue {
     /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled and
     /// archived ones as they ended ([`JobFilter::newest_first`]: the other way round), claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
     /// than a state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A
-    /// page ends before its payloads and outputs exceed 64 MiB; a larger job has a page of its own. A job whose state changes between two pages can be missed, or come twice.
+    /// page ends before its payloads and outputs exceed 64 MiB; a larger job has a page of its own. A job whose state
+    /// changes between two pages can be missed, or come twice.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

@@ -6,9 +6,9 @@
 //! batches. Long jobs give a product below one: then only idle threads get a job, and nothing is hoarded that another
 //! worker could run. Where short jobs were expected and long ones came, what was claimed too far ahead is given back.
 //!
-//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`. How many that are is a guess, from those that
-//! came. That it is not exceeded is no guess: each claim says how long its payloads may be, and longer ones stay in the
-//! table.
+//! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`. Their number is estimated from earlier
+//! jobs. The limit does not depend on the estimate: each claim says how long its payloads may be, and longer ones stay
+//! in the table.
 //!
 //! Nothing here looks at a clock: who asks says what time it is, which may be a simulation (benches/scale).
 
@@ -149,8 +149,8 @@ impl Demand {
         if in_flight.jobs() == 0 { fit.max(1) } else { fit }
     }
 
-    /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. Where it holds none,
-    /// one fits that is as long as a claim has said.
+    /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. A worker that holds
+    /// no job may always have one as long as an earlier claim reported.
     pub(super) fn max_payload_bytes(&self, jobs: usize, in_flight: &InFlight) -> u64 {
         let share = self.free(in_flight) / jobs as f64;
         let holds_nothing = jobs == 1 && in_flight.jobs() == 0;
@@ -223,8 +223,8 @@ impl Demand {
     }
 }
 
-/// How large the next one may be, from those before: it follows larger ones at once and smaller ones slowly. A job too
-/// many is given back, one too few only costs a further claim.
+/// How large the next one may be, estimated from earlier ones: it follows larger ones immediately and smaller ones
+/// slowly. A job too many is given back, one too few only costs another claim.
 #[derive(Debug, Clone, Copy)]
 struct ExpectedBytes(f64);
 

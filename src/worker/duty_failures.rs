@@ -1,7 +1,7 @@
 //! Which of the queue's duties fail in this worker: [`DutyFailures`].
 //!
-//! No job of the worker needs them, so none of these errors ends it. It logs an error when it is new, counts it, shows it
-//! while it lasts, and lets another worker have the duties where another may succeed: a login that lacks a permission.
+//! The worker's jobs do not need them, so none of these errors ends it. It logs an error when it is new, counts it and
+//! shows it while it lasts. If another worker may succeed (this one's login lacks a permission), it yields the duties.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::metrics::{DUTIES, WorkerMetrics};
 
 use super::outage::Outage;
 
-/// For how long this worker leaves the duties to others after one of them failed. (While no other worker takes them, it
-/// goes on with those that succeed.)
+/// How long this worker yields the duties to others after one of them failed. (Until another worker takes them, it
+/// continues with those that succeed.)
 const YIELDS_FOR: Duration = Duration::from_secs(300);
 
-/// An error that stays is logged again after so long.
+/// How often a lasting error is logged again.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// In the order of [`DUTIES`].
@@ -107,7 +107,7 @@ impl DutyFailures {
         self.inner.lock().last.iter_mut().flatten().for_each(|last| last.stands = false);
     }
 
-    /// Another worker is to have the duties, if there is one.
+    /// Another worker should have the duties, if there is one.
     pub(super) fn yields(&self) -> bool {
         self.inner.lock().yields_until.is_some_and(|until| Instant::now() < until)
     }

@@ -29,7 +29,7 @@ pub(super) struct InFlight {
     bytes: AtomicUsize,
     /// Of these, the outputs.
     output_bytes: AtomicUsize,
-    /// How large an output may be, from those before.
+    /// How large the next output may be, estimated from earlier ones.
     expected_output: AtomicUsize,
     /// At how many unstarted jobs there is demand for more.
     low_water: AtomicUsize,
@@ -71,7 +71,8 @@ impl InFlight {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// Whether one more job may start: not while its output may be too much beside what is held. One may always run.
+    /// Whether one more job may start: not if its output may exceed the limit together with what is held. One may
+    /// always run.
     pub(super) fn may_start(&self, max_bytes: u64) -> bool {
         let (running, bytes) = (self.running(), self.bytes());
         let expected = self.expected_output.load(Ordering::Acquire);
@@ -97,7 +98,7 @@ impl InFlight {
         self.output_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Other jobs have come, whose outputs may be smaller. It takes several claims to forget a large one.
+    /// More jobs were claimed, whose outputs may be smaller. It takes several claims to forget a large one.
     pub(super) fn expect_smaller_outputs(&self) {
         let expected = self.expected_output.load(Ordering::Acquire);
         // One that is noted meanwhile stays.

@@ -24,7 +24,7 @@ struct Lasting {
     since: Instant,
     said_at: Instant,
     failed: u64,
-    /// The calls that must be answered for it to be over: those that failed and are repeated until they succeed.
+    /// Calls that failed and are repeated. The outage is over when all of them have been answered.
     repeated: BTreeSet<&'static str>,
 }
 
@@ -36,13 +36,13 @@ enum Line {
 }
 
 impl Outage {
-    /// A call has failed that is repeated until it succeeds ([`answered`](Self::answered)). Returns whether nothing else needs
-    /// to be logged: it failed because SQL Server is away, and not by itself, as a deadlock victim does.
+    /// A call failed that is repeated until it succeeds ([`answered`](Self::answered)). Returns whether the outage
+    /// explains it, so that the caller need not log it. It does not explain a deadlock victim, for example.
     pub(super) fn tells_of(&self, call: &'static str, error: &Error) -> bool {
         self.note(call, error, true)
     }
 
-    /// The same for a call that is given up: the end of the outage does not depend on it.
+    /// The same for a call that is not repeated: the end of the outage does not depend on it.
     pub(super) fn tells_of_one(&self, call: &'static str, error: &Error) -> bool {
         self.note(call, error, false)
     }
@@ -106,7 +106,7 @@ impl Outage {
         }
     }
 
-    /// Whether the log has begun to tell of one.
+    /// Whether the log has reported one.
     pub(super) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
     }

@@ -22,10 +22,10 @@ const OPERATIONS: usize = 2;
 /// So many payloads or outputs are downloaded at once: each is in memory as a whole.
 const DOWNLOADS: usize = 2;
 
-/// So many live parts are sent at once: each takes a connection of the browser's for as long as somebody looks.
+/// The most live parts at a time: each takes a browser connection for as long as somebody watches.
 const STREAMS: usize = 256;
 
-/// So many of them to one session, or to one whom a proxy names.
+/// The most live parts of one session, or of one user whom a proxy names.
 const STREAMS_OF_ONE: usize = 16;
 
 /// A page waits so long for its turn.
@@ -98,8 +98,8 @@ impl Connections {
         place.map_err(|_| Failure::Busy(format!("{DOWNLOADS} downloads are under way; try again when one is done.")))
     }
 
-    /// For a live part, until it ends. `whom`: the session or the name that it is for; `None`: nobody can be told from
-    /// anybody.
+    /// For a live part, until it ends. `whom`: the session or the user that it is for; `None`: visitors cannot be told
+    /// apart.
     ///
     /// # Errors
     ///

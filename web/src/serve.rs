@@ -27,15 +27,14 @@ use crate::options::{Access, Options};
 use crate::patient::Patient;
 use crate::routes::routes;
 
-/// What those who connect get.
+/// Limits for clients.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// So many connections are open at once. Where more come, the one goes that has been open longest without having asked
-    /// for anything.
+    /// The most open connections. If more arrive, the oldest one that has not sent a request is closed.
     connections: usize,
-    /// A connection that does not ask for so long, at first or again, is closed.
+    /// A connection without a request for this long is closed, both before the first and between two.
     silence: Duration,
-    /// One that takes nothing of an answer for so long, too.
+    /// So is one that accepts no data of its answer for this long.
     stalled: Duration,
 }
 

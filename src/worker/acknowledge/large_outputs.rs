@@ -1,5 +1,6 @@
-//! The session of large outputs: those that do not fit into a list, and those that did not get through in time, as well
-//! as jobs whose handlers have acknowledged them in a transaction that they left open. One a call, on a connection that is made when there is something to send, so that nothing else waits for them.
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. It also
+//! asks about jobs that their handlers acknowledged in a transaction that is still open. Each takes one call, on a
+//! connection that is made when there is something to send, so that nothing else waits for them.
 //!
 //! ```text
 //! line: ▶ send the first ──answered──▶ confirmed
@@ -33,8 +34,8 @@ use super::finish_retries::Repeats;
 /// is slow only for a while is given that long.
 const MAX_TRIES: u32 = 5;
 
-/// After how long without an answer a job that its handler has acknowledged counts as locked: the handler returned before
-/// it has committed or rolled back.
+/// How long to wait for an answer about a job that its handler has acknowledged. After that the job counts as locked:
+/// the handler returned before it committed or rolled back.
 pub(super) const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// After how long without a large output the connection is given back.

@@ -1,17 +1,17 @@
 //! How fast a worker may claim jobs only to put them off: [`PutOffBudget`].
 //!
-//! A job that this worker cannot run now (its kind has as many running as it may, or has no handler here) is claimed and
-//! put off, so that the jobs behind it are reached. With a long backlog of such jobs the worker would do nothing but that,
-//! as fast as SQL Server answers. So claims wait while more was put off than the budget allows. Each job that runs adds
-//! one to it: where both come mixed, claims don't wait for long.
+//! A job that this worker cannot run now (its kind is at its limit, or has no handler here) is claimed and put off, so
+//! that the jobs behind it are reached. With a long backlog of such jobs the worker would do nothing else, as fast as
+//! SQL Server answers. So claims wait while more was put off than the budget allows. Each job that runs adds one to the
+//! budget, so mixed backlogs hardly wait.
 
 use std::time::{Duration, Instant};
 
 /// How many may be put off at once: as many as a claim or two bring.
 const AT_ONCE: f64 = 1_000.0;
 
-/// How many more with each second: a small part of what a worker claims at full speed, and a backlog of a hundred
-/// thousand is passed within minutes.
+/// How many more per second: a small part of what a worker claims at full speed, yet it passes a backlog of a hundred
+/// thousand within minutes.
 const PER_SECOND: f64 = 500.0;
 
 /// What may be put off without waiting. Below zero, claims wait.
@@ -27,7 +27,7 @@ impl PutOffBudget {
         PutOffBudget { left: AT_ONCE, looked_at: now, put_off: 0, ran: 0 }
     }
 
-    /// For how long the next claim is to wait, after so many jobs were put off and have run since the start.
+    /// How long the next claim must wait, given how many jobs were put off and have run since the start.
     pub(super) fn wait(&mut self, put_off: u64, ran: u64, now: Instant) -> Duration {
         let added = now.saturating_duration_since(self.looked_at).as_secs_f64() * PER_SECOND + (ran - self.ran) as f64;
         self.left = (self.left + added - (put_off - self.put_off) as f64).min(AT_ONCE);

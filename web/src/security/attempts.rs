@@ -1,4 +1,4 @@
-//! How often somebody may try to log in, and how much all tries may take together.
+//! Limits on log-in attempts: how many per name, and how much memory and CPU all of them take together.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,18 +16,18 @@ const FREE: usize = 5;
 /// How long a wrong password counts.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// So many names are kept, by their hashes: more than are tried within [`SPAN`] where each try takes [`HASHES`] at once some
-/// milliseconds. The one that was tried longest ago goes first.
+/// How many names are kept, by their hashes: more than can be tried within [`SPAN`], because only [`HASHES`] attempts
+/// run at a time and each takes some milliseconds. The name that was tried longest ago is dropped first.
 const NAMES: usize = 20_000;
 
 /// A hash takes 19 MiB and a core for a while: so many at once.
 const HASHES: usize = 2;
 
-/// So many more wait for their turn; the next are sent away.
+/// How many more wait for their turn; further ones are rejected.
 const WAITING: usize = 32;
 
-/// The wrong passwords of the last minute. Names that somebody has and names that are made up are counted alike, so that
-/// nobody learns from it which names there are.
+/// The wrong passwords of the last minute. Existing and invented names are counted in the same way, so that the counts
+/// do not reveal which names exist.
 #[derive(Debug)]
 pub struct Attempts {
     wrong: Mutex<HashMap<u64, Vec<Instant>>>,
@@ -78,15 +78,15 @@ impl Attempts {
         self.wrong.lock().remove(&self.number(name));
     }
 
-    /// Takes an attempt back whose password nobody has looked at.
+    /// Takes back an attempt whose password was never checked.
     pub fn unseen(&self, name: &str) {
         if let Some(times) = self.wrong.lock().get_mut(&self.number(name)) {
             times.pop();
         }
     }
 
-    /// Does what takes memory and a core, a few at once. One that has begun holds its place to its end, even where nobody
-    /// waits for it any more.
+    /// Runs work that takes memory and a core, a few at a time. Once begun, it holds its place until it ends, even if
+    /// nobody waits for it any more.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Who has which cookie.
 //!
-//! Until somebody logs in, nothing is kept: the cookie itself shows that this page has given it, and the forms' token is
-//! made of it. So nobody can use up the place of those who have logged in by asking for pages.
+//! Nothing is kept before a log-in: the cookie itself proves that this page issued it, and the forms' token is derived
+//! from it. So requests without a log-in cannot push out those who have logged in.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use subtle::ConstantTimeEq;
 
 use crate::texts::in_one_direction;
 
-/// A log-in that nobody has used for so long is over.
+/// A log-in that is idle for this long has expired.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 
-/// So many log-ins are kept; beyond that, the one that was used longest ago goes.
+/// The most log-ins; beyond that, the one that was used longest ago is dropped.
 const MOST: usize = 10_000;
 
-/// So many notices wait for the next page of their browser; beyond that, the one that has waited longest goes.
+/// The most notices that wait for their browser's next page; beyond that, the oldest is dropped.
 const NOTICES: usize = 1_000;
 
 /// How the cookies' names begin.
 pub const COOKIE: &str = "readpast_session_";
 
-/// A cookie without a log-in: so many random digits, and as many that only this page can make of them.
+/// A cookie without a log-in has this many random digits, and as many derived from them with this page's key.
 const HALF: usize = 32;
 
 /// What a browser has said.

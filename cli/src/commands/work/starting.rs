@@ -1,5 +1,5 @@
-//! Starting a program where the machine may be short of what that takes: descriptors, processes or memory. That is no
-//! job's fault, so no attempt is counted for it.
+//! Starting a program on a machine that may be short of descriptors, processes or memory. That is no job's fault, so no
+//! attempt is counted for it.
 
 use std::error::Error;
 use std::io;
@@ -17,13 +17,13 @@ use super::program::Program;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// After so long the job is given back, so that a worker on another machine can take it.
+/// After this long the job is given back, so that a worker on another machine can take it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A job that was given back runs again after so long.
+/// How long a job that was given back is put off.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// A shortage that goes on is told so often.
+/// How often a lasting shortage is logged.
 const TELL: Duration = Duration::from_secs(60);
 
 /// The errors of a machine that is short of something.
@@ -40,7 +40,7 @@ const SHORTAGES: [i32; 4] = [
 #[cfg(not(unix))]
 const SHORTAGES: [i32; 5] = [4, 8, 14, 1450, 1455];
 
-/// Whether the machine was short of something lately: all threads tell it together.
+/// Whether the machine was short of something lately, and when that was logged; shared by all threads.
 #[derive(Default)]
 pub struct Starting {
     told_at: Mutex<Option<Instant>>,
