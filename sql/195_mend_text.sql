@@ -3,13 +3,15 @@
 -- nor an error that quotes it.
 -- Binary data becomes nvarchar as it stands, the lower byte of each unit first: NCHAR does not make halves under every collation.
 CREATE OR ALTER PROCEDURE [$(schema)].[mend_text]
-    @text nvarchar(max) OUTPUT
+    @text nvarchar(max) OUTPUT,
+    @most int = 2147483647  -- so many at the most
 AS
 SET NOCOUNT ON;
 DECLARE @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1))), @at bigint;
-WHILE 1 = 1
+WHILE @most > 0
 BEGIN
+    SET @most = @most - 1;
     SET @at = PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'), (@text + N'.') COLLATE Latin1_General_100_BIN2);
     IF @at = 0
         SET @at = PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'), (N'.' + @text) COLLATE Latin1_General_100_BIN2);

@@ -7,7 +7,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @whole nvarchar(max) = @text, @message nvarchar(2048);
 
-EXEC [$(schema)].[mend_text] @whole OUTPUT;
+EXEC [$(schema)].[mend_text] @whole OUTPUT, 1;  -- one is enough to tell
 IF @whole <> @text COLLATE Latin1_General_100_BIN2
 BEGIN
     SET @message = CONCAT(@what, N' has half of a surrogate pair, a character that was cut in two; it must have whole characters');

@@ -37,7 +37,7 @@ BEGIN
 END;
 
 INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-SELECT @queue_id, m.group_key, COUNT(*), MIN(CASE WHEN m.state = 6 THEN m.job_id END)
+SELECT @queue_id, m.group_key, COUNT(*), NULLIF(MIN(CASE WHEN m.state = 6 THEN m.job_id ELSE 9223372036854775807 END), 9223372036854775807)
 FROM @members AS m
 WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3
 GROUP BY m.group_key;

@@ -45,6 +45,8 @@ BEGIN TRY
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
         SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
         SET @most = 1000 / @limit;
+        -- Anew: promote may have lowered it while this call waited.
+        SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id), 0);
         IF @granted = 1
             DELETE TOP (@most) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             OUTPUT deleted.event_id, deleted.group_key, deleted.ended, deleted.job_id INTO @events (event_id, group_key, ended, job_id)
@@ -55,7 +57,7 @@ BEGIN TRY
         IF EXISTS (SELECT 1 FROM @events)
         BEGIN
             INSERT @groups (group_key, is_new, in_turn, from_id)
-            SELECT e.group_key, 1, -SUM(e.ended), MIN(e.job_id) FROM @events AS e GROUP BY e.group_key;
+            SELECT e.group_key, 1, -SUM(e.ended), NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807) FROM @events AS e GROUP BY e.group_key;
             UPDATE k
             SET is_new = 0, in_turn = g.in_turn + k.in_turn, from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
             FROM @groups AS k
@@ -84,8 +86,9 @@ BEGIN TRY
 
             -- Those that could not be had: for the next call.
             INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-            SELECT @queue_id, n.group_key, 0, MIN(n.job_id)
+            SELECT @queue_id, n.group_key, 0, MIN(ISNULL(k.from_id, 0))
             FROM @next AS n
+            INNER JOIN @groups AS k ON k.group_key = n.group_key
             WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
             GROUP BY n.group_key;
             IF @@ROWCOUNT > 0
@@ -150,7 +153,7 @@ BEGIN TRY
             SET @next_event = CASE WHEN @next_event < @last_event THEN @next_event ELSE @last_event END - 8;
             UPDATE [$(schema)].[duties] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             SET events_from = @next_event
-            WHERE queue_id = @queue_id AND events_from < @next_event;
+            WHERE queue_id = @queue_id AND events_from >= @events_from AND events_from < @next_event;  -- promote may have lowered it meanwhile
         END;
         DELETE @events;
         DELETE @groups;

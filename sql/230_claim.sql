@@ -13,7 +13,7 @@
 -- A queue with max_running or a rate has claim_limited do it; the return status has 2 added where max_running kept jobs back, 4 where
 -- the rate did. (Bits: read the first one alone, too.)
 -- With delivery at_most_once the rows are deleted by the claim; their fence is 0 and there is nothing to finish. A job whose payload would be
--- withheld is not deleted, nor is one behind it. Where it is the first, its row is the answer, and there is nothing to release.
+-- withheld is not deleted, nor is one behind it (in a lifo queue only where it is the first). Where it is the first, its row is the answer, and there is nothing to release.
 --
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not both read a row
 -- before one changes it (an UPDATE reads its target so anyway; the hint keeps it so in any plan). READPAST, so that nobody waits for anybody. READCOMMITTEDLOCK, because READPAST is refused without it where
@@ -39,7 +39,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @claim_order varchar(4), @delivery varchar(13), @max_attempts int,
     @paused bit, @is_limited bit, @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768, @priority smallint, @from_id bigint, @mark_lowered bigint,
-    @claimed int, @long_id bigint, @first_id bigint, @end_id bigint, @message nvarchar(2048);
+    @claimed int, @looks int = 0, @long_id bigint, @first_id bigint, @end_id bigint, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @claim_order = claim_order, @delivery = delivery, @max_attempts = max_attempts, @paused = paused,
        @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
@@ -331,6 +331,13 @@ BEGIN
     -- What a claim has deleted is gone: a later statement of it must not fail and take the answer with it.
     IF @room = 0 OR @priority = 32767 OR (@claimed > 0 AND @delivery = 'at_most_once')
         RETURN @alone_waits;
+    -- Other claims took what this one had looked at: there may be more behind. (No lock is kept from the look to the deletion.)
+    IF @claimed = 0 AND @delivery = 'at_most_once' AND @first_id IS NOT NULL AND @looks < 20
+    BEGIN
+        SET @looks = @looks + 1;
+        CONTINUE;
+    END;
+    SET @looks = 0;
     SET @at_least = @priority + 1;
     EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @mark_lowered OUTPUT;
 END;

@@ -74,7 +74,10 @@ ELSE IF @least = 0 AND @outcome > 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @sink IS NOT NULL
+BEGIN
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
+    SET @now = SYSUTCDATETIME();  -- a sink may take long, and promote looks for retries from two seconds ago on
+END;
 
 IF @completion = 'delete'
 BEGIN

@@ -89,5 +89,7 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCO
                AND (look_at <= @now OR looked_at > DATEADD(MINUTE, 1, @now)))  -- the latter: see due_schedules
     SET @schedules_due = 1;
 
+IF @error IS NOT NULL
+    EXEC [$(schema)].[mend_text] @error OUTPUT;
 SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due, @error AS error;
 GO

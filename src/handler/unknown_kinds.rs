@@ -23,7 +23,8 @@ const MOST_PUT_OFF: usize = 100_000;
 pub(crate) struct UnknownKinds {
     delay: Duration,
     keep: Duration,
-    first_put_off: Mutex<HashMap<JobId, Instant>>,
+    /// Since when, and before which attempt.
+    first_put_off: Mutex<HashMap<JobId, (Instant, u32)>>,
     unlogged: Mutex<Unlogged>,
 }
 
@@ -53,7 +54,7 @@ impl UnknownKinds {
         if job.fence() == Fence::NONE {
             return Outcome::Dead { error };
         }
-        if let Some(put_off) = self.put_off_too_long(job.id(), Instant::now()) {
+        if let Some(put_off) = self.put_off_too_long(job.id(), job.attempt(), Instant::now()) {
             let error = format!("{error}, and it first put this one off {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
@@ -68,13 +69,17 @@ impl UnknownKinds {
     }
 
     /// How long a job has been put off, if that is long enough. The job is then forgotten: if it is requeued, it is
-    /// new.
-    fn put_off_too_long(&self, job_id: JobId, now: Instant) -> Option<Duration> {
+    /// new. So is one that has run elsewhere meanwhile: it has another attempt.
+    fn put_off_too_long(&self, job_id: JobId, attempt: u32, now: Instant) -> Option<Duration> {
         let mut jobs = self.first_put_off.lock();
         if jobs.len() >= MOST_PUT_OFF {
             jobs.clear();
         }
-        let put_off = now.duration_since(*jobs.entry(job_id).or_insert(now));
+        let put_off = jobs.entry(job_id).or_insert((now, attempt));
+        if put_off.1 != attempt {
+            *put_off = (now, attempt);
+        }
+        let put_off = now.duration_since(put_off.0);
         if put_off < self.keep {
             return None;
         }
@@ -117,12 +122,13 @@ mod tests {
         let kinds = UnknownKinds::new(&config);
         let (start, job) = (Instant::now(), JobId(1));
         let after = |ms| start + Duration::from_millis(ms);
-        assert_eq!(kinds.put_off_too_long(job, start), None);
-        assert_eq!(kinds.put_off_too_long(JobId(2), after(900)), None);
-        assert_eq!(kinds.put_off_too_long(job, after(999)), None);
-        assert_eq!(kinds.put_off_too_long(job, after(1_000)), Some(Duration::from_secs(1)));
-        assert_eq!(kinds.put_off_too_long(job, after(5_000)), None, "requeued");
-        assert_eq!(kinds.put_off_too_long(JobId(2), after(5_000)), Some(Duration::from_millis(4_100)));
+        assert_eq!(kinds.put_off_too_long(job, 1, start), None);
+        assert_eq!(kinds.put_off_too_long(JobId(2), 1, after(900)), None);
+        assert_eq!(kinds.put_off_too_long(job, 1, after(999)), None);
+        assert_eq!(kinds.put_off_too_long(job, 1, after(1_000)), Some(Duration::from_secs(1)));
+        assert_eq!(kinds.put_off_too_long(job, 1, after(5_000)), None, "requeued");
+        assert_eq!(kinds.put_off_too_long(JobId(2), 1, after(5_000)), Some(Duration::from_millis(4_100)));
+        assert_eq!(kinds.put_off_too_long(job, 2, after(9_000)), None, "it has run elsewhere");
     }
 
     #[test]
@@ -130,7 +136,7 @@ mod tests {
         let kinds = UnknownKinds::new(&WorkerConfig::default());
         let now = Instant::now();
         for job_id in 0..3 * MOST_PUT_OFF as i64 {
-            assert_eq!(kinds.put_off_too_long(JobId(job_id), now), None);
+            assert_eq!(kinds.put_off_too_long(JobId(job_id), 1, now), None);
         }
         assert!(kinds.first_put_off.lock().len() <= MOST_PUT_OFF);
     }

@@ -280,11 +280,17 @@ impl Completion {
                     if search.refused(jobs) {
                         let mut culprit = unconfirmed.remove(0);
                         open = open.saturating_sub(1);
+                        let was_a_result =
+                            matches!(culprit.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
                         self.confirmations.refused(&mut culprit, &error);
                         let run = (culprit.finish.job_id, culprit.finish.fence);
                         self.confirmations.write_notes(session, registration, vec![run]).await;
                         unconfirmed.push(culprit);
-                        refused.note(error);
+                        if was_a_result {
+                            refused.note(error);
+                        } else {
+                            repeats.pause(FINISH, 1, error).await; // that it failed is refused, too
+                        }
                     }
                 }
                 Err(error) => {

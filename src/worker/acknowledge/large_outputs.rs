@@ -146,7 +146,9 @@ impl LargeOutputs {
         let registration = large.job.held.registration().clone();
         let limit = session.command_timeout();
         let is_of_handler = large.job.finish.outcome == Outcome::Acknowledged;
-        let answered_within = if is_of_handler { LOCKED_AFTER.min(limit) } else { limit };
+        // Longer with each try: SQL Server may only be slow.
+        let locked_after = LOCKED_AFTER * 2_u32.saturating_pow(large.tries.min(10));
+        let answered_within = if is_of_handler { locked_after.min(limit) } else { limit };
         let started_at = Instant::now();
         large.tried_since.get_or_insert(started_at);
         let run = (large.job.finish.job_id, large.job.finish.fence);
@@ -188,8 +190,12 @@ impl LargeOutputs {
             Err(error) if error.blames_a_job() => {
                 let job_id = large.job.finish.job_id;
                 tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
+                let was_a_result = matches!(large.job.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
                 self.confirmations.refused(&mut large.job, &error);
                 self.confirmations.write_notes(session, &registration, vec![run]).await;
+                if !was_a_result {
+                    repeats.pause(FINISH_ONE, 1, error).await; // that it failed is refused, too
+                }
                 return Some(large);
             }
             Err(error) => error,
