@@ -112,7 +112,7 @@ async fn an_error_of_a_sink_with_half_a_character_fails_its_job_and_no_other() {
     for is_mended in [true, false] {
         let fixture = Fixture::with("half_error", QueueOptions::default().max_attempts(2)).await;
         if !is_mended {
-            let mend = "ALTER PROCEDURE [$(schema)].[mend_text] @text nvarchar(max) OUTPUT AS RETURN 0";
+            let mend = "ALTER PROCEDURE [$(schema)].[mend_text] @text nvarchar(max) OUTPUT, @most int = 0 AS RETURN 0";
             fixture.sql(mend).await;
         }
         let refuse = format!(
