@@ -554,10 +554,10 @@ mod tests {
         );
         for (line, says) in [
             ("{}", "payload or payload_hex"),
-            (r#"{"payload":1,"colour":2}"#, "unknown field `colour`"),
+            (r#"{"payload":1,"colour":2}"#, "there is no field 'colour'"),
             (r#"{"payload":1,"delay_s":-1}"#, "delay_s is -1"),
             (r#"{"payload_hex":"0"}"#, "hexadecimal"),
-            ("[]", "invalid"),
+            ("[]", "it must be a JSON object"),
         ] {
             let problem = job(line.into(), Format::Json, &JobOptions::default()).unwrap_err();
             assert!(problem.contains(says), "{problem}");

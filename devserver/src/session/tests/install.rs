@@ -126,7 +126,7 @@ fn jobs_are_claimed_by_priority_and_finished_under_their_fence() {
     assert_eq!(rows(&mut s, "EXEC readpast.requeue N'q'"), ["ROW(Int(1))"]);
     assert_eq!(
         rows(&mut s, "UPDATE readpast.jobs SET due_at = '2000-01-01' WHERE state = 1; EXEC readpast.promote N'q'"),
-        ["ROW(Int(2), Bit(true), Bit(false))"]
+        ["ROW(Int(2), Bit(true), Bit(false), Null)"]
     );
     assert_eq!(counts(&mut s), "3 0 0 0 0 0");
 }
@@ -213,7 +213,7 @@ fn the_operators_procedures_work() {
     assert_eq!(
         rows(&mut s, "EXEC readpast.schema_info"),
         [
-            "ROW(Int(1), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor \"))"
+            "ROW(Int(1), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor \"), String(\"16.0.1000.6\"), Int(160))"
         ]
     );
     assert_eq!(errors(&mut s, "EXEC readpast.claim N'nobody', NULL, 1"), [58001]);
