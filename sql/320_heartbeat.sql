@@ -19,7 +19,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @running    int         = NULL,
     @done       bigint      = NULL,
     @failed     bigint      = NULL,
-    @limited_by varchar(16) = NULL,  -- starved, claim, cpu, finish, queue_limit
+    @limited_by varchar(16) = NULL,  -- idle, claim, busy, finish, queue_limit
     @dead       bigint      = NULL,
     @times      varchar(1400) = NULL,
     @report_no  bigint      = NULL,  -- which of the reports since the registration this is: 1, 2, ...

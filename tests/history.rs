@@ -176,8 +176,8 @@ async fn a_worker_that_does_not_say_how_long_jobs_took_is_counted_all_the_same()
     let fixture = sampled("history_before").await;
     let worker = WorkerSession::register(&fixture).await;
     let mut session = fixture.session().await;
-    report(&mut session, &worker, ", @running = 1, @done = 5, @failed = 1, @limited_by = 'cpu'").await;
-    report(&mut session, &worker, ", @running = 1, @done = 4, @failed = 1, @limited_by = 'cpu'").await;
+    report(&mut session, &worker, ", @running = 1, @done = 5, @failed = 1, @limited_by = 'busy'").await;
+    report(&mut session, &worker, ", @running = 1, @done = 4, @failed = 1, @limited_by = 'busy'").await;
     noted(&mut session, 5).await;
     report(&mut session, &worker, "").await;
     session.sql(&format!("EXEC [$(schema)].[unregister_worker] N'work', '{}'", worker.id)).await;

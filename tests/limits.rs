@@ -14,12 +14,12 @@ async fn limited_by(monitor: &Monitor, limit: Limit) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn busy_threads_are_bound_by_the_cpu_and_starve_when_the_queue_is_empty() {
-    let fixture = Fixture::new("cpu").await;
+async fn threads_with_jobs_are_busy_and_idle_when_the_queue_is_empty() {
+    let fixture = Fixture::new("busy").await;
     let blocked = blocked_worker(&fixture, &fixture.queue, fixture.config.worker.clone()).await;
-    limited_by(&blocked.worker.monitor(), Limit::Cpu).await;
+    limited_by(&blocked.worker.monitor(), Limit::Busy).await;
     blocked.gate.add_permits(10);
-    limited_by(&blocked.worker.monitor(), Limit::Starved).await;
+    limited_by(&blocked.worker.monitor(), Limit::Idle).await;
     blocked.worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
@@ -29,7 +29,7 @@ async fn claims_that_are_not_answered_bind_the_worker() {
     let fixture = Fixture::new("claim").await;
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let monitor = worker.monitor();
-    limited_by(&monitor, Limit::Starved).await;
+    limited_by(&monitor, Limit::Idle).await;
     // Every claim reads the worker's row first, and there is something to claim.
     let mut other = fixture.session().await;
     other.sql("BEGIN TRANSACTION").await;
@@ -37,7 +37,7 @@ async fn claims_that_are_not_answered_bind_the_worker() {
     fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     limited_by(&monitor, Limit::Claim).await;
     other.sql("ROLLBACK TRANSACTION").await;
-    limited_by(&monitor, Limit::Starved).await;
+    limited_by(&monitor, Limit::Idle).await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }

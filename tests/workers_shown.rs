@@ -41,13 +41,13 @@ async fn the_row_of_a_running_worker_tells_the_truth() {
     let oldest = row.oldest_claimed_at.unwrap();
     assert!(row.registered_at <= oldest && oldest <= row.reported_at.unwrap(), "{row:?}");
     // All threads are busy.
-    row_until(&fixture.queue, "the cores limit it", |row| row.limited_by.as_deref() == Some("cpu")).await;
+    row_until(&fixture.queue, "the cores limit it", |row| row.limited_by.as_deref() == Some("busy")).await;
 
     blocked.gate.add_permits(4);
     let row = row_until(&fixture.queue, "four are done", |row| row.done == Some(4) && row.held == 6).await;
     assert_eq!(row.failed, Some(0));
     blocked.gate.add_permits(6);
-    let is_idle = |row: &WorkerRow| row.done == Some(10) && row.limited_by.as_deref() == Some("starved");
+    let is_idle = |row: &WorkerRow| row.done == Some(10) && row.limited_by.as_deref() == Some("idle");
     let row = row_until(&fixture.queue, "there is nothing to do", is_idle).await;
     assert_eq!((row.running, row.held, row.oldest_claimed_at), (Some(0), 0, None));
 
@@ -131,7 +131,7 @@ async fn rates_are_of_the_time_between_two_reports_by_sql_server_s_clock() {
     near(row.failed_per_s, 5.0);
 
     fixture.sql("UPDATE [$(schema)].[workers] SET reported_at = DATEADD(SECOND, -20, SYSUTCDATETIME())").await;
-    let row = report(", @running = 0, @done = 5000000000, @failed = 50, @limited_by = 'cpu'").await;
+    let row = report(", @running = 0, @done = 5000000000, @failed = 50, @limited_by = 'busy'").await;
     assert_eq!(row.done, Some(5_000_000_000));
     near(row.done_per_s, 249_999_950.0);
     assert_eq!(row.failed_per_s, Some(0.0));
@@ -150,12 +150,12 @@ async fn rates_are_of_the_time_between_two_reports_by_sql_server_s_clock() {
             "{late}"
         );
         assert!(ms == 0 || unchanged.reported_at.unwrap() < row.reported_at.unwrap(), "{late}");
-        assert_eq!(unchanged.limited_by.as_deref(), Some("cpu"));
+        assert_eq!(unchanged.limited_by.as_deref(), Some("busy"));
     }
     // The clock was set back.
     fixture.sql("UPDATE [$(schema)].[workers] SET reported_at = DATEADD(SECOND, 20, SYSUTCDATETIME())").await;
     let ahead = fixture.queue.workers().await.unwrap()[0].reported_at;
-    let row = report(", @running = 0, @done = 5000000007, @failed = 50, @limited_by = 'cpu'").await;
+    let row = report(", @running = 0, @done = 5000000007, @failed = 50, @limited_by = 'busy'").await;
     assert!(row.done_per_s.unwrap() > 0.0 && row.reported_at < ahead);
     fixture.remove().await;
 }

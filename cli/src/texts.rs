@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use readpast_web::texts::{age, exact, first_line, jobs, keep, limit, number, rate, read_time, word};
+pub use readpast_web::texts::{age, exact, first_line, jobs, keep, number, rate, read_time, word};
 
 /// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {

@@ -97,11 +97,11 @@ async fn a_worker_is_shown_with_what_it_holds_and_what_limits_it() {
     });
     let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
     let mut terminal = top(&fixture, &fixture.url);
-    terminal.until_it_says("cpu");
+    terminal.until_it_says("busy");
     terminal.press(ENTER);
     let screen = terminal.until_it_says("25% page 1 of 4");
     let line = screen.lines().find(|line| line.starts_with("node-7")).expect("the worker's line");
-    assert!(line.contains(" 1     1 ") && line.contains("cpu"), "it holds and runs one: {line}");
+    assert!(line.contains(" 1     1 ") && line.contains("busy"), "it holds and runs one: {line}");
     worker.shutdown().await.unwrap();
     terminal.until_it_says("WORKERS 0");
     terminal.press("q");

@@ -75,7 +75,7 @@ const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 /// What one worker of a queue does for all of them.
 pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "schedules"];
 const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
-pub(crate) const LIMITS: [&str; 5] = ["starved", "claim", "cpu", "finish", "queue_limit"];
+pub(crate) const LIMITS: [&str; 5] = ["idle", "claim", "busy", "finish", "queue_limit"];
 
 /// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for making the connection.
@@ -370,7 +370,7 @@ const LIMITED_RATIO: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::Percent,
     labels: BY_LIMIT,
-    help: "What limited the workers of this process in the last seconds, as shares of the time that add up to 1: too few jobs, claims, cores, finishes or the queue's own limits",
+    help: "What limited the workers of this process in the last seconds, as shares of the time that add up to 1: too few jobs (idle), claims, busy threads, acknowledgements (finish) or the queue's own limits",
     buckets: &[],
 };
 

@@ -279,8 +279,8 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     assert_eq!(value("readpast_run_threads", &["two"]), 8.0);
     let lease = || (value("readpast_lease_age_seconds", &["two"]), value("readpast_lease_seconds", &["two"]));
     assert_eq!(lease(), (8.0, 20.0), "the lease that is nearest to its end, not the oldest");
-    assert_eq!(value("readpast_limited_ratio", &["two", "starved"]), 0.25);
-    assert_eq!(value("readpast_limited_ratio", &["two", "cpu"]), 0.75);
+    assert_eq!(value("readpast_limited_ratio", &["two", "idle"]), 0.25);
+    assert_eq!(value("readpast_limited_ratio", &["two", "busy"]), 0.75);
     second.end();
     second.levels(&Levels { running: 3, ..Levels::default() }); // too late
     assert_eq!(lease(), (9.0, 30.0));

@@ -92,15 +92,6 @@ pub fn jobs(jobs: u64) -> String {
     format!("{} {}", number(jobs), if jobs == 1 { "job" } else { "jobs" })
 }
 
-/// What limits a worker, in a word for people: its threads are all busy, or there are too few jobs.
-pub fn limit(word: &str) -> &str {
-    match word {
-        "cpu" => "busy",
-        "starved" => "idle",
-        other => other,
-    }
-}
-
 /// So many a second.
 pub fn rate(per_s: f64) -> String {
     if per_s < 10.0 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
@@ -167,7 +158,6 @@ mod tests {
     #[test]
     fn numbers_and_sizes_are_short() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!(["cpu", "starved", "claim"].map(limit), ["busy", "idle", "claim"]);
         assert_eq!([0, 1, 2_000].map(jobs), ["0 jobs", "1 job", "2,000 jobs"]);
         assert_eq!(word(&readpast::Delivery::AtLeastOnce), "at_least_once");
         assert_eq!([5, 2_048, 3_145_728].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB"]);

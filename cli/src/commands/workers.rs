@@ -67,7 +67,7 @@ impl Workers {
                     texts::or_dash(worker.done.map(texts::number)),
                     texts::or_dash(worker.failed.map(texts::number)),
                     texts::or_dash(worker.done_per_s.map(texts::rate)),
-                    texts::or_dash(worker.limited_by.as_deref().map(texts::limit)),
+                    texts::or_dash(worker.limited_by.as_deref()),
                 ]
             },
         )?;

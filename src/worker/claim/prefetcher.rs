@@ -118,7 +118,7 @@ impl Prefetcher {
             }
             let pause = self.put_offs.wait(state.tally.put_off_jobs(), state.tally.run_times().jobs, Instant::now());
             if !pause.is_zero() {
-                state.limited_by.begin(Limit::Starved);
+                state.limited_by.begin(Limit::Idle);
                 state.stop.pause(pause).await;
                 continue;
             }
@@ -209,7 +209,7 @@ impl Prefetcher {
         let Answer { jobs, withheld, alone_waits, limited, took } = answer;
         let claimed = jobs.len();
         arrivals.set_limited(limited);
-        let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Starved };
+        let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Idle };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
         self.demand.claimed(took);
         let longest = jobs.iter().map(|claimed| claimed.job.payload().len() as u64).max();
@@ -220,7 +220,7 @@ impl Prefetcher {
         if claimed < room && withheld.is_none() {
             limited_by.correct(too_few);
         } else if in_flight.unstarted() > claimed {
-            limited_by.correct(Limit::Cpu); // the threads have not waited for this claim
+            limited_by.correct(Limit::Busy); // the threads have not waited for this claim
         }
         self.limit.answered(claimed);
         self.state.outage.answered("claim");
@@ -321,7 +321,7 @@ impl Prefetcher {
         let is_full = self.demand.jobs_that_fit(in_flight) == 0;
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
         let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
-        if is_held_back || (holds_no_more && in_flight.unstarted() == 0) { Limit::Finish } else { Limit::Cpu }
+        if is_held_back || (holds_no_more && in_flight.unstarted() == 0) { Limit::Finish } else { Limit::Busy }
     }
 
     /// What idle threads would be idle for while a claim is under way.

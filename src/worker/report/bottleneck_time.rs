@@ -5,8 +5,8 @@
 //!
 //! | the threads were | the prefetcher | the limit |
 //! |---|---|---|
-//! | busy (nine tenths of the time and more), or had jobs waiting for them | whatever it did | [`Limit::Cpu`] |
-//! | partly idle | had got fewer jobs than it asked for | [`Limit::Starved`] |
+//! | busy (nine tenths of the time and more), or had jobs waiting for them | whatever it did | [`Limit::Busy`] |
+//! | partly idle | had got fewer jobs than it asked for | [`Limit::Idle`] |
 //! | partly idle | had got fewer jobs than it asked for, because of the queue's own limits | [`Limit::QueueLimit`] |
 //! | partly idle | waited for the answer to a claim that brought all it asked for, or that failed | [`Limit::Claim`] |
 //! | partly idle | was held back by ended jobs that are not acknowledged, or by what jobs weigh in memory | [`Limit::Finish`] |
@@ -62,7 +62,7 @@ struct Stretch {
 
 impl LimitedBy {
     pub(in crate::worker) fn new(threads: usize, in_flight: Arc<InFlight>, tally: Arc<Tally>) -> LimitedBy {
-        let present = Stretch { limit: Limit::Starved, since: Instant::now(), ended: Duration::ZERO };
+        let present = Stretch { limit: Limit::Idle, since: Instant::now(), ended: Duration::ZERO };
         let state = State { totals: Totals::default(), present, readings: VecDeque::from([Totals::default()]) };
         LimitedBy { threads, in_flight, tally, state: Mutex::new(state) }
     }
@@ -88,7 +88,7 @@ impl LimitedBy {
         let spent: Vec<f64> = now.iter().zip(then).map(|(now, then)| (*now - then).as_secs_f64()).collect();
         let all: f64 = spent.iter().sum();
         let mut shares = [0.0; Limit::ALL.len()];
-        let mut largest = Limit::Starved;
+        let mut largest = Limit::Idle;
         for (index, limit) in Limit::ALL.into_iter().enumerate() {
             shares[index] = if all > 0.0 { spent[index] / all } else { 0.0 };
             if shares[index] > shares[largest as usize] {
@@ -124,7 +124,7 @@ impl LimitedBy {
         // change.
         let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
         let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;
-        let limit = if busy { Limit::Cpu } else { *limit };
+        let limit = if busy { Limit::Busy } else { *limit };
         let mut totals = state.totals;
         totals[limit as usize] += took;
         totals
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn time_goes_to_the_situation_that_the_prefetcher_is_in() {
         let limited_by = limited_by();
-        for (limit, ms) in [(Limit::Starved, 100_000), (Limit::Claim, 300_000), (Limit::Finish, 600_000)] {
+        for (limit, ms) in [(Limit::Idle, 100_000), (Limit::Claim, 300_000), (Limit::Finish, 600_000)] {
             limited_by.begin(limit);
             passed(&limited_by, ms);
         }
@@ -163,13 +163,13 @@ mod tests {
         running.begin(Limit::Claim);
         running.in_flight.enter(Stage::Running, 2);
         passed(&running, 1_000);
-        assert_eq!(running.shares().1, Limit::Cpu);
+        assert_eq!(running.shares().1, Limit::Busy);
 
         let ended = limited_by();
         ended.begin(Limit::Claim);
         ended.tally.ran(Duration::from_millis(1_900), 0);
         passed(&ended, 1_000);
-        assert_eq!(ended.shares().1, Limit::Cpu);
+        assert_eq!(ended.shares().1, Limit::Busy);
 
         let half_idle = limited_by();
         half_idle.begin(Limit::Claim);
@@ -185,10 +185,10 @@ mod tests {
         passed(&limited_by, 1_000);
         limited_by.read();
         passed(&limited_by, 2_000);
-        limited_by.correct(Limit::Starved);
+        limited_by.correct(Limit::Idle);
         let (shares, largest) = limited_by.shares();
         assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0, 0.0]);
-        assert_eq!(largest, Limit::Starved);
+        assert_eq!(largest, Limit::Idle);
     }
 
     #[test]

@@ -5,13 +5,13 @@
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
-    /// Too few jobs in the queue. Nothing to do, or one worker too many.
+    /// Too few jobs in the queue: nothing to do, or one worker too many.
     #[default]
-    Starved,
+    Idle,
     /// Claims are slow or fail: the network, SQL Server, or a `batch_size` that is too small for such short jobs.
     Claim,
-    /// The cores. This is how it should be; more of them make it faster.
-    Cpu,
+    /// All threads are busy. This is how it should be; more cores make it faster.
+    Busy,
     /// Acknowledgements are slow or fail, and what waits for them uses up `max_in_flight` or `max_in_flight_bytes`; or
     /// the jobs are so large that fewer than there are threads fit into the latter.
     Finish,
@@ -23,5 +23,5 @@ pub enum Limit {
 impl Limit {
     /// In the order of the metric's label values.
     pub(in crate::worker) const ALL: [Limit; 5] =
-        [Limit::Starved, Limit::Claim, Limit::Cpu, Limit::Finish, Limit::QueueLimit];
+        [Limit::Idle, Limit::Claim, Limit::Busy, Limit::Finish, Limit::QueueLimit];
 }

@@ -15,7 +15,7 @@ use crate::links::link;
 use crate::readings::{Line, Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{age, limit, number, rate_or_dash};
+use crate::texts::{age, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -65,8 +65,7 @@ impl<'a> QueueView<'a> {
         let (activity, stats) = (&line.activity, &line.activity.stats);
         let states = [JobState::Ready, JobState::Scheduled, JobState::Waiting, JobState::Claimed, JobState::Dead];
         let link_to = |state| JobSearch::of(&stats.queue, state).link("jobs", &[]);
-        let limits: Vec<String> =
-            activity.limits.iter().map(|(word, workers)| format!("{} {workers}", limit(word))).collect();
+        let limits: Vec<String> = activity.limits.iter().map(|(word, workers)| format!("{word} {workers}")).collect();
         QueueView {
             name: &stats.queue,
             link: link("queue", [("queue", stats.queue.as_str())]),

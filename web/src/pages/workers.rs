@@ -14,7 +14,7 @@ use crate::job_search::JobSearch;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, age, limit, number, rate_or_dash};
+use crate::texts::{Time, age, number, rate_or_dash};
 
 #[derive(Template)]
 #[template(path = "workers.html")]
@@ -84,7 +84,7 @@ impl<'a> WorkerView<'a> {
             done: count(worker.done),
             done_per_s: rate_or_dash(worker.done_per_s),
             failed_per_s: rate_or_dash(worker.failed_per_s),
-            limited_by: worker.limited_by.as_deref().map_or("–", limit),
+            limited_by: worker.limited_by.as_deref().unwrap_or("–"),
         }
     }
 }

@@ -30,7 +30,7 @@ fn overview() -> Overview {
             oldest: Some(Duration::from_secs(95)),
             done_per_s: Some(1_234.4),
             failed_per_s: Some(0.5),
-            limits: vec![(text("cpu"), 2), (text("claim"), 1)],
+            limits: vec![(text("busy"), 2), (text("claim"), 1)],
             ..QueueLine::default()
         },
         QueueLine {
@@ -41,12 +41,12 @@ fn overview() -> Overview {
             oldest: Some(Duration::from_secs(7_384)),
             done_per_s: Some(0.0),
             failed_per_s: Some(0.0),
-            limits: vec![(text("starved"), 1)],
+            limits: vec![(text("idle"), 1)],
             ..QueueLine::default()
         },
         QueueLine { name: text("a queue with a rather long name, in 日本語"), dead: 1, ..QueueLine::default() },
     ];
-    let workers = ["cpu", "cpu", "claim"].into_iter().enumerate().map(|(number, limit)| WorkerLine {
+    let workers = ["busy", "busy", "claim"].into_iter().enumerate().map(|(number, limit)| WorkerLine {
         id: number.to_string(),
         queue: text("thumbnails"),
         name: format!("node-{number}"),

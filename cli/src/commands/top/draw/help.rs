@@ -22,7 +22,7 @@ const NUMBERS: [(&str, &str); 9] = [
     ("LEASE", "how long SQL Server takes the worker for alive without another heartbeat"),
     (
         "LIMIT",
-        "what limits the workers, and how many: cpu (all threads are busy), starved (too few jobs), claim and finish \
+        "what limits the workers, and how many: busy (all threads run jobs), idle (too few jobs), claim and finish \
          (waiting for SQL Server), queue_limit (the queue's own limits)",
     ),
 ];
