@@ -4,8 +4,8 @@
 //!     cargo run --release --example long_job -- 10      # about ten seconds of it
 //!
 //! The process you start enqueues one job, counting primes, and starts itself again as a worker, which it kills without
-//! warning four times while the job runs. Each next worker finds the job's last checkpoint. Without READPAST_URL it also
-//! runs the dev server.
+//! warning four times while the job runs. Each next worker finds the job's last checkpoint. Without READPAST_URL it
+//! also runs the dev server.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -4,11 +4,11 @@
 //!     cargo run --release --example map_reduce -- src         # the files of a folder
 //!     cargo run --release --example map_reduce -- 500         # 500 files that it makes itself
 //!
-//! The files are one batch, and the sum is its follow-up: enqueued once, when the last file has ended. What a file's job
-//! has found stays in its row (CompletionPolicy::Annotate), and the sum reads it there: a file that was read twice, because
-//! a worker died before its acknowledgement arrived, has one row. The process you start is the producer; it starts two
-//! workers, kills one of them without warning four times, and counts the words once more itself, to compare. Without
-//! READPAST_URL it also runs the dev server.
+//! The files are one batch, and the sum is its follow-up: enqueued once, when the last file has ended. What a file's
+//! job has found stays in its row (CompletionPolicy::Annotate), and the sum reads it there: a file that was read twice,
+//! because a worker died before its acknowledgement arrived, has one row. The process you start is the producer; it
+//! starts two workers, kills one of them without warning four times, and counts the words once more itself, to compare.
+//! Without READPAST_URL it also runs the dev server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

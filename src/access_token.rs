@@ -1,10 +1,10 @@
 //! Access tokens: where they come from, and the one that all connections share.
 //!
-//! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection mostly
-//! goes on after its token has run out. Azure SQL may look at it again, after hours or when the server was reconfigured,
-//! and then refuses the next call: with an error of its own (37396, dotnet/SqlClient#2792), or with that of a login
-//! (18456, dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is made anew. So nothing fetches by
-//! the clock.
+//! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection
+//! mostly goes on after its token has run out. Azure SQL may look at it again, after hours or when the server was
+//! reconfigured, and then refuses the next call: with an error of its own (37396, dotnet/SqlClient#2792), or with that
+//! of a login (18456, dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is made anew. So
+//! nothing fetches by the clock.
 //!
 //! ```text
 //! a login ──▶ kept token, fresh ──────────────────────────▶ at once
@@ -14,8 +14,8 @@
 //!
 //! The connection that needs a token takes the one that is kept. Where that has little time left, a fetch is begun,
 //! unless one is under way or the last one failed just now. The fetch belongs to no caller: it has a time limit of its
-//! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment for
-//! a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
+//! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment
+//! for a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
 
 use std::fmt;
 use std::future::Future;
@@ -103,15 +103,15 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 ///
 /// It is asked when a connection logs in and the token before has run out or is about to: in its last five minutes, or
 /// the last quarter of a short life. Clones share one token: however many connections are made at once, it is asked
-/// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the tokio
-/// runtime of the first of them, and is dropped when the time is over. Where that runtime stands still for so long, the
-/// next connection begins another. While it fails, it is asked again after pauses that grow from
-/// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which is
-/// a [transient](crate::Error::is_transient) error: workers wait, and what they hold is not lost.
+/// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the
+/// tokio runtime of the first of them, and is dropped when the time is over. Where that runtime stands still for so
+/// long, the next connection begins another. While it fails, it is asked again after pauses that grow from
+/// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which
+/// is a [transient](crate::Error::is_transient) error: workers wait, and what they hold is not lost.
 ///
 /// Where SQL Server refuses a token that has let connections in, another is fetched at once. Where it refuses one that
-/// has not, the next is fetched and tried after a pause, which grows from one second to ten. Where it refuses a call on an
-/// open connection because the token has run out, that connection is made anew, with another.
+/// has not, the next is fetched and tried after a pause, which grows from one second to ten. Where it refuses a call on
+/// an open connection because the token has run out, that connection is made anew, with another.
 #[derive(Clone)]
 pub struct TokenSource {
     shared: Arc<Shared>,

@@ -41,10 +41,10 @@ impl NewBatch {
         self
     }
 
-    /// Sets the follow-up: a job that is enqueued once, when all jobs of the batch have ended, into the queue by which the
-    /// batch is created. It learns from [`Job::batch_end`] how they have ended, also where some are dead or cancelled. It
-    /// can have no [`delay`](NewJob::delay), [`due_at`](NewJob::due_at), [`dedup_key`](NewJob::dedup_key) or
-    /// [`group_key`](NewJob::group_key), and no [`batch`](NewJob::batch) but the [`parent`](NewBatch::parent).
+    /// Sets the follow-up: a job that is enqueued once, when all jobs of the batch have ended, into the queue by which
+    /// the batch is created. It learns from [`Job::batch_end`] how they have ended, also where some are dead or
+    /// cancelled. It can have no [`delay`](NewJob::delay), [`due_at`](NewJob::due_at), [`dedup_key`](NewJob::dedup_key)
+    /// or [`group_key`](NewJob::group_key), and no [`batch`](NewJob::batch) but the [`parent`](NewBatch::parent).
     pub fn then(mut self, follow_up: NewJob) -> NewBatch {
         self.follow_up = Some(follow_up);
         self

@@ -62,18 +62,18 @@ const DEFAULT_PORT: u16 = 1433;
 /// | `Connect Timeout`, `Command Timeout` (s), `Packet Size` | here they win over the `connection` section | that section |
 ///
 /// With `Encrypt=false` the certificate is checked only if `TrustServerCertificateCA` is set;
-/// `TrustServerCertificate=false` and `HostNameInCertificate` change nothing, as in ADO.NET. SQL Server may be configured to
-/// encrypt everything all the same. ADO.NET looks at the certificate then, and this crate does not: where it matters,
-/// write `Encrypt=true`. (Microsoft's "Encryption and certificate validation in Microsoft.Data.SqlClient", the table of
-/// version 4.0; `SqlConnectionStringBuilder.HostNameInCertificate`: "only applies when using Encrypt in Mandatory or
-/// Strict mode, otherwise it is ignored".)
+/// `TrustServerCertificate=false` and `HostNameInCertificate` change nothing, as in ADO.NET. SQL Server may be
+/// configured to encrypt everything all the same. ADO.NET looks at the certificate then, and this crate does not: where
+/// it matters, write `Encrypt=true`. (Microsoft's "Encryption and certificate validation in Microsoft.Data.SqlClient",
+/// the table of version 4.0; `SqlConnectionStringBuilder.HostNameInCertificate`: "only applies when using Encrypt in
+/// Mandatory or Strict mode, otherwise it is ignored".)
 ///
 /// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security
 /// Info`, are accepted and mean nothing here.
 ///
-/// The password may stand in a file ([`ConnectionConfig::password_file`](crate::ConnectionConfig::password_file)), and a
-/// program may give tokens of its own ([`ConnectionConfig::token_source`](crate::ConnectionConfig::token_source)). The
-/// repository's `docs/logins.md` has each way to log in, with what the DBA does for it.
+/// The password may stand in a file ([`ConnectionConfig::password_file`](crate::ConnectionConfig::password_file)), and
+/// a program may give tokens of its own ([`ConnectionConfig::token_source`](crate::ConnectionConfig::token_source)).
+/// The repository's `docs/logins.md` has each way to log in, with what the DBA does for it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionString(String);
 
@@ -275,7 +275,8 @@ const OTHER_KEYS: [&str; 9] = [
 
 const HIDDEN: &str = "***";
 
-/// The shown keys that take any text. The others take a few words or a number, and a longer value is in the wrong place.
+/// The shown keys that take any text. The others take a few words or a number, and a longer value is in the wrong
+/// place.
 const FREE_KEYS: [&str; 16] = [
     "server",
     "datasource",
@@ -328,7 +329,8 @@ pub(crate) fn may_hold_password(text: &str) -> bool {
     text.contains(['=', '@', ';']) || ["//", "password", "pwd"].iter().any(|sign| lower.contains(sign))
 }
 
-/// Whether a key is one of ADO.NET's. One that is not may be a piece of a password with a `;` in it, and is shown nowhere.
+/// Whether a key is one of ADO.NET's. One that is not may be a piece of a password with a `;` in it, and is shown
+/// nowhere.
 fn is_known(key: &str) -> bool {
     SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key) || OTHER_KEYS.contains(&key)
 }

@@ -225,8 +225,8 @@ mod tests {
         found.into_iter().filter(|time| *time >= from && *time < end).collect()
     }
 
-    /// Clocks are put forward at midnight (Havana, Beirut, Sao Paulo), by half an hour (Lord Howe), by two (Troll), by a day
-    /// (Apia), and on days that go by another calendar (Tehran, Casablanca).
+    /// Clocks are put forward at midnight (Havana, Beirut, Sao Paulo), by half an hour (Lord Howe), by two (Troll), by
+    /// a day (Apia), and on days that go by another calendar (Tehran, Casablanca).
     #[test]
     fn over_ten_years_of_a_dozen_zones_each_time_is_the_one_that_the_clocks_show() {
         let [from, end] =

@@ -64,8 +64,8 @@ pub enum Error {
         message: String,
     },
 
-    /// A mapping of a table to adopt is not valid, or the table is not one that can be adopted with it. Correct the line
-    /// that is named, or do to the table what the message says.
+    /// A mapping of a table to adopt is not valid, or the table is not one that can be adopted with it. Correct the
+    /// line that is named, or do to the table what the message says.
     #[error("the mapping cannot be used: {place}: {message}")]
     #[non_exhaustive]
     Mapping {
@@ -122,9 +122,9 @@ pub enum Error {
     /// SQL Server refused the login (18456 and its relatives). Check what it logs in with; SQL Server's own log
     /// tells the reason that it does not tell clients.
     ///
-    /// It is [transient](Error::is_transient) where it may be gone later without anything done to this process: that has
-    /// logged in before, and what it logs in with is a password file, a token or the operating system's user. The next
-    /// login is tried after a pause, or as soon as the file has another password; until then, this error is what
+    /// It is [transient](Error::is_transient) where it may be gone later without anything done to this process: that
+    /// has logged in before, and what it logs in with is a password file, a token or the operating system's user. The
+    /// next login is tried after a pause, or as soon as the file has another password; until then, this error is what
     /// connecting ends with. `docs/logins.md` has the pauses. A call on an open connection whose token has run out can
     /// end with it as well; the next call connects anew.
     #[error("login failed: {message} (error {number}); {remedy}, SQL Server's own log has the reason")]
@@ -223,8 +223,9 @@ pub enum Error {
     },
 
     /// The queue's sink, the enqueueing of a follow-up, or what is to become of the row of an adopted table, failed in
-    /// the transaction of an acknowledgement (58020), which was rolled back as a whole. A [`Worker`](crate::Worker) finds the job whose result is refused, and retries
-    /// it; it stops where the sink cannot be called at all, or what the sink uses is not there.
+    /// the transaction of an acknowledgement (58020), which was rolled back as a whole. A [`Worker`](crate::Worker)
+    /// finds the job whose result is refused, and retries it; it stops where the sink cannot be called at all, or what
+    /// the sink uses is not there.
     #[error("{message}")]
     #[non_exhaustive]
     ResultRefused {
@@ -242,8 +243,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// A checkpoint is too large to be kept. The one before it stays. Keep such a state elsewhere, and its address in the
-    /// checkpoint.
+    /// A checkpoint is too large to be kept. The one before it stays. Keep such a state elsewhere, and its address in
+    /// the checkpoint.
     #[error("a checkpoint has {bytes} bytes; it must have 65535 at most")]
     #[non_exhaustive]
     CheckpointTooLarge {
@@ -472,8 +473,8 @@ impl InvalidPayload {
 const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
 /// Of a sink that is broken, whatever the job: it is not there, has other parameters than it is called with, or may not
-/// be called (201, 206, 229, 2812, 8144, 8145), or a column, table or database that it uses is not there (207, 208, 911,
-/// 916).
+/// be called (201, 206, 229, 2812, 8144, 8145), or a column, table or database that it uses is not there (207, 208,
+/// 911, 916).
 const BROKEN_SINK: [i32; 10] = [201, 206, 207, 208, 229, 911, 916, 2812, 8144, 8145];
 
 impl fmt::Debug for Error {

@@ -34,7 +34,9 @@ impl IntoOutput for Finished {
 /// use readpast::tiberius::Client;
 /// use readpast::{BoxError, Context, Finished, Job, Output, finish_in};
 /// # use readpast::futures_io::{AsyncRead, AsyncWrite};
-/// # async fn connect() -> Result<Client<tokio_util::compat::Compat<tokio::net::TcpStream>>, BoxError> { unimplemented!() }
+/// # async fn connect() -> Result<Client<tokio_util::compat::Compat<tokio::net::TcpStream>>, BoxError> {
+/// #     unimplemented!()
+/// # }
 ///
 /// fn book(job: &Job, context: &Context) -> Result<Finished, BoxError> {
 ///     let amount: i32 = job.json()?;

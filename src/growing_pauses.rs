@@ -1,4 +1,5 @@
-//! Growing pauses with jitter: between looks at an empty queue, between the tries of a call that fails, between refused logins.
+//! Growing pauses with jitter: between looks at an empty queue, between the tries of a call that fails, between refused
+//! logins.
 
 use std::time::Duration;
 

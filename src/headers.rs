@@ -69,8 +69,9 @@ impl Headers {
 
 /// Reads headers as SQL Server has them.
 ///
-/// It takes for JSON some that Rust has no value for, such as the number 1e999 or half of a character (`"\ud800"`). A producer in T-SQL must not be able to stop all workers with one such job, nor to hide
-/// a page of jobs from operators: such a header counts as none, and where not even its name can be read, all of them.
+/// It takes for JSON some that Rust has no value for, such as the number 1e999 or half of a character (`"\ud800"`). A
+/// producer in T-SQL must not be able to stop all workers with one such job, nor to hide a page of jobs from operators:
+/// such a header counts as none, and where not even its name can be read, all of them.
 pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
     let cannot_be_read =
         |error: serde_json::Error| tracing::warn!(%error, "a job's header cannot be read; its handler does not get it");

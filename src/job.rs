@@ -300,8 +300,8 @@ pub(crate) fn is_kind(kind: &str) -> bool {
     (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Refuses what is not 1 to `max_units` UTF-16 units without spaces at its ends: SQL Server takes texts that differ only
-/// there for equal.
+/// Refuses what is not 1 to `max_units` UTF-16 units without spaces at its ends: SQL Server takes texts that differ
+/// only there for equal.
 ///
 /// # Errors
 ///
@@ -436,13 +436,13 @@ impl NewJob {
         self
     }
 
-    /// Puts the job into a group: jobs of the queue with the same key (1 to 128 UTF-16 units, without spaces at its ends,
-    /// compared by code point) run one at a time, in the order in which they were enqueued, or as many at once as
+    /// Puts the job into a group: jobs of the queue with the same key (1 to 128 UTF-16 units, without spaces at its
+    /// ends, compared by code point) run one at a time, in the order in which they were enqueued, or as many at once as
     /// [`QueueOptions::group_limit`](crate::QueueOptions::group_limit) says.
     ///
     /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
-    /// [`QueueOptions::retry_passes`](crate::QueueOptions::retry_passes) says otherwise; a dead or cancelled one lets the
-    /// next go. A [priority](NewJob::priority) counts among the jobs that have the turn in their groups.
+    /// [`QueueOptions::retry_passes`](crate::QueueOptions::retry_passes) says otherwise; a dead or cancelled one lets
+    /// the next go. A [priority](NewJob::priority) counts among the jobs that have the turn in their groups.
     ///
     /// The next one starts soon after the acknowledgement of the last; where that, or the enqueueing, is part of a
     /// transaction of your own ([`finish_in`](crate::finish_in()), [`enqueue_in`](crate::enqueue_in)), within about a
@@ -452,8 +452,8 @@ impl NewJob {
         self
     }
 
-    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::Queue::create_batch)): where it
-    /// is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
+    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::Queue::create_batch)): where
+    /// it is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
     /// [follow-up](crate::Output::enqueue) has failed. A job that is a duplicate of another
     /// ([`dedup_key`](NewJob::dedup_key)) is not added. Not for queues with
     /// [`Delivery::AtMostOnce`](crate::Delivery::AtMostOnce).

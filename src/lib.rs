@@ -205,9 +205,9 @@ pub use rayon;
 pub use serde_json;
 /// The driver, for [`enqueue_in`] and [`finish_in`](finish_in()).
 ///
-/// A client of your own has the driver's settings, not those of [`Config`]. A call fails when no packet of its answer comes
-/// for 30 seconds, and the client cannot be used afterwards: `Config::command_timeout` changes that. Text with half of a
-/// surrogate pair is an error unless `Config::lossy_utf16_decoding(true)` is set.
+/// A client of your own has the driver's settings, not those of [`Config`]. A call fails when no packet of its answer
+/// comes for 30 seconds, and the client cannot be used afterwards: `Config::command_timeout` changes that. Text with
+/// half of a surrogate pair is an error unless `Config::lossy_utf16_decoding(true)` is set.
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`].
 pub use uuid::Uuid;

@@ -67,7 +67,8 @@ impl Schedule {
         }
     }
 
-    /// In which time zone the expression is meant: a name of the IANA database, such as `Europe/Berlin`. Default: `UTC`.
+    /// In which time zone the expression is meant: a name of the IANA database, such as `Europe/Berlin`. Default:
+    /// `UTC`.
     pub fn time_zone(mut self, name: impl Into<String>) -> Schedule {
         self.time_zone = name.into();
         self

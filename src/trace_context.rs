@@ -26,8 +26,8 @@ impl TraceContext {
         TraceContext(headers)
     }
 
-    /// The headers that a job is sent with. One that has a context of its own keeps it. No job is refused for the sake of
-    /// a trace: where the headers would become too long, it goes without.
+    /// The headers that a job is sent with. One that has a context of its own keeps it. No job is refused for the sake
+    /// of a trace: where the headers would become too long, it goes without.
     pub(crate) fn headers_of<'a>(&self, job: &'a NewJob) -> Option<Cow<'a, Headers>> {
         let own = job.headers.as_ref();
         if self.0.is_empty() || own.is_some_and(|own| self.0.iter().any(|(name, _)| own.get(name).is_some())) {

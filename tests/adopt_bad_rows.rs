@@ -1,5 +1,5 @@
-//! Rows of an adopted table for which the server refuses what the mapping says: a constraint, a text that is too long. One
-//! such row stops nobody: its job fails, and says why; all others go on.
+//! Rows of an adopted table for which the server refuses what the mapping says: a constraint, a text that is too long.
+//! One such row stops nobody: its job fails, and says why; all others go on.
 
 use std::time::Duration;
 

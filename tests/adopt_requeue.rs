@@ -1,5 +1,5 @@
-//! Dead jobs of an adopted table that are to run again: their rows are marked as taken again, and where a row is gone, that is
-//! refused.
+//! Dead jobs of an adopted table that are to run again: their rows are marked as taken again, and where a row is gone,
+//! that is refused.
 
 use readpast::{Error, Mapping};
 

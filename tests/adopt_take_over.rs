@@ -1,5 +1,5 @@
-//! Rows of an adopted table that somebody makes ready again while they have a job: taken over once, in the order in which
-//! everybody locks.
+//! Rows of an adopted table that somebody makes ready again while they have a job: taken over once, in the order in
+//! which everybody locks.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ async fn one_call_does_not_send_a_job_twice() {
     fixture.remove().await;
 }
 
-/// An acknowledgement has the job and wants the row; a claim has the row, which somebody has made ready, and wants the job.
-/// The claim can be made again without harm, so it is the victim.
+/// An acknowledgement has the job and wants the row; a claim has the row, which somebody has made ready, and wants the
+/// job. The claim can be made again without harm, so it is the victim.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_a_claim_and_an_acknowledgement_meet_the_claim_gives_way() {
     let (fixture, mut session, mut worker) = with_rows("adopt_meet", 1).await;

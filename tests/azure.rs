@@ -51,8 +51,8 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     fixture.remove().await;
 }
 
-/// What Azure SQL Database refuses, or answers otherwise. Sources: "DB_ID" and "USE" (docs/t-sql/), as above; "Resolving
-/// Transact-SQL differences": no names of other databases, no Agent.
+/// What Azure SQL Database refuses, or answers otherwise. Sources: "DB_ID" and "USE" (docs/t-sql/), as above;
+/// "Resolving Transact-SQL differences": no names of other databases, no Agent.
 const NOT_THERE: [&str; 7] = ["DATABASE_ID", "DB_ID(", "\nUSE ", "MASTER.", "MSDB", "SYS.SERVER_", "SYS.SYSDATABASES"];
 
 #[test]

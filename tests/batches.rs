@@ -382,7 +382,8 @@ async fn the_same_acknowledgement_twice_at_once_counts_once() {
     }
 }
 
-/// Jobs and counts are one transaction: where the counting fails, the jobs have not ended either, and both are repeated.
+/// Jobs and counts are one transaction: where the counting fails, the jobs have not ended either, and both are
+/// repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acknowledgement_that_cannot_be_counted_is_undone() {
     for procedure in ["note_ends", "end_batch"] {
@@ -1121,7 +1122,8 @@ async fn producers_make_batches_operators_cancel_them_and_workers_need_no_right(
 
 /// `batches` batches of 20 jobs in three worker processes that reach SQL Server by a proxy; processes are killed and
 /// connections cut, stalled and reset in the middle of acknowledgements, while the batches are sealed. In the end each
-/// batch has its follow-up once, with the right counts. The follow-ups go to a queue of their own, which nobody works on.
+/// batch has its follow-up once, with the right counts. The follow-ups go to a queue of their own, which nobody works
+/// on.
 async fn follow_ups_come_once(test_name: &str, completion: CompletionPolicy, batches: usize, kills: usize) {
     const JOBS: usize = 20;
     let options = QueueOptions::default().completion(completion).max_attempts(10_000);

@@ -113,8 +113,9 @@ async fn a_refused_job_rolls_the_callers_transaction_back() {
     remove(fixture).await;
 }
 
-/// As docs/enqueue.md says, so that its advice is needed: "SET XACT_ABORT" and "TRY...CATCH", uncommittable transactions
-/// (docs/t-sql/statements/set-xact-abort-transact-sql.md, docs/t-sql/language-elements/try-catch-transact-sql.md).
+/// As docs/enqueue.md says, so that its advice is needed: "SET XACT_ABORT" and "TRY...CATCH", uncommittable
+/// transactions (docs/t-sql/statements/set-xact-abort-transact-sql.md,
+/// docs/t-sql/language-elements/try-catch-transact-sql.md).
 #[tokio::test(flavor = "multi_thread")]
 async fn what_follows_a_refused_job_is_committed_alone_or_cannot_be_committed() {
     let fixture = Fixture::new("went_on").await;

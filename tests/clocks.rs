@@ -1,5 +1,5 @@
-//! SQL Server's clock jumps, in both directions: while a call waits for a lock, over the days that something is kept, and
-//! while nobody works. (Schedules: `schedules.rs`; sweeps: `ghosts.rs`; workers at work: `server_errors.rs`.)
+//! SQL Server's clock jumps, in both directions: while a call waits for a lock, over the days that something is kept,
+//! and while nobody works. (Schedules: `schedules.rs`; sweeps: `ghosts.rs`; workers at work: `server_errors.rs`.)
 
 use readpast::{NewJob, QueueOptions, Schedule};
 use readpast_devserver::DevServer;
@@ -11,8 +11,8 @@ const DAY: i64 = 86_400_000;
 const LEASES_LEFT: &str =
     "SELECT COUNT(*) FROM [$(schema)].[workers] WHERE lost_at IS NULL AND lease_until > SYSUTCDATETIME()";
 
-/// Runs `call` in `caller` while another session holds what `lock` locks, and sets the clock so many milliseconds ahead as
-/// soon as the call waits.
+/// Runs `call` in `caller` while another session holds what `lock` locks, and sets the clock so many milliseconds ahead
+/// as soon as the call waits.
 async fn jump_while_it_waits(
     server: &DevServer,
     fixture: &Fixture,
@@ -54,8 +54,8 @@ async fn a_lease_that_is_given_after_the_clock_jumped_ahead_has_not_run_out() {
     }
 }
 
-/// reap shortens leases that were given before the clock was set back. Those that were renewed after it jumped ahead only
-/// look like that to a call that has read the clock before.
+/// reap shortens leases that were given before the clock was set back. Those that were renewed after it jumped ahead
+/// only look like that to a call that has read the clock before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reap_that_has_waited_over_a_jump_ahead_shortens_no_lease() {
     let server = DevServer::start().await.unwrap();

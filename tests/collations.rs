@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::support::scripts::columns_without_collation;
 
-/// What is only carried from one place to another: nothing compares, groups or sorts by it. The tables' columns have the
-/// database's collation, too, so that no statement mixes two.
+/// What is only carried from one place to another: nothing compares, groups or sorts by it. The tables' columns have
+/// the database's collation, too, so that no statement mixes two.
 const CARRIED: [(&str, &str); 8] = [
     ("100_enqueue_list.sql", "text nvarchar(max) NULL"),
     ("110_finish_list.sql", "error nvarchar(4000) NULL"),

@@ -91,8 +91,8 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
     .await
     .unwrap();
     until("each thread has a job", || worker.stats().running == 2).await;
-    // A sample reads past locks, and may count a job twice or not at all that is being claimed at that moment, as when the
-    // worker took its first sample. No claim is under way now.
+    // A sample reads past locks, and may count a job twice or not at all that is being claimed at that moment, as when
+    // the worker took its first sample. No claim is under way now.
     fixture.sql("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
     let mut shown = Vec::new();
     let summary = worker

@@ -1,5 +1,5 @@
-//! Headers come with the job to its handler, whoever enqueued it, and stay with it; what is none is refused, and nothing
-//! else with it is lost.
+//! Headers come with the job to its handler, whoever enqueued it, and stay with it; what is none is refused, and
+//! nothing else with it is lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -205,8 +205,8 @@ async fn what_a_killed_worker_had_reported_is_counted() {
     fixture.remove().await;
 }
 
-/// A fleet that has ended while nobody could write its last reports, and a worker that comes days later and has the dead
-/// ones' jobs given back before it takes its first sample.
+/// A fleet that has ended while nobody could write its last reports, and a worker that comes days later and has the
+/// dead ones' jobs given back before it takes its first sample.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_written_yet_stays_until_it_is() {
     let fixture = sampled("history_weekend").await;
@@ -583,7 +583,8 @@ async fn after_ninety_days_it_is_gone() {
     let fixture = Fixture::new("history_gone").await;
     let mut session = fixture.session().await;
     wrote(&mut session, &[(90 * DAY_MINUTES + 20, 1), (89 * DAY_MINUTES, 2)]).await;
-    session.sql("UPDATE [$(schema)].[history] SET times = 'no JSON' WHERE done = 2").await; // it keeps nothing from going
+    // It keeps nothing from going.
+    session.sql("UPDATE [$(schema)].[history] SET times = 'no JSON' WHERE done = 2").await;
     session.sql("EXEC [$(schema)].[expire] N'work'; EXEC [$(schema)].[expire] N'work'").await;
     assert_eq!(total_of(&mut session).await, 2);
     assert_eq!(fixture.queue.history(Duration::MAX).await.unwrap().len(), 1, "all that there is");

@@ -243,7 +243,8 @@ async fn has_schema(fixture: &Fixture) -> bool {
     fixture.session().await.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await == 1
 }
 
-// Source: "OPENJSON", docs/t-sql/functions/openjson-transact-sql.md: below level 130 "SQL Server can't find and run" it.
+// Source: "OPENJSON", docs/t-sql/functions/openjson-transact-sql.md: below level 130 "SQL Server can't find and run"
+// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_compatibility_level_is_refused_before_anything_is_made_and_found_afterwards() {
     let fixture = Fixture::in_own_database("level").await;
@@ -289,8 +290,8 @@ async fn an_old_sql_server_is_refused_before_anything_is_made() {
     }
 }
 
-// "CREATE INDEX", ONLINE = OFF: "prevents all user access to the underlying table for the duration of the operation" where it is
-// clustered, and updates where it is not (docs/t-sql/statements/create-index-transact-sql.md).
+// "CREATE INDEX", ONLINE = OFF: "prevents all user access to the underlying table for the duration of the operation"
+// where it is clustered, and updates where it is not (docs/t-sql/statements/create-index-transact-sql.md).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_index_is_built_over_many_rows_only_where_the_wait_is_agreed() {
     let fixture = Fixture::new("offline_build").await;

@@ -1,5 +1,5 @@
-//! Callers that have set an isolation level of their own: READPAST is refused under SERIALIZABLE and SNAPSHOT (650), and
-//! procedures bring their own level.
+//! Callers that have set an isolation level of their own: READPAST is refused under SERIALIZABLE and SNAPSHOT (650),
+//! and procedures bring their own level.
 //!
 //! Source: "Table hints", READPAST (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 

@@ -281,8 +281,8 @@ async fn a_page_backwards_or_between_times_or_of_a_worker_costs_its_rows() {
     let of_worker = JobFilter::from(JobState::Claimed).worker(WorkerId(uuid::Uuid::from_u128(2)));
     let deep = fixture.queue.list_ids(&of_worker, None, 4_000).await.unwrap().next;
     assert_eq!(costs(&of_worker, None, 300).await.jobs.len(), 100);
-    // SQL Server seeks by the clustered key at the end of the index, too. The dev server steps over what this worker holds,
-    // and over nothing of the other three.
+    // SQL Server seeks by the clustered key at the end of the index, too. The dev server steps over what this worker
+    // holds, and over nothing of the other three.
     assert_eq!(costs(&of_worker, deep.as_ref(), 4_300).await.jobs.len(), 100);
 }
 

@@ -373,8 +373,8 @@ async fn short_jobs_of_a_limited_kind_follow_one_another_without_a_pause() {
     fixture.remove().await;
 }
 
-/// Of a long backlog, not as many are claimed and put off as SQL Server can answer: what the budget has at once, a claim
-/// and what is in the buffer, and five hundred a second.
+/// Of a long backlog, not as many are claimed and put off as SQL Server can answer: what the budget has at once, a
+/// claim and what is in the buffer, and five hundred a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_that_cannot_run_is_not_claimed_and_put_off_without_end() {
     let unlimited = KindOptions::new();

@@ -220,8 +220,8 @@ async fn answers_that_take_longer_than_an_interval_renew_the_lease_on_two_connec
     leased.end().await;
 }
 
-/// The dev server has threads of its own, and so has the watcher. The lease is longer than any stall, so that the test waits
-/// for its renewal and does not race it.
+/// The dev server has threads of its own, and so has the watcher. The lease is longer than any stall, so that the test
+/// waits for its renewal and does not race it.
 #[tokio::test(flavor = "current_thread")]
 async fn a_runtime_that_is_blocked_costs_no_lease() {
     let fixture = Fixture::new("blocked_runtime").await;

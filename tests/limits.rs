@@ -1,5 +1,5 @@
-//! What limits a worker is named: each of the five (the fifth, the queue's own limits, in tests/queue_limits.rs) is made to
-//! happen and seen in `Worker::stats()`, from which the metric comes too.
+//! What limits a worker is named: each of the five (the fifth, the queue's own limits, in tests/queue_limits.rs) is
+//! made to happen and seen in `Worker::stats()`, from which the metric comes too.
 
 use std::sync::Arc;
 

@@ -64,8 +64,8 @@ const CALLS: [(&str, &str); 18] = [
     ("peek", "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'"),
 ];
 
-/// The same for batches: each call on a job of its own (`CLAIMED`, `OTHER`, which is claimed too, and those above) of one
-/// batch, `BATCH`, which is not sealed.
+/// The same for batches: each call on a job of its own (`CLAIMED`, `OTHER`, which is claimed too, and those above) of
+/// one batch, `BATCH`, which is not sealed.
 const BATCH_CALLS: [(&str, &str); 12] = [
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @batch_id = BATCH"),
     (

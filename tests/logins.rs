@@ -299,7 +299,8 @@ mod tokens {
         assert_eq!(setup.source.asked(), 1);
     }
 
-    /// dotnet/SqlClient#2792: Azure SQL looks at the token of an open connection again after hours. dotnet/SqlClient#617,
+    /// dotnet/SqlClient#2792: Azure SQL looks at the token of an open connection again after hours.
+    /// dotnet/SqlClient#617,
     /// #1333 and #3245: it may then say what it says to a login, with state 233 (azuredatastudio#14497).
     #[tokio::test(flavor = "multi_thread")]
     async fn a_token_that_runs_out_in_mid_run_costs_a_connection() {

@@ -104,8 +104,8 @@ async fn eleven_hundred_connections_leave_all_but_a_few_descriptors_and_the_next
     }
 }
 
-/// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called. With
-/// all histograms registered from the start it was 1,305 lines.
+/// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called.
+/// With all histograms registered from the start it was 1,305 lines.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_has_happened_is_in_a_scrape() {
     let fixture = Fixture::new("scrape_lines").await;
@@ -470,8 +470,8 @@ async fn many_ready_jobs_are_estimated_and_every_priority_is_looked_at() {
     }
 }
 
-/// The procedures as they are shipped, but that they wait for locks: a statement that read the whole queue would come to the row
-/// that is locked.
+/// The procedures as they are shipped, but that they wait for locks: a statement that read the whole queue would come
+/// to the row that is locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_sample_nor_unfinished_reads_the_whole_queue() {
     const WITH_LOCKS: &str = "ROWLOCK, READCOMMITTEDLOCK";

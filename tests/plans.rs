@@ -295,8 +295,8 @@ fn conditions_are_judged_and_statements_without_a_plan_are_not() {
 
 // The calls.
 
-/// Of each order, completion and delivery one: every branch of the procedures has a plan of its own. The jobs of `batch` are
-/// a batch; the last one has limits, and its jobs are of groups.
+/// Of each order, completion and delivery one: every branch of the procedures has a plan of its own. The jobs of
+/// `batch` are a batch; the last one has limits, and its jobs are of groups.
 const QUEUES: [(&str, &str, &str, &str); 8] = [
     ("batch", "fifo", "annotate", "at_least_once"),
     ("fifo", "fifo", "delete", "at_least_once"),
@@ -748,8 +748,8 @@ fn searches_of_jobs(script: &str) -> Vec<String> {
 }
 
 // "KEEPFIXED PLAN: Forces the Query Optimizer not to recompile a query due to changes in statistics": "Query hints"
-// (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-query.md). An OPTION clause belongs to a statement, so that
-// the condition of an IF can have none.
+// (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-query.md). An OPTION clause belongs to a statement, so
+// that the condition of an IF can have none.
 #[test]
 fn every_search_of_jobs_that_runs_all_the_time_keeps_its_plan() {
     let scripts = numbered();
@@ -766,9 +766,9 @@ fn every_search_of_jobs_that_runs_all_the_time_keeps_its_plan() {
 }
 
 // "These single-column statistics are created on columns that do not already have a histogram in an existing statistics
-// object. […] It applies strictly to single-column statistics for the full table": "Statistics" (MicrosoftDocs/sql-docs,
-// docs/relational-databases/statistics/statistics.md). A histogram is of the first column; a filtered index has none of the
-// whole table.
+// object. […] It applies strictly to single-column statistics for the full table": "Statistics"
+// (MicrosoftDocs/sql-docs, docs/relational-databases/statistics/statistics.md). A histogram is of the first column; a
+// filtered index has none of the whole table.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_optimizer_needs_no_statistics_of_its_own_on_any_column_that_a_script_compares() {
     let fixture = Fixture::new("statistics").await;

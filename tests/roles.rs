@@ -211,7 +211,8 @@ async fn the_library_s_worker_drains_a_queue_as_a_worker() {
     fixture.remove().await;
 }
 
-/// Another worker can do what this one may not. Without its right to promote, it can't even tell that it keeps the duties.
+/// Another worker can do what this one may not. Without its right to promote, it can't even tell that it keeps the
+/// duties.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_may_not_do_all_of_the_queue_s_duties_leaves_them_to_another() {
     for procedure in ["due_schedules", "fire_schedule", "promote"] {

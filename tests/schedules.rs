@@ -485,7 +485,8 @@ async fn with_jitter_jobs_start_at_random_within_it() {
     moved.remove().await;
 }
 
-/// An outage of a schedule that is due each second: more times than one turn fires, and more calls than the duties last.
+/// An outage of a schedule that is due each second: more times than one turn fires, and more calls than the duties
+/// last.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_missed_times_are_fired_in_turns_each_once() {
     let mut moved = Moved::to("turns", "2026-06-01T00:30:00Z").await;

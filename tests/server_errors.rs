@@ -559,8 +559,8 @@ async fn a_worker_that_died_before_the_clock_was_set_back_is_lost_after_its_leas
     server.shutdown().await;
 }
 
-/// As SQL Server does it when a statement fails that returns rows: a client that stops reading at the first result takes
-/// the answer for success.
+/// As SQL Server does it when a statement fails that returns rows: a client that stops reading at the first result
+/// takes the answer for success.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_after_columns_and_a_row_is_reported() {
     const ANSWER: &str =

@@ -210,7 +210,8 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     tokio::time::sleep(Duration::from_millis(150)).await; // one that comes within 100 ms is the same
     worker.signal("INT");
     let did = tokio::time::timeout(Duration::from_secs(30), worker.ended()).await.expect("the second does not");
-    assert_eq!(did.done, 0); // how many were released it may not have heard: the second signal may have come before the answer
+    // How many were released it may not have heard: the second signal may have come before the answer.
+    assert_eq!(did.done, 0);
     // Its row, and what a claim that was under way may have got before the second signal.
     let claimed = fixture.queue.stats().await.unwrap().claimed;
     assert!((1..=3).contains(&claimed), "its row waits for the reaper, of {claimed}");
@@ -308,8 +309,8 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
     }
 }
 
-/// Until the job is given back, SQL Server says of its acknowledgement what leaves open whether it was carried out. That
-/// it was given back the worker does not hear, so that there are seconds for another acknowledgement.
+/// Until the job is given back, SQL Server says of its acknowledgement what leaves open whether it was carried out.
+/// That it was given back the worker does not hear, so that there are seconds for another acknowledgement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
     let fixture = Fixture::on_dev_server("not_done", QueueOptions::default()).await;

@@ -279,8 +279,8 @@ async fn a_deadlock_in_the_sink_is_nobody_s_fault() {
     remove(fixture, &["results"]).await;
 }
 
-/// A list of a failed and a done job is changed by two statements. While the sink runs, an operator cancels both: its rows
-/// are locked in the order of job_id as the operator's are, so that one waits for the other, and not in a circle.
+/// A list of a failed and a done job is changed by two statements. While the sink runs, an operator cancels both: its
+/// rows are locked in the order of job_id as the operator's are, so that one waits for the other, and not in a circle.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_failed_and_done_jobs_is_locked_in_one_order() {
     let fixture = Fixture::new("sink_order").await;
@@ -312,7 +312,8 @@ async fn a_list_of_failed_and_done_jobs_is_locked_in_one_order() {
     remove(fixture, &["gate"]).await;
 }
 
-/// The retry that a refused result becomes is an end like any other: what was noted before is there for the next attempt.
+/// The retry that a refused result becomes is an end like any other: what was noted before is there for the next
+/// attempt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_result_keeps_the_checkpoint_that_was_noted_last() {
     let fixture = Fixture::new("sink_checkpoint").await;
@@ -368,7 +369,8 @@ async fn a_sink_that_hangs_over_one_result_costs_that_job_only() {
     remove(fixture, &["results"]).await;
 }
 
-/// What a sink does not even see cannot be undeliverable because of it, however often SQL Server does not answer in time.
+/// What a sink does not even see cannot be undeliverable because of it, however often SQL Server does not answer in
+/// time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
     let mut fixture = Fixture::on_dev_server("sink_dead", QueueOptions::default().max_attempts(3)).await;

@@ -1,5 +1,5 @@
-//! What a build takes from elsewhere is the very thing that was looked at, and what goes into an image is what it is built
-//! from.
+//! What a build takes from elsewhere is the very thing that was looked at, and what goes into an image is what it is
+//! built from.
 
 use crate::support::shipped::file;
 

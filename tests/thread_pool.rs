@@ -105,7 +105,8 @@ async fn a_job_that_a_waiting_thread_cannot_take_is_run_by_an_idle_one() {
     until("the third thread has a piece of the second job", || pieces_begun[1].has_happened()).await;
     fixture.queue.enqueue(&NewJob::text("2")).await.unwrap();
     until("the third job waits", || worker.stats().buffered == 1).await;
-    tokio::time::sleep(Duration::from_millis(50)).await; // until the first thread has looked at it, which it does within microseconds
+    // Until the first thread has looked at it, which it does within microseconds.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!third_job_ran.has_happened(), "two jobs are on the first thread's stack");
     pieces_may_end[0].happens();
     until("the second thread runs the third job", || third_job_ran.has_happened()).await;

@@ -170,9 +170,9 @@ async fn all_queues_of_a_schema_share_the_places_of_those_that_wait() {
     fixture.remove().await;
 }
 
-// "Resource limits for single databases using the DTU purchasing model", max concurrent workers: Basic 30, S0 60, S1 90,
-// S2 120, S3 200 (MicrosoftDocs/sql-docs, azure-sql/database/resource-limits-dtu-single-databases.md). "Configure the max
-// worker threads": 512 up to 4 processors (docs/database-engine/configure-windows/).
+// "Resource limits for single databases using the DTU purchasing model", max concurrent workers: Basic 30, S0 60, S1
+// 90, S2 120, S3 200 (MicrosoftDocs/sql-docs, azure-sql/database/resource-limits-dtu-single-databases.md). "Configure
+// the max worker threads": 512 up to 4 processors (docs/database-engine/configure-windows/).
 #[tokio::test(flavor = "multi_thread")]
 async fn there_are_as_many_places_as_the_server_has_room_for() {
     let azure = |service_objective| Product { service_objective, ..Product::AZURE_SQL_DATABASE };

@@ -1,8 +1,8 @@
 //! Three workers of different speed on one queue with long jobs: none sits idle while another hoards rows.
 //!
 //! The jobs sleep, so that three workers of one thread each have a core each whatever the machine. The ideal is the
-//! schedule in which the worker that is free takes the next job at once; what is measured is how much later the last job ends,
-//! in units of the slowest worker's job.
+//! schedule in which the worker that is free takes the next job at once; what is measured is how much later the last
+//! job ends, in units of the slowest worker's job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

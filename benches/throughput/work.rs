@@ -1,5 +1,5 @@
-//! What a job of a given length does: a fixed number of steps, so that it costs the same in whatever runs it and however
-//! busy the machine is.
+//! What a job of a given length does: a fixed number of steps, so that it costs the same in whatever runs it and
+//! however busy the machine is.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! What the program does to queues and jobs is noted in SQL Server with the user of the operating system, whom the login
-//! does not show: before it is done, and how it ended.
+//! What the program does to queues and jobs is noted in SQL Server with the user of the operating system, whom the
+//! login does not show: before it is done, and how it ended.
 
 use std::env;
 

@@ -33,8 +33,8 @@ impl Output {
         if self.json { self.json(value) } else { self.line(&words()) }
     }
 
-    /// Several: an object a line, or a row each. Without any, a table says `none` instead. Where the terminal is too narrow,
-    /// the columns of `first_to_go` are left out, one by one ([`table`]).
+    /// Several: an object a line, or a row each. Without any, a table says `none` instead. Where the terminal is too
+    /// narrow, the columns of `first_to_go` are left out, one by one ([`table`]).
     pub fn many<T: Serialize>(
         self,
         values: &[T],

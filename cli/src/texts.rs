@@ -1,5 +1,5 @@
-//! How durations, times and numbers are written and read: as on the page, but for times, which are of this machine's zone
-//! here.
+//! How durations, times and numbers are written and read: as on the page, but for times, which are of this machine's
+//! zone here.
 
 use std::time::{Duration, SystemTime};
 

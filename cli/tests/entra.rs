@@ -1,4 +1,5 @@
-//! Logins by Microsoft Entra ID: the program asks for its token as it does on Azure, and logs in to the dev server with it.
+//! Logins by Microsoft Entra ID: the program asks for its token as it does on Azure, and logs in to the dev server with
+//! it.
 //!
 //! Of Entra's ways only the managed identity asks a place that a test can be ("How to use managed identities for App
 //! Service and Azure Functions", the REST endpoint): the others ask login.microsoftonline.com over HTTPS.

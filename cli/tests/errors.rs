@@ -39,8 +39,8 @@ async fn wrong_settings_are_named() {
     fixture.run(&["jobs"]).failed(2);
 }
 
-/// What somebody types or writes wrong: the message is in the words of who did, has what was probably meant, and the exit
-/// code is that of bad values.
+/// What somebody types or writes wrong: the message is in the words of who did, has what was probably meant, and the
+/// exit code is that of bad values.
 #[tokio::test(flavor = "multi_thread")]
 async fn mistakes_are_told_in_the_words_of_who_made_them() {
     let fixture = Fixture::new("mistakes").await;

@@ -139,8 +139,8 @@ impl Drop for Terminal {
     }
 }
 
-/// How the terminal treats keys. (Not its speed, which such a terminal does not have: who sets the terminal may write down
-/// the input's beside the output's, or not.)
+/// How the terminal treats keys. (Not its speed, which such a terminal does not have: who sets the terminal may write
+/// down the input's beside the output's, or not.)
 fn settings(master: &dyn MasterPty) -> String {
     let all = master.get_termios().expect("a terminal's settings");
     format!("{:?} {:?} {:?} {:?}", all.input_flags, all.output_flags, all.local_flags, all.control_chars)

@@ -1,5 +1,5 @@
-//! What every test stands on: one server for all, a schema of its own on it, and the program, run to its end. On the dev
-//! server most schemas stand in a database of their own (`server.rs`).
+//! What every test stands on: one server for all, a schema of its own on it, and the program, run to its end. On the
+//! dev server most schemas stand in a database of their own (`server.rs`).
 //!
 //! `READPAST_URL` set ─▶ that SQL Server; otherwise the dev server, started by the first test that asks. A test that
 //! fails leaves its schema behind, to be looked at.

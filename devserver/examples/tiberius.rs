@@ -1,4 +1,5 @@
-//! A test of one's own T-SQL, with locks that a mock would not have. README.md shows it; `cargo run --example tiberius` runs it.
+//! A test of one's own T-SQL, with locks that a mock would not have. README.md shows it; `cargo run --example tiberius`
+//! runs it.
 
 use readpast_devserver::{DevServer, SqlError};
 use tiberius::{Client, Config};

@@ -1,5 +1,5 @@
-//! Tokens as Microsoft Entra ID issues them, signed by a key of this server's own: what a federated login brings is checked
-//! here, and test programs get tokens here.
+//! Tokens as Microsoft Entra ID issues them, signed by a key of this server's own: what a federated login brings is
+//! checked here, and test programs get tokens here.
 //!
 //! A token is a JWT (RFC 7519) with an HMAC (`HS256`, RFC 7515); Entra signs with RSA, which only Entra can. The claims
 //! that count: the audience, the end, and the name of the login (CREATE LOGIN … FROM EXTERNAL PROVIDER).

@@ -16,11 +16,11 @@
 //! What it knows of T-SQL, and what it refuses, stands in the [README](https://docs.rs/crate/readpast-devserver).
 //! [`Builder`] has the port, the database and the login; [`DevServer::faults`] breaks it on demand.
 //!
-//! What stands on this page is kept as semantic versioning asks. The modules are open for the benches and fuzz targets of
-//! its own project, and change with any version.
+//! What stands on this page is kept as semantic versioning asks. The modules are open for the benches and fuzz targets
+//! of its own project, and change with any version.
 //!
-//! The way of a request: `server` accepts, `tds` reads and writes the wire, `session` runs what `tsql` has parsed, `bind`
-//! has made a plan of, with the names of `catalog`, and `execute` turns into rows, over the tables and locks of
+//! The way of a request: `server` accepts, `tds` reads and writes the wire, `session` runs what `tsql` has parsed,
+//! `bind` has made a plan of, with the names of `catalog`, and `execute` turns into rows, over the tables and locks of
 //! `storage`, with the types of `value`. `src/README.md` is the map of these layers.
 
 // The module docs are the map for those who work on the dev server; they name private modules too.
@@ -142,7 +142,8 @@ impl Builder {
         self
     }
 
-    /// What the server says it is, and differs in as Azure SQL Database does. Default: SQL Server 2022, Developer Edition.
+    /// What the server says it is, and differs in as Azure SQL Database does. Default: SQL Server 2022, Developer
+    /// Edition.
     pub fn product(mut self, product: Product) -> Self {
         self.product = product;
         self
@@ -248,14 +249,14 @@ impl DevServer {
         )
     }
 
-    /// The certificate that it shows to every client, as PEM: it is made anew at each start, for `localhost` and the loopback
-    /// addresses, and signed by itself. A client that names it as an authority can check it.
+    /// The certificate that it shows to every client, as PEM: it is made anew at each start, for `localhost` and the
+    /// loopback addresses, and signed by itself. A client that names it as an authority can check it.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// An access token for a login that was made FROM EXTERNAL PROVIDER, as Microsoft Entra ID would issue one for Azure
-    /// SQL, which this server accepts for as long.
+    /// An access token for a login that was made FROM EXTERNAL PROVIDER, as Microsoft Entra ID would issue one for
+    /// Azure SQL, which this server accepts for as long.
     pub fn access_token(&self, login: &str, lives_for: Duration) -> String {
         self.access_token_for(login, AUDIENCE, access_token::now() + lives_for)
     }
@@ -279,8 +280,8 @@ impl DevServer {
     /// # }
     /// ```
     ///
-    /// [`Faults::on_call`] takes the name of a database before the procedure's, so that tests on copies do not meet each
-    /// other's faults.
+    /// [`Faults::on_call`] takes the name of a database before the procedure's, so that tests on copies do not meet
+    /// each other's faults.
     ///
     /// It waits for statements that run in `from`, as long as they have the server to themselves.
     ///

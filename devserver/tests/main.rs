@@ -1,5 +1,5 @@
-//! The dev server from outside: through a socket, as its clients see it; its program; its README; and its own layers. One
-//! program, so that they are linked once.
+//! The dev server from outside: through a socket, as its clients see it; its program; its README; and its own layers.
+//! One program, so that they are linked once.
 
 mod bulk_load;
 mod client;

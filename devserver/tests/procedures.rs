@@ -93,7 +93,8 @@ async fn parameters_of_every_kind_come_through_unchanged() {
     assert_eq!(rows[0].get::<i32, _>(4), Some(1));
 }
 
-/// "Long length types" and the text pointers before their values: MS-TDS 2.2.5.4.3, 2.2.7.4 (COLMETADATA) and 2.2.7.19 (ROW).
+/// "Long length types" and the text pointers before their values: MS-TDS 2.2.5.4.3, 2.2.7.4 (COLMETADATA) and 2.2.7.19
+/// (ROW).
 #[tokio::test]
 async fn text_ntext_and_image_come_back() {
     let (_server, mut connection) = prepared().await;

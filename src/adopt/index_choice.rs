@@ -4,8 +4,8 @@
 //! whose first columns are those that the predicate holds to one value, in any order, followed by the order's columns.
 //! What its filter says already need not be in its key. Everything else of the predicate is looked at entry by entry: a
 //! bound on the first column of the order ends the range. Any other must not be what keeps taken rows apart, because
-//! they would then lie between those that are ready, and each claim would read over them; nor what keeps back rows whose
-//! time has not come.
+//! they would then lie between those that are ready, and each claim would read over them; nor what keeps back rows
+//! whose time has not come.
 
 use super::catalog::{Index, Table};
 use super::expression::{self, Known, Predicate, Terms};
@@ -57,7 +57,8 @@ impl Wanted<'_> {
         let mut best: Option<(usize, &Index, Vec<&Predicate>)> = None;
         for index in &self.table.indexes {
             let Some(read_over) = self.serves(index) else { continue };
-            // Fewer things to read over, then a filtered index (which has nothing but what is ready), then the narrowest.
+            // Fewer things to read over, then a filtered index (which has nothing but what is ready), then the
+            // narrowest.
             let cost = read_over.len() * 100 + usize::from(index.filter.is_none()) * 50 + index.key.len();
             if best.as_ref().is_none_or(|(least, _, _)| cost < *least) {
                 best = Some((cost, index, read_over));

@@ -94,14 +94,14 @@ impl Config {
     /// The section's name may have dots: `services.jobs` for `[services.jobs.worker]`.
     ///
     /// `toml` quotes the faulty line in its errors, and that line may hold your password. So call this first: where it
-    /// has succeeded, the text is TOML, and what else is wrong with it is in your own lines. For the same reason [`Config`] is not
-    /// `serde::Deserialize`.
+    /// has succeeded, the text is TOML, and what else is wrong with it is in your own lines. For the same reason
+    /// [`Config`] is not `serde::Deserialize`.
     ///
     /// # Errors
     ///
     /// [`Error::ConfigSyntax`] for a text that is no TOML, in whatever section, for unknown keys and values of the
-    /// wrong type in this one, and where `section` is a single value. The message never quotes a line. [`Error::Config`]
-    /// where `section` is empty.
+    /// wrong type in this one, and where `section` is a single value. The message never quotes a line.
+    /// [`Error::Config`] where `section` is empty.
     pub fn from_section(text: &str, section: &str) -> Result<Config, Error> {
         let mut config = Config::default();
         file::apply_section(&mut config, text, section)?;

@@ -38,9 +38,9 @@ pub struct WorkerConfig {
     /// Default: `10000`. Range: 1 to 1000000 jobs.
     pub max_in_flight: usize,
 
-    /// The most bytes of payloads and outputs this process holds. A claim never brings more than fits, and no job starts while
-    /// its output may not fit; one job is always allowed, however large. Beside it, the driver needs room for two
-    /// copies of the largest output.
+    /// The most bytes of payloads and outputs this process holds. A claim never brings more than fits, and no job
+    /// starts while its output may not fit; one job is always allowed, however large. Beside it, the driver needs room
+    /// for two copies of the largest output.
     ///
     /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
     pub max_in_flight_bytes: u64,
@@ -64,8 +64,8 @@ pub struct WorkerConfig {
     pub poll_max_ms: u64,
 
     /// How many idle workers wait in SQL Server at once, of all queues of the schema; half of them may be of one queue.
-    /// Each holds a thread of SQL Server's. 0: as many as the server has room for, which is 64, and in Azure SQL Database
-    /// 7 to 50 by the service tier.
+    /// Each holds a thread of SQL Server's. 0: as many as the server has room for, which is 64, and in Azure SQL
+    /// Database 7 to 50 by the service tier.
     ///
     /// Default: `0`. Range: 0 to 1000 sessions.
     pub waiting_sessions: usize,
@@ -98,8 +98,8 @@ pub struct WorkerConfig {
     pub heartbeat_interval_ms: u64,
 
     /// At the start, take the jobs of an earlier worker of the same name at once instead of waiting for its lease to
-    /// run out. Only where no two processes have the same name. (What another login has registered under this name is left
-    /// alone.)
+    /// run out. Only where no two processes have the same name. (What another login has registered under this name is
+    /// left alone.)
     ///
     /// Default: `false`. Range: true or false.
     pub take_over: bool,

@@ -116,9 +116,9 @@ impl Context {
     /// ([`Queue::cancel`](crate::Queue::cancel)), its time limit has passed, or the process is stopping at once.
     ///
     /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few
-    /// nanoseconds (and a look at the clock where there is a time limit). A job that somebody has cancelled is told within
-    /// `worker.heartbeat_interval_ms`, by the same process at once; it is cancelled then whatever error it returns, and
-    /// done if it returns `Ok` all the same.
+    /// nanoseconds (and a look at the clock where there is a time limit). A job that somebody has cancelled is told
+    /// within `worker.heartbeat_interval_ms`, by the same process at once; it is cancelled then whatever error it
+    /// returns, and done if it returns `Ok` all the same.
     pub fn is_cancelled(&self) -> bool {
         self.cancellations.is_lease_lost()
             || self.cancellations.is_asked(self.job.id(), self.job.fence())
@@ -135,8 +135,8 @@ impl Context {
         self.surroundings.stopping.is_set() || self.surroundings.is_stopping_now()
     }
 
-    /// Whether the worker stops without waiting for the job, at once or because `worker.shutdown_deadline_ms` has passed:
-    /// the job runs again, whatever its handler returns. [`is_cancelled`](Self::is_cancelled) is true as well.
+    /// Whether the worker stops without waiting for the job, at once or because `worker.shutdown_deadline_ms` has
+    /// passed: the job runs again, whatever its handler returns. [`is_cancelled`](Self::is_cancelled) is true as well.
     pub fn is_stopping_now(&self) -> bool {
         self.surroundings.is_stopping_now()
     }
@@ -153,8 +153,8 @@ impl Context {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Notes how far this job has come, for its next attempt: what [`Job::checkpoint`] returns if this process dies, the
-    /// handler fails or gives the job back, or it is requeued after it was dead. The latest checkpoint counts.
+    /// Notes how far this job has come, for its next attempt: what [`Job::checkpoint`] returns if this process dies,
+    /// the handler fails or gives the job back, or it is requeued after it was dead. The latest checkpoint counts.
     ///
     /// It costs a copy of the bytes. They are written by the worker a second later at the most, or before the job's end
     /// is acknowledged; where SQL Server is away, when it is back. What a killed process loses is what it did in the

@@ -22,8 +22,8 @@ pub(crate) struct Ran {
 }
 
 impl Handler {
-    /// Runs the job of `context` in a span that is a child of `worker`; to OpenTelemetry, of the span in which the job was
-    /// enqueued.
+    /// Runs the job of `context` in a span that is a child of `worker`; to OpenTelemetry, of the span in which the job
+    /// was enqueued.
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
         // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which

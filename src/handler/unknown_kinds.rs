@@ -87,8 +87,8 @@ impl UnknownKinds {
         Some(put_off)
     }
 
-    /// Counts a job; returns how many there were, where they are to be logged. (Not while the lock is held: a subscriber may
-    /// take long.)
+    /// Counts a job; returns how many there were, where they are to be logged. (Not while the lock is held: a
+    /// subscriber may take long.)
     fn to_be_logged(&self) -> Option<u64> {
         let mut unlogged = self.unlogged.lock();
         unlogged.jobs += 1;

@@ -182,8 +182,8 @@ impl Listener {
         if workers.iter().all(Monitor::is_alive) { Ok(()) } else { Err("the thread of a worker is stuck") }
     }
 
-    /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim. Returns the names
-    /// of the duties that fail: they keep no worker from its jobs.
+    /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim. Returns the
+    /// names of the duties that fail: they keep no worker from its jobs.
     fn readiness(&self) -> Result<Vec<&'static str>, &'static str> {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());

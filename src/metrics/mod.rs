@@ -77,8 +77,8 @@ pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "sc
 const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 pub(crate) const LIMITS: [&str; 5] = ["idle", "claim", "busy", "finish", "queue_limit"];
 
-/// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
-/// for making the connection.
+/// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and
+/// `connect` for making the connection.
 pub(crate) const PROCEDURES: [&str; 58] = [
     "connect",
     "install",

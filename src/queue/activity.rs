@@ -29,8 +29,8 @@ pub struct Activity {
     /// Depth and settings.
     #[serde(flatten)]
     pub stats: QueueStats,
-    /// Jobs done a second, by all workers of the queue together, each between its last two heartbeats. `None`: no worker
-    /// has reported yet, or the login may not see workers.
+    /// Jobs done a second, by all workers of the queue together, each between its last two heartbeats. `None`: no
+    /// worker has reported yet, or the login may not see workers.
     pub done_per_s: Option<f64>,
     /// Attempts failed a second, likewise.
     pub failed_per_s: Option<f64>,
@@ -62,9 +62,9 @@ impl Activity {
     }
 }
 
-/// About how many jobs come into a queue a second: nobody counts that, so it is what the depth has grown by and what went
-/// out, over the last ten seconds. Workers report with their heartbeats, every ten seconds by default: over less, what they
-/// report and what the depth shows would be of different times.
+/// About how many jobs come into a queue a second: nobody counts that, so it is what the depth has grown by and what
+/// went out, over the last ten seconds. Workers report with their heartbeats, every ten seconds by default: over less,
+/// what they report and what the depth shows would be of different times.
 #[derive(Debug, Clone, Default)]
 pub struct Inflow {
     points: VecDeque<Point>,

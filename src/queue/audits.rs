@@ -42,8 +42,8 @@ pub struct NewAudit {
 }
 
 impl NewAudit {
-    /// Who does it, as the program knows them: 1 to 256 UTF-16 units. And what they do, as a word: 1 to 32 printable ASCII
-    /// characters, no spaces. The login that the program uses is noted beside.
+    /// Who does it, as the program knows them: 1 to 256 UTF-16 units. And what they do, as a word: 1 to 32 printable
+    /// ASCII characters, no spaces. The login that the program uses is noted beside.
     pub fn new(who: impl Into<String>, action: impl Into<String>) -> NewAudit {
         NewAudit { who: who.into(), action: action.into(), what: None, of_no_queue: false }
     }
@@ -150,8 +150,9 @@ impl AuditRow {
 
 impl Queue {
     /// Notes that somebody is about to do something to this queue, so that others can see later who it was
-    /// ([`audits`](Queue::audits)). The call is for programs of operators that do things for several people; readpast notes
-    /// nothing by itself. The queue need not exist. Notes are kept for 400 days at least, also where the queue is deleted.
+    /// ([`audits`](Queue::audits)). The call is for programs of operators that do things for several people; readpast
+    /// notes nothing by itself. The queue need not exist. Notes are kept for 400 days at least, also where the queue is
+    /// deleted.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -168,8 +169,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for what [`NewAudit`] does not take; [`Error::PermissionDenied`] without an operator's rights.
-    /// After [`Error::TimedOut`] and [`Error::ConnectionLost`] it may be noted or not.
+    /// [`Error::Refused`] for what [`NewAudit`] does not take; [`Error::PermissionDenied`] without an operator's
+    /// rights. After [`Error::TimedOut`] and [`Error::ConnectionLost`] it may be noted or not.
     ///
     /// # Cancel safety
     ///
@@ -179,9 +180,9 @@ impl Queue {
         self.session().await?.begin_audit(queue, audit).await
     }
 
-    /// Notes how it ended: how many jobs were changed, where that makes sense, and what else there is to say, for example
-    /// an error (its first 400 UTF-16 units are kept). Of several calls the first counts, so that it may be repeated
-    /// after any error.
+    /// Notes how it ended: how many jobs were changed, where that makes sense, and what else there is to say, for
+    /// example an error (its first 400 UTF-16 units are kept). Of several calls the first counts, so that it may be
+    /// repeated after any error.
     ///
     /// # Errors
     ///

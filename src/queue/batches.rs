@@ -79,7 +79,8 @@ impl Session {
 /// use readpast::{NewBatch, NewJob, create_batch_in, enqueue_in, seal_batch_in};
 /// # use readpast::futures_io::{AsyncRead, AsyncWrite};
 ///
-/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>)
+/// # -> Result<(), Box<dyn std::error::Error>> {
 /// client.begin_transaction().await?;
 /// let batch = NewBatch::new().then(NewJob::text("add up"));
 /// let batch = create_batch_in(client, "readpast", "invoices", &batch).await?;

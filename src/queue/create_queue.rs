@@ -140,9 +140,9 @@ impl QueueOptions {
         self
     }
 
-    /// How many jobs all workers of the queue together claim in any interval of a length, by SQL Server's clock; `None`:
-    /// as many as they like (default). A job that is claimed again counts again. Claims of the queue then go one after the
-    /// other. Not for queues with [`Delivery::AtMostOnce`].
+    /// How many jobs all workers of the queue together claim in any interval of a length, by SQL Server's clock;
+    /// `None`: as many as they like (default). A job that is claimed again counts again. Claims of the queue then go
+    /// one after the other. Not for queues with [`Delivery::AtMostOnce`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -169,7 +169,8 @@ impl QueueOptions {
 pub struct Rate {
     /// 1 and more.
     pub jobs: u32,
-    /// 100 ms to a day, in whole milliseconds: a part of one counts as one. It is kept to a hundredth, on the safe side.
+    /// 100 ms to a day, in whole milliseconds: a part of one counts as one. It is kept to a hundredth, on the safe
+    /// side.
     #[serde(rename = "interval_s", serialize_with = "crate::json_formats::seconds_of")]
     pub interval: Duration,
 }

@@ -9,11 +9,11 @@
 //! What SQL Server said last, to any connection of a queue and its clones, is the [`Standing`], and three things follow
 //! from it:
 //!
-//! - **Which logins go alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password policy" in
-//!   Microsoft's SQL documentation), and a password may have been changed since it was last right. So only a password
-//!   that was let in within the last half a minute is sent by many connections at once. Any other is tried by one
-//!   connection, and the others wait for the outcome. The first may hang: every two seconds, one more goes. Tokens and
-//!   the system's accounts lock nothing, and go without.
+//! - **Which logins go alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password policy"
+//!   in Microsoft's SQL documentation), and a password may have been changed since it was last right. So only a
+//!   password that was let in within the last half a minute is sent by many connections at once. Any other is tried by
+//!   one connection, and the others wait for the outcome. The first may hang: every two seconds, one more goes. Tokens
+//!   and the system's accounts lock nothing, and go without.
 //! - **When the next login is.** What was refused is not sent again before a pause is over, which grows as long as
 //!   logins are refused. Until then, every connection gets the error of the refusal. Another password in the file is
 //!   tried at once. So is another token in place of one that has let connections in, which may have been withdrawn.
@@ -46,7 +46,8 @@ const PROVED_FOR: Duration = Duration::from_secs(30);
 /// one that hangs must not hold up the others for long, among which is the heartbeat's.
 const OUTCOME_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long after its sending a password is not sent again whose answer nobody has waited for: it may have been refused.
+/// How long after its sending a password is not sent again whose answer nobody has waited for: it may have been
+/// refused.
 const UNANSWERED_FOR: Duration = Duration::from_secs(15);
 
 /// The error of a login with a wrong password.
@@ -55,8 +56,9 @@ const WRONG_PASSWORD: i32 = 18456;
 /// The longest pause before a wrong password is tried once more, because a replica may be behind.
 const ONCE_MORE_AFTER: Duration = Duration::from_secs(15);
 
-/// The first and the longest pause after that. Each try counts towards the account's being locked, and gains little: the
-/// policy's count begins anew when there was no wrong password for a while, which is half an hour or less with most.
+/// The first and the longest pause after that. Each try counts towards the account's being locked, and gains little:
+/// the policy's count begins anew when there was no wrong password for a while, which is half an hour or less with
+/// most.
 const WRONG_PASSWORD_PAUSES: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(3600));
 
 /// The same where the login is disabled or locked, or needs another password: that is mended at the server.
@@ -176,7 +178,8 @@ impl Credentials {
     /// # Errors
     ///
     /// [`Error::Credentials`]; [`Error::LoginFailed`] where the same was refused, and its pause is not over;
-    /// [`Error::TimedOut`] where the turn does not come, or the same was sent just now and nobody waited for the answer.
+    /// [`Error::TimedOut`] where the turn does not come, or the same was sent just now and nobody waited for the
+    /// answer.
     pub(super) async fn attempt(&self, deadline: Instant, limit: Duration) -> Result<Attempt<'_>, Error> {
         let attempt = self.attempt_now(deadline, limit).await?;
         if attempt.may_go_with_others() {
@@ -313,8 +316,8 @@ impl Standing {
         }
     }
 
-    /// Whether an attempt's outcome says anything new: not where the last verdict is about another password that was read
-    /// later.
+    /// Whether an attempt's outcome says anything new: not where the last verdict is about another password that was
+    /// read later.
     fn learns_from(&self, attempt: &Attempt<'_>) -> bool {
         match &self.last {
             Some(last) => last.password.as_ref() == attempt.proof.password() || last.begun_at <= attempt.begun_at,

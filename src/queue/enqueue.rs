@@ -36,8 +36,8 @@ const MAX_CHUNK_JOBS: usize = 1_000;
 /// The most bytes of payload of one chunk: the driver builds the whole message in memory.
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 
-/// How long a call that is sent waits for its answer at the least, however little time is left: given up sooner, it would
-/// be in doubt although nothing is wrong. A single call takes some milliseconds.
+/// How long a call that is sent waits for its answer at the least, however little time is left: given up sooner, it
+/// would be in doubt although nothing is wrong. A single call takes some milliseconds.
 const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
 
 /// The most time that a first try leaves for a second one: enough to connect and to be answered. The first may only be
@@ -45,7 +45,8 @@ const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
 const MOST_FOR_REPEAT: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip. `None`: this part is there already.
+    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip. `None`: this part is there
+    /// already.
     async fn enqueue_chunk(
         &mut self,
         queue: &str,
@@ -110,8 +111,9 @@ const SAME_PART: i32 = 2601;
 
 impl Queue {
     /// Enqueues one chunk of jobs, and again after an error that passes: where the call that failed has certainly added
-    /// nothing, or every job has a de-duplication key, or the chunk is a part of a batch. Ends within the command time-out
-    /// and [`LEAST_FOR_ANSWER`], and keeps no session from others while it pauses. `None`: this part is there already.
+    /// nothing, or every job has a de-duplication key, or the chunk is a part of a batch. Ends within the command
+    /// time-out and [`LEAST_FOR_ANSWER`], and keeps no session from others while it pauses. `None`: this part is there
+    /// already.
     ///
     /// # Errors
     ///
@@ -225,7 +227,8 @@ pub(super) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
 /// use readpast::{Error, NewJob, enqueue_in};
 /// # use readpast::futures_io::{AsyncRead, AsyncWrite};
 ///
-/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>)
+/// # -> Result<(), Box<dyn std::error::Error>> {
 /// client.begin_transaction().await?;
 /// client.execute("INSERT dbo.orders (id) VALUES (@P1)", &[&7_i32]).await?;
 /// enqueue_in(client, "readpast", "invoices", &[NewJob::json(&7)?]).await?;

@@ -1,7 +1,7 @@
 //! Tokens of Microsoft Entra ID, by Microsoft's own crate.
 //!
-//! Its credentials are made anew for each token, so that a secret that was changed in its file is used. The token itself
-//! is kept by the [`TokenSource`].
+//! Its credentials are made anew for each token, so that a secret that was changed in its file is used. The token
+//! itself is kept by the [`TokenSource`].
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -18,10 +18,10 @@ const LONGEST_CODE: usize = 10;
 /// A quotation mark, and the one that belongs to it.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
-/// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each number
-/// (except exit codes and signals), hexadecimal id, GUID and quoted part. Gaps with only punctuation between them
-/// become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Takes a time that
-/// grows with the length of the text only.
+/// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each
+/// number (except exit codes and signals), hexadecimal id, GUID and quoted part. Gaps with only punctuation between
+/// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Takes a time
+/// that grows with the length of the text only.
 pub(super) fn error_pattern(error: &str) -> String {
     let mut pattern = Pattern::default();
     let mut rest = headline(error);
@@ -78,8 +78,8 @@ fn is_guid(text: &str) -> bool {
     guid.iter().enumerate().all(is_part) && !text[36..].starts_with(is_word)
 }
 
-/// Adds the quoted part that the text begins with, and returns its length. Without a closing quotation mark it is all of
-/// the text. An apostrophe closes where a word does not go on: not that in "can't".
+/// Adds the quoted part that the text begins with, and returns its length. Without a closing quotation mark it is all
+/// of the text. An apostrophe closes where a word does not go on: not that in "can't".
 fn quoted(text: &str, opening: char, closing: char, pattern: &mut Pattern) -> (usize, ControlFlow<()>) {
     let inside = &text[opening.len_utf8()..];
     let closes = |(at, _): &(usize, &str)| closing != '\'' || !inside[at + 1..].starts_with(is_word);

@@ -51,8 +51,9 @@ pub struct FailureGroup {
 }
 
 impl FailureGroup {
-    /// The longest part of the pattern that each of the errors has as it is: [`JobFilter::error`](super::JobFilter::error)
-    /// finds the jobs by it, and perhaps others. Empty where the pattern has no text.
+    /// The longest part of the pattern that each of the errors has as it is:
+    /// [`JobFilter::error`](super::JobFilter::error) finds the jobs by it, and perhaps others. Empty where the pattern
+    /// has no text.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -124,8 +125,8 @@ fn group(jobs: Vec<Failed>) -> Failures {
 
 impl Queue {
     /// Why the dead jobs of the queue have failed: looks at the `newest` of them, 1 to 100,000, and puts those together
-    /// whose errors differ only in numbers, ids and quoted parts. 10,000 is a good number: it costs SQL Server a row for
-    /// each, read without locks, and up to 1 KB of memory here.
+    /// whose errors differ only in numbers, ids and quoted parts. 10,000 is a good number: it costs SQL Server a row
+    /// for each, read without locks, and up to 1 KB of memory here.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -146,8 +147,8 @@ impl Queue {
         self.session().await?.failures(&self.name, JobState::Dead, newest).await
     }
 
-    /// As [`failures`](Queue::failures), of the jobs that wait for another attempt, or were put off with a reason: of the
-    /// `next` scheduled jobs that are due first, 1 to 100,000, those that have an error.
+    /// As [`failures`](Queue::failures), of the jobs that wait for another attempt, or were put off with a reason: of
+    /// the `next` scheduled jobs that are due first, 1 to 100,000, those that have an error.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use crate::error::Error;
 /// OPENJSON is missing below: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
 const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
 
-/// What [`Queue::findings`](super::Queue::findings) looks at, in this order: nothing can be said of a later one while an
-/// earlier one fails.
+/// What [`Queue::findings`](super::Queue::findings) looks at, in this order: nothing can be said of a later one while
+/// an earlier one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
@@ -31,8 +31,8 @@ pub enum Check {
     Permissions,
     /// The schema has a version that this release works with.
     Version,
-    /// The database's compatibility level is one that has the functions of the procedures (130 or higher); the note has it
-    /// and the server's version.
+    /// The database's compatibility level is one that has the functions of the procedures (130 or higher); the note has
+    /// it and the server's version.
     Compatibility,
     /// The session's SET options are those that filtered indexes need.
     SetOptions,

@@ -55,7 +55,8 @@ impl JobChange {
     }
 }
 
-/// The jobs of a filter that a change can be done to, page by page; made by [`Queue::matching`]. Holds no more than a page.
+/// The jobs of a filter that a change can be done to, page by page; made by [`Queue::matching`]. Holds no more than a
+/// page.
 #[derive(Debug, Clone)]
 pub struct MatchingJobs {
     queue: Queue,
@@ -121,8 +122,8 @@ impl MatchingJobs {
 
 impl Queue {
     /// The jobs that `filter` asks for and that `change` can be done to; a filter without a state means all states of
-    /// [`JobChange::states`]. Jobs that have ended, or were enqueued, since this call do not count, so that a loop over them
-    /// comes to an end even where jobs die faster than it makes them ready.
+    /// [`JobChange::states`]. Jobs that have ended, or were enqueued, since this call do not count, so that a loop over
+    /// them comes to an end even where jobs die faster than it makes them ready.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

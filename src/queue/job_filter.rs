@@ -11,11 +11,12 @@ use crate::json_formats;
 
 /// Which jobs [`Queue::list`](super::Queue::list) shows: all that have everything that is asked for.
 ///
-/// Only the state uses an index, with it the [`worker`](JobFilter::worker) and, of jobs that have ended, the age and the
-/// times. Every other condition is tested row by row, up to 10,000 rows for a page, because each job would pay for an index.
+/// Only the state uses an index, with it the [`worker`](JobFilter::worker) and, of jobs that have ended, the age and
+/// the times. Every other condition is tested row by row, up to 10,000 rows for a page, because each job would pay for
+/// an index.
 ///
-/// As JSON it has what is asked for and nothing else, the times as in RFC 3339 and the age in seconds (`older_than_s`): for
-/// a note of what was done ([`NewAudit::filter`](crate::NewAudit::filter)).
+/// As JSON it has what is asked for and nothing else, the times as in RFC 3339 and the age in seconds (`older_than_s`):
+/// for a note of what was done ([`NewAudit::filter`](crate::NewAudit::filter)).
 ///
 /// ```
 /// use readpast::{JobFilter, JobState};
@@ -58,8 +59,9 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// All jobs of the queue and its archive, one state after the other in the order of [`JobState`]. A page ends where a
-    /// state does: go on until [`JobPage::next`](super::JobPage::next) is `None`. For one state there is `From<JobState>`.
+    /// All jobs of the queue and its archive, one state after the other in the order of [`JobState`]. A page ends where
+    /// a state does: go on until [`JobPage::next`](super::JobPage::next) is `None`. For one state there is
+    /// `From<JobState>`.
     pub fn all() -> JobFilter {
         JobFilter::default()
     }
@@ -101,15 +103,15 @@ impl JobFilter {
         self
     }
 
-    /// Jobs that are this old (whole milliseconds) and older, as [`Queue::purge`](super::Queue::purge) counts: those that
-    /// have ended from their end, the others from when they were enqueued.
+    /// Jobs that are this old (whole milliseconds) and older, as [`Queue::purge`](super::Queue::purge) counts: those
+    /// that have ended from their end, the others from when they were enqueued.
     pub fn older_than(mut self, age: Duration) -> JobFilter {
         self.older_than = Some(age);
         self
     }
 
-    /// Jobs of this time and later: those that have ended by the time of their end, the others by when they were enqueued.
-    /// By SQL Server's clock, in whole milliseconds; the years 1 to 9999.
+    /// Jobs of this time and later: those that have ended by the time of their end, the others by when they were
+    /// enqueued. By SQL Server's clock, in whole milliseconds; the years 1 to 9999.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -124,7 +126,8 @@ impl JobFilter {
         self
     }
 
-    /// Jobs from before this time, counted as [`since`](JobFilter::since) does: a job of this very moment is none of them.
+    /// Jobs from before this time, counted as [`since`](JobFilter::since) does: a job of this very moment is none of
+    /// them.
     pub fn until(mut self, time: SystemTime) -> JobFilter {
         self.until = Some(time);
         self
@@ -137,10 +140,10 @@ impl JobFilter {
         self
     }
 
-    /// The jobs that have ended last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`] and
-    /// [`JobState::Archived`]; refused ([`Error::Refused`](crate::Error::Refused)) for any other state or none: jobs of the
-    /// others have an order of their own. A [`JobCursor`](super::JobCursor) serves both directions: with the other one, the
-    /// page goes back from it.
+    /// The jobs that have ended last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`]
+    /// and [`JobState::Archived`]; refused ([`Error::Refused`](crate::Error::Refused)) for any other state or none:
+    /// jobs of the others have an order of their own. A [`JobCursor`](super::JobCursor) serves both directions: with
+    /// the other one, the page goes back from it.
     pub fn newest_first(mut self) -> JobFilter {
         self.newest_first = true;
         self

@@ -16,8 +16,8 @@ use crate::json_formats::{hex, rfc3339};
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///
-/// Where only the beginnings of payload and output were asked for ([`JobFilter::cut_at`](super::JobFilter::cut_at)), that
-/// is what they are; `payload_bytes` and `output_bytes` are those of the whole.
+/// Where only the beginnings of payload and output were asked for ([`JobFilter::cut_at`](super::JobFilter::cut_at)),
+/// that is what they are; `payload_bytes` and `output_bytes` are those of the whole.
 ///
 /// As JSON it has the times as in RFC 3339, the run time and the time limit in seconds (`run_s`,
 /// `time_limit_s`), and the payload as text (`payload_text`)
@@ -78,8 +78,8 @@ pub struct JobRow {
 }
 
 impl JobRow {
-    /// The payload as text, as [`Job::text`](crate::Job::text) reads it; `None` where it is none. Of a payload that is cut,
-    /// the characters that are whole.
+    /// The payload as text, as [`Job::text`](crate::Job::text) reads it; `None` where it is none. Of a payload that is
+    /// cut, the characters that are whole.
     pub fn payload_text(&self) -> Option<Cow<'_, str>> {
         let is_cut = (self.payload.len() as u64) < self.payload_bytes;
         let bytes = match (is_cut, self.payload_utf16) {
@@ -90,8 +90,8 @@ impl JobRow {
         decode_text(bytes, self.payload_utf16).ok()
     }
 
-    /// The output as text; `None` where there is no output, or it is not UTF-8. Of an output that is cut, the characters
-    /// that are whole.
+    /// The output as text; `None` where there is no output, or it is not UTF-8. Of an output that is cut, the
+    /// characters that are whole.
     pub fn output_text(&self) -> Option<&str> {
         let output = self.output.as_deref()?;
         let is_cut = self.output_bytes.is_some_and(|bytes| (output.len() as u64) < bytes);

@@ -13,9 +13,9 @@ use crate::ids::JobId;
 impl Queue {
     /// As [`list`](Queue::list), but only the ids: for what is done to many jobs
     /// ([`cancel_jobs`](Queue::cancel_jobs), [`requeue_jobs`](Queue::requeue_jobs), [`purge_jobs`](Queue::purge_jobs),
-    /// [`set_priority_of`](Queue::set_priority_of), [`promote_jobs`](Queue::promote_jobs)), page by page. A job that is requeued and dies again is on a later page
-    /// once more, so that a loop over all of them may not end; with [`JobFilter::older_than`] it does not meet what has
-    /// ended since it began:
+    /// [`set_priority_of`](Queue::set_priority_of), [`promote_jobs`](Queue::promote_jobs)), page by page. A job that is
+    /// requeued and dies again is on a later page once more, so that a loop over all of them may not end; with
+    /// [`JobFilter::older_than`] it does not meet what has ended since it began:
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -43,8 +43,8 @@ impl Queue {
         Ok(IdPage { jobs, next })
     }
 
-    /// Cancels these jobs as [`cancel`](Queue::cancel) does with one: any number, up to 1,000 in a transaction. Jobs that
-    /// have ended, or that the queue does not have, are passed over. Returns how many were cancelled.
+    /// Cancels these jobs as [`cancel`](Queue::cancel) does with one: any number, up to 1,000 in a transaction. Jobs
+    /// that have ended, or that the queue does not have, are passed over. Returns how many were cancelled.
     ///
     /// # Errors
     ///
@@ -63,12 +63,13 @@ impl Queue {
     }
 
     /// Makes these dead and cancelled jobs ready again, as [`requeue`](Queue::requeue) does with one: any number, up to
-    /// 1,000 in a call. Other jobs, and those that are locked at the moment, are passed over. Returns how many came back.
+    /// 1,000 in a call. Other jobs, and those that are locked at the moment, are passed over. Returns how many came
+    /// back.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were requeued before
-    /// the error stay so.
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were requeued
+    /// before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -82,9 +83,9 @@ impl Queue {
         Ok(total)
     }
 
-    /// Deletes those of these jobs that are still in this state, as [`purge`](Queue::purge) does: any number, up to 1,000
-    /// in a transaction. Jobs whose state has changed meanwhile, and those that are locked at the moment, stay. Returns
-    /// how many were deleted.
+    /// Deletes those of these jobs that are still in this state, as [`purge`](Queue::purge) does: any number, up to
+    /// 1,000 in a transaction. Jobs whose state has changed meanwhile, and those that are locked at the moment, stay.
+    /// Returns how many were deleted.
     ///
     /// # Errors
     ///
@@ -107,8 +108,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were made ready before
-    /// the error stay so.
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were made ready
+    /// before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -123,8 +124,8 @@ impl Queue {
     }
 
     /// Gives these jobs another priority as [`set_priority`](Queue::set_priority) does: any number, up to 1,000 in a
-    /// transaction. Jobs that have ended, or that the queue does not have, are passed over. Returns how many had another
-    /// priority before.
+    /// transaction. Jobs that have ended, or that the queue does not have, are passed over. Returns how many had
+    /// another priority before.
     ///
     /// # Errors
     ///

@@ -169,9 +169,9 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 ///
 /// # Cancel safety
 ///
-/// Every method may be cancelled by dropping its future, and the queue can be used as before. The connection of the call
-/// is closed, and SQL Server undoes what was not committed; what was asked for may have happened all the same. It is
-/// the same after an error that came in place of an answer ([`Error::TimedOut`], [`Error::ConnectionLost`]).
+/// Every method may be cancelled by dropping its future, and the queue can be used as before. The connection of the
+/// call is closed, and SQL Server undoes what was not committed; what was asked for may have happened all the same. It
+/// is the same after an error that came in place of an answer ([`Error::TimedOut`], [`Error::ConnectionLost`]).
 ///
 /// # Panics
 ///
@@ -206,7 +206,8 @@ impl fmt::Debug for Queue {
 
 impl Queue {
     /// Makes a queue from its settings and connects once, to see that it can. It does not look whether readpast is
-    /// installed there; [`verify`](Queue::verify) does. Workers of the queue start with the settings of `config.worker`.
+    /// installed there; [`verify`](Queue::verify) does. Workers of the queue start with the settings of
+    /// `config.worker`.
     ///
     /// Where `metrics.listen` is set, the queue's metrics are counted from here on. They are served from a worker's
     /// start or [`serve_metrics`](Queue::serve_metrics) on.
@@ -214,7 +215,8 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
-    /// [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection cannot be made.
+    /// [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection
+    /// cannot be made.
     pub async fn connect(config: &Config) -> Result<Queue, Error> {
         let queue = Queue::new(config)?;
         queue.any_session().await?.ensure_connected().await?;
@@ -454,8 +456,8 @@ impl Queue {
         Ok(self.any_session().await?.schema_info(&self.name).await?.roles)
     }
 
-    /// As [`findings`](Queue::findings), for settings with which [`connect`](Queue::connect) may fail: that is a finding,
-    /// too.
+    /// As [`findings`](Queue::findings), for settings with which [`connect`](Queue::connect) may fail: that is a
+    /// finding, too.
     ///
     /// # Errors
     ///
@@ -516,8 +518,8 @@ impl Queue {
     /// de-duplication key it comes only if there was no time left to send the job again, if that failed too, or if the
     /// cause is none that passes. After every other error the job is not in the queue: [`Error::InvalidJob`] before
     /// anything is sent; [`Error::NoFreeConnection`] and those of [`connect`](Queue::connect) when there was no
-    /// connection to send it on; [`Error::BatchNotOpen`] for a batch that is sealed or not there; [`Error::Refused`] for a
-    /// group or a batch where the queue delivers at most once; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+    /// connection to send it on; [`Error::BatchNotOpen`] for a batch that is sealed or not there; [`Error::Refused`]
+    /// for a group or a batch where the queue delivers at most once; [`Error::UnknownQueue`], [`Error::NotInstalled`],
     /// [`Error::PermissionDenied`] and SQL Server's other errors.
     ///
     /// # Cancel safety
@@ -585,15 +587,16 @@ impl Queue {
     }
 
     /// Enqueues a numbered part of a batch, once: for an import that may be run again after whatever happened. All jobs
-    /// come to belong to the batch. `None`: this part was added before, and nothing was added now, whatever the jobs are.
+    /// come to belong to the batch. `None`: this part was added before, and nothing was added now, whatever the jobs
+    /// are.
     ///
     /// Which parts there are stands in SQL Server, noted in the transaction that adds the jobs. So the program that
     /// imports needs to remember nothing but the batch: run again, it cuts the same parts, gives them the same numbers,
     /// and those that are in are passed over. Until [`seal_batch`](Queue::seal_batch), which comes last.
     ///
-    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload, and a payload of more than 65,535 bytes is a part
-    /// of its own. It has the time that [`enqueue`](Queue::enqueue) has, and is sent again even where SQL Server did not
-    /// answer; `None` may then mean that the first of these calls has added it. Without jobs, nothing is sent.
+    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload, and a payload of more than 65,535 bytes is a
+    /// part of its own. It has the time that [`enqueue`](Queue::enqueue) has, and is sent again even where SQL Server
+    /// did not answer; `None` may then mean that the first of these calls has added it. Without jobs, nothing is sent.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {
@@ -648,8 +651,8 @@ impl Queue {
     /// [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or has never been. A dead or
     /// cancelled job that is requeued runs again; this returns how it was when it was looked for.
     ///
-    /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on one
-    /// of its connections, by a task on the runtime of one of them.
+    /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on
+    /// one of its connections, by a task on the runtime of one of them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -676,12 +679,12 @@ impl Queue {
         self.wait_for_end(job_id, limit).await
     }
 
-    /// Creates a batch: jobs that belong together, in any queues of the schema, and a follow-up that is enqueued into this
-    /// queue, once, when all of them have ended, however they did ([`Job::batch_end`](crate::Job::batch_end)).
+    /// Creates a batch: jobs that belong together, in any queues of the schema, and a follow-up that is enqueued into
+    /// this queue, once, when all of them have ended, however they did ([`Job::batch_end`](crate::Job::batch_end)).
     ///
     /// [`NewJob::batch`] adds a job to it, and a job of the batch may add more when it is done
-    /// ([`Output::enqueue`](crate::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)), none can be
-    /// added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never ends.
+    /// ([`Output::enqueue`](crate::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)), none can
+    /// be added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never ends.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -710,9 +713,9 @@ impl Queue {
         self.session().await?.create_batch(&self.name, batch).await
     }
 
-    /// Seals a batch, of whatever queue: no job can be added any more, and it ends when all that it has have ended, at once
-    /// where they have. Waits for transactions in which jobs are being added. Sealing it twice has no further effect,
-    /// so that the call may be repeated after any error.
+    /// Seals a batch, of whatever queue: no job can be added any more, and it ends when all that it has have ended, at
+    /// once where they have. Waits for transactions in which jobs are being added. Sealing it twice has no further
+    /// effect, so that the call may be repeated after any error.
     ///
     /// # Errors
     ///
@@ -748,8 +751,8 @@ impl Queue {
         self.session().await?.batch_row(batch).await
     }
 
-    /// The batches whose follow-ups go to this queue, the newest first; with `open` only those that have not ended. Up to
-    /// `max`, at most 1,000; for the next page, pass the last one's number as `before`.
+    /// The batches whose follow-ups go to this queue, the newest first; with `open` only those that have not ended. Up
+    /// to `max`, at most 1,000; for the next page, pass the last one's number as `before`.
     ///
     /// # Errors
     ///
@@ -758,12 +761,12 @@ impl Queue {
         self.session().await?.batch_rows(&self.name, open, before, max).await
     }
 
-    /// Cancels a batch: seals it and cancels its unfinished jobs as [`cancel`](Queue::cancel) does, whatever their queues,
-    /// and those of the batches whose follow-ups belong to it. Returns how many.
+    /// Cancels a batch: seals it and cancels its unfinished jobs as [`cancel`](Queue::cancel) does, whatever their
+    /// queues, and those of the batches whose follow-ups belong to it. Returns how many.
     ///
-    /// The follow-up is enqueued all the same, when the jobs that run have ended; [`Job::batch_end`](crate::Job::batch_end)
-    /// says how many were cancelled. Of the jobs that run, the workers are told at once that were started with this
-    /// `Queue` or a clone of it, others with their next heartbeats.
+    /// The follow-up is enqueued all the same, when the jobs that run have ended;
+    /// [`Job::batch_end`](crate::Job::batch_end) says how many were cancelled. Of the jobs that run, the workers are
+    /// told at once that were started with this `Queue` or a clone of it, others with their next heartbeats.
     ///
     /// # Errors
     ///
@@ -814,9 +817,9 @@ impl Queue {
         self.session().await?.all_stats(None).await
     }
 
-    /// As [`all_queues`](Queue::all_queues), at a cost that does not grow with the queues: of each state `most` jobs are
-    /// counted, and where a count is `most` or more, there are at least so many. The oldest ready job is looked for among
-    /// those that were counted.
+    /// As [`all_queues`](Queue::all_queues), at a cost that does not grow with the queues: of each state `most` jobs
+    /// are counted, and where a count is `most` or more, there are at least so many. The oldest ready job is looked for
+    /// among those that were counted.
     ///
     /// # Errors
     ///
@@ -844,7 +847,8 @@ impl Queue {
         self.session().await?.list_workers(Some(&self.name), Duration::MAX).await
     }
 
-    /// As [`workers`](Queue::workers), of every queue of the schema, by the queues' names first. This one need not exist.
+    /// As [`workers`](Queue::workers), of every queue of the schema, by the queues' names first. This one need not
+    /// exist.
     ///
     /// # Errors
     ///
@@ -906,16 +910,16 @@ impl Queue {
     }
 
     /// Deletes the queue with its settings, schedules and ended batches; with `with_jobs`, first all its jobs, whatever
-    /// their state, a thousand in a transaction. Jobs that it deletes before they have ended count as cancelled in their
-    /// batches. A producer that enqueues meanwhile either has its job deleted or gets [`Error::UnknownQueue`]; no job stays
-    /// behind.
+    /// their state, a thousand in a transaction. Jobs that it deletes before they have ended count as cancelled in
+    /// their batches. A producer that enqueues meanwhile either has its job deleted or gets [`Error::UnknownQueue`]; no
+    /// job stays behind.
     ///
     /// # Errors
     ///
-    /// [`Error::QueueInUse`] while a worker of the queue has a lease, a batch that has not ended has its follow-up in it,
-    /// a transaction that changes its jobs has not ended or, without `with_jobs`, it has jobs (those in the archive, too);
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were deleted before
-    /// the error stay so.
+    /// [`Error::QueueInUse`] while a worker of the queue has a lease, a batch that has not ended has its follow-up in
+    /// it, a transaction that changes its jobs has not ended or, without `with_jobs`, it has jobs (those in the
+    /// archive, too); [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were
+    /// deleted before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -958,14 +962,14 @@ impl Queue {
 
     /// Cancels a job. Returns what it was doing; nothing of both where the queue does not have it or it has ended.
     ///
-    /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with who
-    /// (the login) and `why` in its [`error`](JobRow::error), until it is purged, expires ([`QueueOptions::keep_dead`])
-    /// or is brought back by [`requeue`](Queue::requeue). Its de-duplication key is free.
+    /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with
+    /// who (the login) and `why` in its [`error`](JobRow::error), until it is purged, expires
+    /// ([`QueueOptions::keep_dead`]) or is brought back by [`requeue`](Queue::requeue). Its de-duplication key is free.
     ///
-    /// Of a job that runs, the worker is told: at once where it was started with this `Queue` or a clone of it, otherwise
-    /// with its next heartbeat. [`Context::is_cancelled`](crate::Context::is_cancelled) turns true. If the job is done
-    /// all the same, it is done; whatever else becomes of the run, the job is cancelled. A job of a queue with
-    /// [`Delivery::AtMostOnce`] cannot be cancelled once it runs.
+    /// Of a job that runs, the worker is told: at once where it was started with this `Queue` or a clone of it,
+    /// otherwise with its next heartbeat. [`Context::is_cancelled`](crate::Context::is_cancelled) turns true. If the
+    /// job is done all the same, it is done; whatever else becomes of the run, the job is cancelled. A job of a queue
+    /// with [`Delivery::AtMostOnce`] cannot be cancelled once it runs.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -989,8 +993,8 @@ impl Queue {
     /// Cancels all jobs that have not ended and match the filter, as [`cancel`](Queue::cancel) does with one. Where the
     /// filter names no state, these are scheduled, waiting, ready and running ones. Returns how many.
     ///
-    /// It lists them page by page ([`matching`](Queue::matching)), and cancels each page: jobs that are enqueued meanwhile
-    /// are not among them.
+    /// It lists them page by page ([`matching`](Queue::matching)), and cancels each page: jobs that are enqueued
+    /// meanwhile are not among them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -1004,8 +1008,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`cancel`](Queue::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended, or asks
-    /// for what its states do not have. Jobs that were cancelled before the error stay so.
+    /// As [`cancel`](Queue::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended, or
+    /// asks for what its states do not have. Jobs that were cancelled before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -1032,11 +1036,12 @@ impl Queue {
         answer.cancelled
     }
 
-    /// Makes one dead or cancelled job ready again, or, with `None`, all dead ones; their attempts count from 0. Returns how many.
+    /// Makes one dead or cancelled job ready again, or, with `None`, all dead ones; their attempts count from 0.
+    /// Returns how many.
     ///
     /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
-    /// key, the newest comes back. With `None`, jobs that die after the call began stay dead, also those that it has made
-    /// ready; jobs that are locked at the moment are passed over.
+    /// key, the newest comes back. With `None`, jobs that die after the call began stay dead, also those that it has
+    /// made ready; jobs that are locked at the moment are passed over.
     ///
     /// # Errors
     ///
@@ -1085,8 +1090,8 @@ impl Queue {
         self.session().await?.requeue_with(&self.name, job_id, payload.as_ref()).await
     }
 
-    /// Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. Workers that
-    /// were started with this `Queue` or a clone of it claim it at once. Returns whether it was scheduled.
+    /// Makes one scheduled job ready before its time: a delayed one, or one that waits for its next attempt. Workers
+    /// that were started with this `Queue` or a clone of it claim it at once. Returns whether it was scheduled.
     ///
     /// # Errors
     ///
@@ -1104,9 +1109,9 @@ impl Queue {
         Ok(promoted.into())
     }
 
-    /// Gives all jobs that have not ended and match the filter another priority; smaller runs first. Of a running job it
-    /// counts when it comes back. Where the filter names no state, these are scheduled, ready and running jobs. Returns
-    /// how many had another priority before. It lists the jobs as [`cancel_all`](Queue::cancel_all) does.
+    /// Gives all jobs that have not ended and match the filter another priority; smaller runs first. Of a running job
+    /// it counts when it comes back. Where the filter names no state, these are scheduled, ready and running jobs.
+    /// Returns how many had another priority before. It lists the jobs as [`cancel_all`](Queue::cancel_all) does.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -1119,9 +1124,9 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when the filter names a state of jobs that have ended, or asks for what its states do not have;
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were changed before the
-    /// error stay so.
+    /// [`Error::Refused`] when the filter names a state of jobs that have ended, or asks for what its states do not
+    /// have; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were changed
+    /// before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -1135,9 +1140,9 @@ impl Queue {
         Ok(total)
     }
 
-    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead, cancelled
-    /// and archived ones counted from their end, ready and scheduled ones from when they were enqueued. Returns how many.
-    /// Jobs that are locked at the moment stay. For what is to be deleted regularly there are
+    /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead,
+    /// cancelled and archived ones counted from their end, ready and scheduled ones from when they were enqueued.
+    /// Returns how many. Jobs that are locked at the moment stay. For what is to be deleted regularly there are
     /// [`QueueOptions::keep_done`] and [`QueueOptions::keep_dead`].
     ///
     /// ```no_run
@@ -1174,9 +1179,9 @@ impl Queue {
 
     /// Sets a schedule: a new one, or all of an existing one of this name but its pause. Returns whether it is new.
     ///
-    /// One worker of the queue at a time enqueues its jobs, each time once, normally within `promote_interval_ms`; while
-    /// no worker runs, nothing is fired ([`Schedule::make_up`]). Where the expression and the time zone stay as they
-    /// are, so does the next time: a program may set its schedules whenever it starts.
+    /// One worker of the queue at a time enqueues its jobs, each time once, normally within `promote_interval_ms`;
+    /// while no worker runs, nothing is fired ([`Schedule::make_up`]). Where the expression and the time zone stay as
+    /// they are, so does the next time: a program may set its schedules whenever it starts.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -1239,8 +1244,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`pause_schedule`](Queue::pause_schedule). After [`Error::TimedOut`] and [`Error::ConnectionLost`] the job may
-    /// be in the queue or not.
+    /// As [`pause_schedule`](Queue::pause_schedule). After [`Error::TimedOut`] and [`Error::ConnectionLost`] the job
+    /// may be in the queue or not.
     ///
     /// # Cancel safety
     ///
@@ -1257,11 +1262,12 @@ impl Queue {
     /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are
     /// left out. For the next page, pass [`JobPage::next`] as `after`.
     ///
-    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled and
-    /// archived ones as they ended ([`JobFilter::newest_first`]: the other way round), claimed ones by id. A page costs SQL Server the rows that it has, at any depth. Where more
-    /// than a state is asked for, it costs up to 10,000 rows, and may be short or empty although there is a next one. A
-    /// page ends before its payloads and outputs exceed 64 MiB; a larger job has a page of its own. A job whose state
-    /// changes between two pages can be missed, or come twice.
+    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled
+    /// and archived ones as they ended ([`JobFilter::newest_first`]: the other way round), claimed ones by id. A page
+    /// costs SQL Server the rows that it has, at any depth. Where more than a state is asked for, it costs up to 10,000
+    /// rows, and may be short or empty although there is a next one. A page ends before its payloads and outputs exceed
+    /// 64 MiB; a larger job has a page of its own. A job whose state changes between two pages can be missed, or come
+    /// twice.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -1353,10 +1359,10 @@ impl Queue {
         self.session().await?.progress_of(&self.name, jobs).await
     }
 
-    /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are kept,
-    /// as long as the job is: those of a job that was done in a queue with [`CompletionPolicy::Delete`] are gone with
-    /// it. A queue with [`Delivery::AtMostOnce`] keeps none. Does not wait; an attempt that is being acknowledged at the
-    /// moment is left out.
+    /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are
+    /// kept, as long as the job is: those of a job that was done in a queue with [`CompletionPolicy::Delete`] are gone
+    /// with it. A queue with [`Delivery::AtMostOnce`] keeps none. Does not wait; an attempt that is being acknowledged
+    /// at the moment is left out.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {

@@ -245,8 +245,8 @@ impl Session {
         self.rows("due_schedules", command).await?.into_iter().map(read).collect()
     }
 
-    /// Fires one time of a schedule, or only moves it on, if it has this revision still and SQL Server's clock was not set
-    /// back since the schedule was read.
+    /// Fires one time of a schedule, or only moves it on, if it has this revision still and SQL Server's clock was not
+    /// set back since the schedule was read.
     pub(crate) async fn fire_schedule(
         &mut self,
         queue: &str,

@@ -207,9 +207,9 @@ pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The T-SQL that [`Queue::install`](crate::Queue::install) runs, for a DBA to read and run: one text with GO, as sqlcmd
-/// and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error nothing more
-/// is executed.
+/// The T-SQL that [`Queue::install`](crate::Queue::install) runs, for a DBA to read and run: one text with GO, as
+/// sqlcmd and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error
+/// nothing more is executed.
 ///
 /// ```
 /// let script = readpast::install_script("jobs")?;
@@ -250,7 +250,8 @@ pub(crate) fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str,
     script.replace("$(schema)", schema)
 }
 
-/// The T-SQL that [`Queue::uninstall`](crate::Queue::uninstall) runs, as [`install_script`] has that of the installation.
+/// The T-SQL that [`Queue::uninstall`](crate::Queue::uninstall) runs, as [`install_script`] has that of the
+/// installation.
 ///
 /// # Errors
 ///

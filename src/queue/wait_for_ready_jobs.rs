@@ -8,8 +8,8 @@ use crate::error::Error;
 
 impl Session {
     /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after
-    /// pauses that double up to `most`. Where `most_sessions` wait already, it looks once and does not wait; `None`: as many
-    /// as the server has room for.
+    /// pauses that double up to `most`. Where `most_sessions` wait already, it looks once and does not wait; `None`: as
+    /// many as the server has room for.
     ///
     /// # Errors
     ///

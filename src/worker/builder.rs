@@ -43,8 +43,8 @@ impl Worker {
     /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
     /// meanwhile, which would wait for that lock for ever.
     ///
-    /// When the worker has ended, and no job runs any more, the handlers are dropped, on a thread of their own. They may
-    /// own what must not be dropped where async code runs, such as a tokio runtime.
+    /// When the worker has ended, and no job runs any more, the handlers are dropped, on a thread of their own. They
+    /// may own what must not be dropped where async code runs, such as a tokio runtime.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
@@ -89,7 +89,8 @@ impl WorkerBuilder {
     /// may have to wait until running jobs end, and then holds one job for the next thread that is free.
     ///
     /// ```no_run
-    /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
     /// use std::sync::Arc;
     ///
     /// use readpast::{Queue, Worker};
@@ -97,7 +98,7 @@ impl WorkerBuilder {
     /// let threads = Arc::new(rayon::ThreadPoolBuilder::new().build()?);
     /// let urgent = Queue::from_url(std::env::var("READPAST_URL")?, "urgent").await?;
     /// let nightly = Queue::from_url(std::env::var("READPAST_URL")?, "nightly").await?;
-    /// // Three quarters of the threads for the one, a quarter for the other, and all of them for one whose other has nothing to do:
+    /// // Three quarters of the threads for the one and a quarter for the other, or all for one while the other is idle:
     /// let urgent = Worker::builder(&urgent, handlers).thread_pool(threads.clone()).weight(3).start().await?;
     /// let nightly = Worker::builder(&nightly, more).thread_pool(threads).start().await?;
     /// # Ok(())
@@ -116,7 +117,8 @@ impl WorkerBuilder {
     }
 
     /// The size in bytes of the stacks of the worker's own threads, 256 KiB at least. Default: 2 MiB, or
-    /// `RUST_MIN_STACK`. A wrong value is refused at the start. A pool that is handed in by [`thread_pool`](Self::thread_pool) has its own size.
+    /// `RUST_MIN_STACK`. A wrong value is refused at the start. A pool that is handed in by
+    /// [`thread_pool`](Self::thread_pool) has its own size.
     pub fn stack_size(mut self, bytes: usize) -> WorkerBuilder {
         self.stack_size = Some(bytes);
         self

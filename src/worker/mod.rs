@@ -226,8 +226,8 @@ impl Worker {
     ///
     /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer
     /// schema that this release does not work with. Where acknowledgements are refused for good, they are tried for
-    /// three seconds more; then the worker stops at once. Transient errors never end a worker, and neither does what fails of
-    /// the queue's duties ([`Monitor::failing_duties`]).
+    /// three seconds more; then the worker stops at once. Transient errors never end a worker, and neither does what
+    /// fails of the queue's duties ([`Monitor::failing_duties`]).
     ///
     /// [`Error::Panicked`] when something panicked outside of a handler, which is a defect of this crate or of the
     /// program's metrics recorder, tracing subscriber or hooks.

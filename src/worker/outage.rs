@@ -1,5 +1,5 @@
-//! What the log says of an outage of SQL Server: a line at its beginning, one a minute, and one at its end, for all stages
-//! of a worker together.
+//! What the log says of an outage of SQL Server: a line at its beginning, one a minute, and one at its end, for all
+//! stages of a worker together.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

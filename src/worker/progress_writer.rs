@@ -1,6 +1,7 @@
-//! Writes what running jobs note about themselves ([`Notes`](crate::job_notes::Notes)): a second after the first of them, all
-//! that there is, on a connection of its own. What a job has noted before it failed or is given back is written before
-//! that is acknowledged, by who acknowledges it (`worker/acknowledge`, `worker/end`): its next attempt must find it.
+//! Writes what running jobs note about themselves ([`Notes`](crate::job_notes::Notes)): a second after the first of
+//! them, all that there is, on a connection of its own. What a job has noted before it failed or is given back is
+//! written before that is acknowledged, by who acknowledges it (`worker/acknowledge`, `worker/end`): its next attempt
+//! must find it.
 
 use std::sync::Arc;
 use std::time::Duration;

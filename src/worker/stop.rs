@@ -63,14 +63,15 @@ impl StopHandle {
         self.advance(Phase::StoppingNow);
     }
 
-    /// Stops on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed, the connection to it has broken), on Windows
-    /// on Ctrl-C, Ctrl-Break, and when the console is closed or the machine shuts down: the first as
-    /// [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now), unless it comes within 100 ms of the first. From
-    /// then on these signals do not end the process by themselves, even when the worker has ended. (Windows ends a
+    /// Stops on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed, the connection to it has broken), on
+    /// Windows on Ctrl-C, Ctrl-Break, and when the console is closed or the machine shuts down: the first as
+    /// [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now), unless it comes within 100 ms of the first.
+    /// From then on these signals do not end the process by themselves, even when the worker has ended. (Windows ends a
     /// process a few seconds after a console was closed or a shutdown has begun, whatever it does.)
     ///
-    /// On Linux, a process that was started with SIGHUP ignored (`nohup`) goes on ignoring it. One for which SIGHUP means
-    /// something else, to read its settings again for example, calls [`stop`](Self::stop) on its own signals instead.
+    /// On Linux, a process that was started with SIGHUP ignored (`nohup`) goes on ignoring it. One for which SIGHUP
+    /// means something else, to read its settings again for example, calls [`stop`](Self::stop) on its own signals
+    /// instead.
     ///
     /// # Errors
     ///
@@ -103,7 +104,8 @@ impl StopHandle {
         let (sql_error, text) = (error.sql_number(), error.to_string());
         self.failure.lock().get_or_insert(error);
         self.stop();
-        tracing::error!(sql_error, error = text, "the worker cannot go on and stops"); // last, because the subscriber may panic
+        // Last, because the subscriber may panic.
+        tracing::error!(sql_error, error = text, "the worker cannot go on and stops");
     }
 
     /// Stops the worker in order because something panicked that is no handler.

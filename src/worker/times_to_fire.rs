@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use crate::cron_times::Times;
 use crate::queue::{DueSchedule, Firing};
 
-/// A time that could not be fired for longer than this is missed. Longer than the duties take to pass from a worker that
-/// has died to another, with the default settings (13 s).
+/// A time that could not be fired for longer than this is missed. Longer than the duties take to pass from a worker
+/// that has died to another, with the default settings (13 s).
 const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// The most times of a schedule that are fired in one turn; the others follow in the next one, so that nothing else
@@ -33,8 +33,8 @@ pub(super) struct Plan {
 impl Plan {
     /// # Errors
     ///
-    /// Why the schedule cannot be fired: its expression or its time zone cannot be read here, or its next time cannot be
-    /// worked out.
+    /// Why the schedule cannot be fired: its expression or its time zone cannot be read here, or its next time cannot
+    /// be worked out.
     pub(super) fn of(due: &DueSchedule) -> Result<Plan, String> {
         let times = Times::read(&due.cron, &due.time_zone)?;
         let (from, now) = (due.next_at, due.now);
@@ -49,7 +49,8 @@ impl Plan {
             fired.push(time);
             next = times.first_after(time);
         }
-        // What comes before a time that cannot be worked out is fired; the next look begins behind it, and shows the error.
+        // What comes before a time that cannot be worked out is fired; the next look begins behind it, and shows the
+        // error.
         let mut next = next.or_else(|error| fired.last().map(|last| *last + Duration::from_millis(1)).ok_or(error))?;
 
         let has_more = fired.len() > MOST_AT_ONCE;

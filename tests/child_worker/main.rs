@@ -4,11 +4,11 @@
 //!
 //! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one
 //! line by one `write`, so that what stands there has happened, however the process ends. A payload begins with what
-//! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, `echo`, which gives
-//! the payload back as the output, `leave` with the number of bytes of its output, `fail` or `panic` with a number of attempts, which it does that often before it
-//! succeeds, or `dead`. A payload `row …`, or one that is a JSON object, is noted in a file of its own, LEDGER.rows, when it
-//! was handled. Its standard output says `ready` when it claims and, at its end, what it did;
-//! the end of its standard input asks it to stop.
+//! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, `echo`, which
+//! gives the payload back as the output, `leave` with the number of bytes of its output, `fail` or `panic` with a
+//! number of attempts, which it does that often before it succeeds, or `dead`. A payload `row …`, or one that is a JSON
+//! object, is noted in a file of its own, LEDGER.rows, when it was handled. Its standard output says `ready` when it
+//! claims and, at its end, what it did; the end of its standard input asks it to stop.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};

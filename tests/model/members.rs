@@ -7,7 +7,8 @@ use stateright::{Model, Property};
 
 /// Claims of one job that are looked at; more bring nothing new.
 const MAX_FENCE: u8 = 2;
-/// The job that may also fail, be put off or be looked at. For the others to do so as well is the same with other names.
+/// The job that may also fail, be put off or be looked at. For the others to do so as well is the same with other
+/// names.
 const VARIED: usize = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

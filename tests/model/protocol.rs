@@ -14,8 +14,8 @@ const PROCESSES: usize = 2;
 /// Claims of one job that are looked at; more bring nothing new.
 const MAX_FENCE: u8 = 2;
 const BATCH: usize = 2;
-/// The job that may also fail, be given back or be cancelled. For the others to do so as well is the same with other names, and many
-/// more states.
+/// The job that may also fail, be given back or be cancelled. For the others to do so as well is the same with other
+/// names, and many more states.
 const VARIED: usize = 0;
 /// The process that may also stop in order. For the other to do so as well is the same with other names.
 const STOPPING: usize = 0;

@@ -1,9 +1,9 @@
 //! What every test stands on: one server for the whole program (`server.rs`) and, for each test, a schema of its own on
 //! it; on the dev server most have a database of their own.
 //!
-//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. [`Session`] is any other program: plain
-//! T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's procedures by
-//! RPC. A test that fails leaves its schema behind, to be looked at.
+//! [`Fixture`] is a schema with a queue `work`, and the library's `Queue` on it. [`Session`] is any other program:
+//! plain T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's
+//! procedures by RPC. A test that fails leaves its schema behind, to be looked at.
 
 pub mod adopted;
 pub mod blocked;

@@ -1,8 +1,8 @@
-//! The server that tests run against: with `READPAST_URL` set, that SQL Server; otherwise the dev server, started by the
-//! first test that asks. The program's and the page's tests share this file.
+//! The server that tests run against: with `READPAST_URL` set, that SQL Server; otherwise the dev server, started by
+//! the first test that asks. The program's and the page's tests share this file.
 //!
-//! On the dev server most tests have a database of their own, a copy of one in which everything was installed once: half
-//! of what the tests cost was their installs.
+//! On the dev server most tests have a database of their own, a copy of one in which everything was installed once:
+//! half of what the tests cost was their installs.
 
 use readpast::tiberius::{Client, Config as DriverConfig};
 use readpast::{Config, Queue, Uuid};

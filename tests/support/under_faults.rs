@@ -1,5 +1,5 @@
-//! Worker processes that are killed, and whose connections are cut, stalled and reset in the middle of acknowledgements:
-//! for what must happen once all the same.
+//! Worker processes that are killed, and whose connections are cut, stalled and reset in the middle of
+//! acknowledgements: for what must happen once all the same.
 
 use super::child::{ChildWorker, Ledger};
 use super::proxy::Proxy;

@@ -1,4 +1,5 @@
-//! What about a queue needs somebody's attention, in a few words: for the overview, and for the program's list of queues.
+//! What about a queue needs somebody's attention, in a few words: for the overview, and for the program's list of
+//! queues.
 
 use std::time::{Duration, SystemTime};
 

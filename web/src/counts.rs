@@ -1,7 +1,7 @@
 //! How many jobs a queue has in each state, at a cost that does not grow with them.
 //!
-//! Once a second up to [`MOST`] of each state are counted. Where there are more, all are counted as well, so seldom that
-//! it takes a small part of the time; until that has been done the page says `2,000+`, and then `≈ 5,000,000`.
+//! Once a second up to [`MOST`] of each state are counted. Where there are more, all are counted as well, so seldom
+//! that it takes a small part of the time; until that has been done the page says `2,000+`, and then `≈ 5,000,000`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

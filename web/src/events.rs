@@ -60,7 +60,8 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
                 html = source.next(&app) => html?,
                 _ = ended.wait_for(|ended| *ended) => return None,
             };
-            // Who watches uses his session: a page on a wall is not logged out. (A tab in the background does not listen.)
+            // Who watches uses his session: a page on a wall is not logged out. (A tab in the background does not
+            // listen.)
             let session = app.sessions.get(&visitor.session);
             if visitor.has_logged_in && session.is_none() {
                 return None; // logged out meanwhile

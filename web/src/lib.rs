@@ -11,8 +11,9 @@
 //! # }
 //! ```
 //!
-//! It shows every queue of the schema. The login of its connections is a member of the role `readpast_monitor`, to look, or
-//! of `readpast_operator`, to look and to act. All of it goes through the library's calls: there is no SQL here.
+//! It shows every queue of the schema. The login of its connections is a member of the role `readpast_monitor`, to
+//! look, or of `readpast_operator`, to look and to act. All of it goes through the library's calls: there is no SQL
+//! here.
 //!
 //! # How data goes
 //!

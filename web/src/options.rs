@@ -66,7 +66,8 @@ pub enum Access {
     Users(Vec<User>),
     /// Whoever the program or the proxy in front of the page lets through. Where it says who in a header, such as
     /// `x-forwarded-user`, that name stands in the audit; make sure that nobody else can send that header. A name is
-    /// UTF-8; a request with another is refused, and so is one with several. Without a name a visitor may look and not act.
+    /// UTF-8; a request with another is refused, and so is one with several. Without a name a visitor may look and not
+    /// act.
     Trusted {
         /// The header.
         user_header: Option<HeaderName>,

@@ -138,8 +138,8 @@ impl Readings {
         fresh.unwrap_or_else(|error| Arc::new(Reading::failed(self.latest.borrow().as_deref(), error)))
     }
 
-    /// Whether the login of the connection may act. Where SQL Server does not say so in time, it is as it was; where it has
-    /// never said, it may not.
+    /// Whether the login of the connection may act. Where SQL Server does not say so in time, it is as it was; where it
+    /// has never said, it may not.
     pub async fn login_may_act(&self) -> bool {
         let known = *self.roles.lock();
         if let Some((at, may_act)) = known
@@ -319,7 +319,8 @@ impl Reading {
         }
     }
 
-    /// A part as `template` makes it, which is done once for all browsers. `None`: it cannot be filled, which is a defect.
+    /// A part as `template` makes it, which is done once for all browsers. `None`: it cannot be filled, which is a
+    /// defect.
     pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
         let make = || {
             let html = template(self).render();

@@ -1,5 +1,5 @@
-//! Where the pages stand, seen from the address that was asked for: the page knows nothing of the path that it is mounted
-//! under, and so all its links are relative.
+//! Where the pages stand, seen from the address that was asked for: the page knows nothing of the path that it is
+//! mounted under, and so all its links are relative.
 
 use axum::extract::{OriginalUri, Request};
 use axum::http::Uri;

@@ -18,7 +18,8 @@ impl HtmlSafe for Time {}
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ok(time) = Timestamp::try_from(self.0) else { return f.write_str("?") }; // SQL Server's years end at 9999, too
+        // SQL Server's years end at 9999, too.
+        let Ok(time) = Timestamp::try_from(self.0) else { return f.write_str("?") };
         let (exact, text) = (time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"), time.strftime("%Y-%m-%d %H:%M:%S"));
         write!(f, r#"<time datetime="{exact}" title="{text} UTC">{text} UTC</time>"#)
     }
@@ -129,8 +130,8 @@ pub fn first_line(text: &str, max: usize) -> String {
     format!("{kept}…")
 }
 
-/// A sentence with a name of somebody's in it, without what would turn its own words around (Unicode's explicit directional
-/// formatting, UAX #9). Where a name stands by itself, it is shown as it is.
+/// A sentence with a name of somebody's in it, without what would turn its own words around (Unicode's explicit
+/// directional formatting, UAX #9). Where a name stands by itself, it is shown as it is.
 pub fn in_one_direction(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,4 +1,5 @@
-//! A schema in which every page has something to show: jobs in every state, workers, a batch, schedules, an audit, history.
+//! A schema in which every page has something to show: jobs in every state, workers, a batch, schedules, an audit,
+//! history.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -239,8 +240,8 @@ fn last_minute() -> u64 {
     jiff::Timestamp::now().as_second() as u64 / 60 - 1
 }
 
-/// A row for each minute of the last day, and one for ten minutes before, as workers would have written them: more by day
-/// than by night, with an hour in which a third failed.
+/// A row for each minute of the last day, and one for ten minutes before, as workers would have written them: more by
+/// day than by night, with an hour in which a third failed.
 async fn history(site: &Site, queue: &str, size: f64, now: u64, days: u32) {
     let mut rows = Vec::new();
     let day = 24 * 60;

@@ -1,4 +1,5 @@
-//! What every page has to be: quiet, its own, legible in the dark and on a phone, for a keyboard and for screen readers.
+//! What every page has to be: quiet, its own, legible in the dark and on a phone, for a keyboard and for screen
+//! readers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -91,7 +91,8 @@ fn turns_nothing_around(html: &Html, page: &str) {
     }
 }
 
-/// The page has only what it is made of: its own elements, no attribute that runs or loads anything, and links to itself.
+/// The page has only what it is made of: its own elements, no attribute that runs or loads anything, and links to
+/// itself.
 fn is_all_text(html: &Html, page: &str) {
     turns_nothing_around(html, page);
     let all = Selector::parse("*").unwrap();

@@ -19,9 +19,9 @@ use crate::texts;
 /// Measure this server with jobs that do nothing.
 ///
 /// They are in a queue of their own, which is deleted afterwards. What is counted: enqueued are jobs whose call has
-/// returned. Worked off are jobs whose acknowledgement SQL Server has confirmed, from the first such moment to the last,
-/// so that connecting does not count. Latency is from before the call of `enqueue` to the handler's start, one job after
-/// the other, with an idle worker in the same process.
+/// returned. Worked off are jobs whose acknowledgement SQL Server has confirmed, from the first such moment to the
+/// last, so that connecting does not count. Latency is from before the call of `enqueue` to the handler's start, one
+/// job after the other, with an idle worker in the same process.
 /// This process and the server share the machine or not: say so beside your figures, and compare only runs on the same
 /// one. The settings are those of the worker (--config, READPAST_WORKER_…).
 ///

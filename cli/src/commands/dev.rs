@@ -17,9 +17,9 @@ const QUEUE: &str = "default";
 
 /// Start a stand-in for SQL Server, with readpast installed and a queue `default`.
 ///
-/// Prints the connection string, and serves until Ctrl-C or SIGTERM. It is not SQL Server: it listens on 127.0.0.1 only,
-/// keeps all in memory, and nothing survives its end. With --json it prints one object: `url` (the connection string),
-/// `address`, `schema` and `queue`.
+/// Prints the connection string, and serves until Ctrl-C or SIGTERM. It is not SQL Server: it listens on 127.0.0.1
+/// only, keeps all in memory, and nothing survives its end. With --json it prints one object: `url` (the connection
+/// string), `address`, `schema` and `queue`.
 #[derive(Debug, Args)]
 pub struct Dev {
     /// The port on 127.0.0.1; 0: any that is free

@@ -12,9 +12,9 @@ use crate::output::Output;
 
 /// Make the hash of a password, for the file of `readpast web --users`.
 ///
-/// On a terminal it asks for the password twice and does not show it. Otherwise it reads one line of standard input, as in
-/// `readpast hash-password < FILE`. The hash is argon2id with a salt of its own: another one each time. With --json it
-/// prints one object: `password_hash`.
+/// On a terminal it asks for the password twice and does not show it. Otherwise it reads one line of standard input, as
+/// in `readpast hash-password < FILE`. The hash is argon2id with a salt of its own: another one each time. With --json
+/// it prints one object: `password_hash`.
 #[derive(Debug, Args)]
 pub struct HashPassword {}
 

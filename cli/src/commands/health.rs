@@ -13,9 +13,10 @@ use crate::output::Output;
 
 /// Ask a worker on this machine how it is: a health check for containers, which have no curl.
 ///
-/// The worker serves its health where `--metrics` or `metrics.listen` says: at /healthz whether the process is alive and its
-/// worker's thread is not stuck, at /readyz whether the worker holds its lease and gets its claims answered. A check that has
-/// a worker restarted asks for /healthz: while SQL Server is away no worker is ready, and each waits with its results.
+/// The worker serves its health where `--metrics` or `metrics.listen` says: at /healthz whether the process is alive
+/// and its worker's thread is not stuck, at /readyz whether the worker holds its lease and gets its claims answered. A
+/// check that has a worker restarted asks for /healthz: while SQL Server is away no worker is ready, and each waits
+/// with its results.
 ///
 /// Exit code 0: yes. 1: no, or it does not answer within five seconds. Needs no connection to SQL Server.
 #[derive(Debug, Args)]

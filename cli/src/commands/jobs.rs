@@ -12,8 +12,8 @@ use crate::texts;
 
 /// Look at the jobs of a queue.
 ///
-/// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, those that have ended as they
-/// ended. Waits for nobody; jobs that are locked at the moment are left out.
+/// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, those that have ended as
+/// they ended. Waits for nobody; jobs that are locked at the moment are left out.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]

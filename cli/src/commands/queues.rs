@@ -14,8 +14,8 @@ use crate::texts;
 
 /// List the queues with their settings.
 ///
-/// ATTENTION says what needs somebody: a pause, ready jobs without a worker, dead jobs that have come within a quarter of an
-/// hour, schedules that are late. `readpast stats` shows what is in the queues.
+/// ATTENTION says what needs somebody: a pause, ready jobs without a worker, dead jobs that have come within a quarter
+/// of an hour, schedules that are late. `readpast stats` shows what is in the queues.
 ///
 /// Role: worker, operator or monitor.
 #[derive(Debug, Args)]

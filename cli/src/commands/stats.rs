@@ -24,8 +24,8 @@ use crate::texts;
 /// last two heartbeats (10 seconds apart); a dash where none has reported, or the login may not see workers.
 ///
 /// With --json an object for each queue: its settings, its counts (`ready`, `scheduled`, `waiting`, `claimed`, `done`,
-/// `dead`, `cancelled`, `archived`), `oldest_ready_s`, `workers`, `done_per_s`, `failed_per_s` and `limits` (pairs: what
-/// limits, how many workers); with --watch also `at`, the time by this machine's clock.
+/// `dead`, `cancelled`, `archived`), `oldest_ready_s`, `workers`, `done_per_s`, `failed_per_s` and `limits` (pairs:
+/// what limits, how many workers); with --watch also `at`, the time by this machine's clock.
 ///
 /// Role: operator, monitor or worker; a worker's login does not see the rates.
 #[derive(Debug, Args)]

@@ -18,10 +18,11 @@ use crate::output::Output;
 
 /// Serve a page that shows and steers the queues, for browsers.
 ///
-/// It shows all queues of the schema; where the login is an operator, it has buttons. Without further options it listens
-/// on this machine alone, and whoever works on it may look and act. On another address it asks for a token or a name and
-/// password, or is told that a proxy in front of it does. It speaks HTTP: put HTTPS in front of it. Ctrl-C ends it. The log
-/// (who logs in, what is done, what fails) goes to standard error. With --json it prints one object: `url`.
+/// It shows all queues of the schema; where the login is an operator, it has buttons. Without further options it
+/// listens on this machine alone, and whoever works on it may look and act. On another address it asks for a token or a
+/// name and password, or is told that a proxy in front of it does. It speaks HTTP: put HTTPS in front of it. Ctrl-C
+/// ends it. The log (who logs in, what is done, what fails) goes to standard error. With --json it prints one object:
+/// `url`.
 ///
 /// Role: monitor to look, operator to act.
 #[derive(Debug, Args)]

@@ -11,7 +11,8 @@ use crate::texts;
 
 /// List the workers.
 ///
-/// Their leases, what they hold and since when, how fast they are and what limits them. What a worker does is as it reported with its last heartbeat.
+/// Their leases, what they hold and since when, how fast they are and what limits them. What a worker does is as it
+/// reported with its last heartbeat.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]

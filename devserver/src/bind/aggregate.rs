@@ -52,8 +52,8 @@ fn invalid_operand(name: &str, ty: SqlType) -> SqlError {
     SqlError::new(8117, format!("Operand data type {} is invalid for {name} operator.", ty.name()))
 }
 
-/// The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable" ("STRING_AGG",
-/// MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md): 8116, 8733.
+/// The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable"
+/// ("STRING_AGG", MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md): 8116, 8733.
 fn check_separator(argument: &Scalar, separator: &Scalar, written: &Expr) -> SqlResult<()> {
     if is_null(written) {
         return Ok(());

@@ -101,8 +101,8 @@ fn check_type(announced: SqlType, column: SqlType) -> SqlResult<()> {
     value::check_conversion(announced, column, false)
 }
 
-/// Whether ORDER says that the rows come in the order of the clustered index, which is compared with them; otherwise "the
-/// ORDER clause is ignored".
+/// Whether ORDER says that the rows come in the order of the clustered index, which is compared with them; otherwise
+/// "the ORDER clause is ignored".
 fn in_key_order(insert: &InsertBulk, schema: &TableSchema) -> SqlResult<bool> {
     for (place, (name, _)) in insert.order.iter().enumerate() {
         let repeated = insert.order[..place].iter().any(|(other, _)| fold(other) == fold(name));

@@ -39,7 +39,8 @@ impl<'a> Surroundings<'a> {
         binder
     }
 
-    /// Binds a cell anew. Also says what the lookups of its names have met; those of a function's body are its caller's.
+    /// Binds a cell anew. Also says what the lookups of its names have met; those of a function's body are its
+    /// caller's.
     pub fn bind(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> (SqlResult<Arc<BoundPlan>>, Looks) {
         if self.calls.is_some() {
             return (self.bind_plan(cell, declarations, version), Looks::default());

@@ -1,5 +1,5 @@
-//! Gives queries and row lists in FROM a name and columns: derived tables, CTEs, views, functions, VALUES. A query without
-//! DISTINCT, GROUP BY or a set operation is merged into the statement.
+//! Gives queries and row lists in FROM a name and columns: derived tables, CTEs, views, functions, VALUES. A query
+//! without DISTINCT, GROUP BY or a set operation is merged into the statement.
 
 use std::sync::Arc;
 
@@ -89,12 +89,12 @@ impl Binder<'_> {
         }
     }
 
-    /// The columns of a view or function are those of its creation, whatever its `*` stands for today: 4502 if there are
-    /// fewer now, other ones are refused. `list`: the names that the view gives them.
+    /// The columns of a view or function are those of its creation, whatever its `*` stands for today: 4502 if there
+    /// are fewer now, other ones are refused. `list`: the names that the view gives them.
     ///
     /// Source: "sp_refreshview" (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md): "persistent metadata for a view
-    /// can become outdated because of changes to the underlying objects".
+    /// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md): "persistent metadata for a
+    /// view can become outdated because of changes to the underlying objects".
     pub(super) fn check_columns_as_made(
         name: &ObjectName,
         bound: &BoundQuery,

@@ -1,8 +1,8 @@
 //! Whether the values of a computed column may be kept, by PERSISTED or in an index.
 //!
 //! Sources (MicrosoftDocs/sql-docs): "Deterministic and nondeterministic functions",
-//! docs/relational-databases/user-defined-functions/deterministic-and-nondeterministic-functions.md; "Indexes on computed
-//! columns", docs/relational-databases/indexes/indexes-on-computed-columns.md; the errors are those of
+//! docs/relational-databases/user-defined-functions/deterministic-and-nondeterministic-functions.md; "Indexes on
+//! computed columns", docs/relational-databases/indexes/indexes-on-computed-columns.md; the errors are those of
 //! docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md and …-4000-to-4999.md.
 
 use crate::bind::binder::Binder;
@@ -130,7 +130,8 @@ impl Facts {
     fn look_at(&mut self, scalar: &Scalar) {
         self.is_imprecise |= matches!(scalar.ty, SqlType::Float | SqlType::Real);
         self.varies |= match &scalar.node {
-            // "All the configuration, cursor, metadata, security, and system statistical functions are nondeterministic."
+            // "All the configuration, cursor, metadata, security, and system statistical functions are
+            // nondeterministic."
             Node::System(..) => true,
             Node::Function(call) => function_varies(call),
             Node::Convert { operand, style, .. } => conversion_varies(operand.ty, scalar.ty, style.as_deref()),

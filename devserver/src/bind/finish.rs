@@ -13,9 +13,9 @@ use crate::plan::relation::Relation;
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::value::{Collation, SqlType, Value};
 
-/// "The result of most expressions is considered nullable even if only nonnullable columns are present" ("CREATE TABLE",
-/// MicrosoftDocs/sql-docs, docs/t-sql/statements/create-table-transact-sql.md), that of COALESCE too ("COALESCE",
-/// docs/t-sql/language-elements/coalesce-transact-sql.md).
+/// "The result of most expressions is considered nullable even if only nonnullable columns are present" ("CREATE
+/// TABLE", MicrosoftDocs/sql-docs, docs/t-sql/statements/create-table-transact-sql.md), that of COALESCE too
+/// ("COALESCE", docs/t-sql/language-elements/coalesce-transact-sql.md).
 fn is_operation(scalar: &Scalar) -> bool {
     matches!(
         scalar.node,

@@ -128,8 +128,8 @@ fn partner(binder: &mut Binder<'_>, schema: &TableSchema, name: &ObjectName, key
 }
 
 /// "The REFERENCES permission on a table is needed to create a FOREIGN KEY constraint that references that table"
-/// ("Permissions", MicrosoftDocs/sql-docs, docs/relational-databases/security/permissions-database-engine.md); no page has
-/// the error.
+/// ("Permissions", MicrosoftDocs/sql-docs, docs/relational-databases/security/permissions-database-engine.md); no page
+/// has the error.
 fn check_references(binder: &Binder<'_>, table: &TableSchema) -> SqlResult<()> {
     let catalog = binder.database.catalog.read();
     let Some(schema) = catalog.schema(&table.schema) else { return Ok(()) };

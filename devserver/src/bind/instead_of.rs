@@ -60,8 +60,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Refuses what would pass over the trigger of a view on its way to a table: a change through another view, a CTE or a
-    /// derived table over it.
+    /// Refuses what would pass over the trigger of a view on its way to a table: a change through another view, a CTE
+    /// or a derived table over it.
     pub(super) fn check_not_taken_over(&self, slot: usize, event: TriggerEvent) -> SqlResult<()> {
         let is_meant =
             |(slots, events): &(SlotSet, Vec<TriggerEvent>)| slots & slot_bit(slot) != 0 && events.contains(&event);

@@ -1,5 +1,5 @@
-//! Binds ORDER BY: of a SELECT, by expressions and by the names and positions of its columns; of a set operation, by the
-//! latter only.
+//! Binds ORDER BY: of a SELECT, by expressions and by the names and positions of its columns; of a set operation, by
+//! the latter only.
 
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;

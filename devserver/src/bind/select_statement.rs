@@ -40,8 +40,8 @@ pub(super) fn bind_select_statement(
     Ok(SelectStatementPlan { query, order, variables, slots_after_sort, into })
 }
 
-/// Assignments that read variables come after the sort: SQL Server sorts by plain columns first. (What it does otherwise
-/// is not defined: "SELECT @local_variable", MicrosoftDocs/sql-docs,
+/// Assignments that read variables come after the sort: SQL Server sorts by plain columns first. (What it does
+/// otherwise is not defined: "SELECT @local_variable", MicrosoftDocs/sql-docs,
 /// docs/t-sql/language-elements/select-local-variable-transact-sql.md. Microsoft's bulk copy clients put a list of
 /// columns together in this way.)
 fn slots_after_sort(select: &SelectPlan) -> Option<Vec<usize>> {

@@ -1,7 +1,7 @@
 //! Binds FROM: every table, derived table, CTE and view becomes a [`Relation`] and a name to reach its columns by.
 //!
-//! What is merged over tables keeps their columns as its expressions, so that conditions reach the indexes below it and an
-//! UPDATE can change rows through it.
+//! What is merged over tables keeps their columns as its expressions, so that conditions reach the indexes below it and
+//! an UPDATE can change rows through it.
 
 use std::sync::Arc;
 

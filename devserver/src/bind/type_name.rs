@@ -176,8 +176,8 @@ impl Binder<'_> {
 
     /// The alias type that a name means, if it means one: columns are as nullable as it is.
     ///
-    /// Source: "CREATE TYPE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-type-transact-sql.md): NULL | NOT NULL
-    /// "specifies whether the type can hold a null value".
+    /// Source: "CREATE TYPE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-type-transact-sql.md): NULL | NOT
+    /// NULL "specifies whether the type can hold a null value".
     pub fn alias_type(&self, name: &TypeName) -> SqlResult<Option<AliasType>> {
         if system_type(name)?.is_some() {
             return Ok(None);
@@ -191,8 +191,8 @@ impl Binder<'_> {
 
     /// "If any columns in the CREATE TABLE statement are defined to be of a user-defined type, REFERENCES permission on
     /// the user-defined type is required" ("CREATE TABLE", MicrosoftDocs/sql-docs,
-    /// docs/t-sql/statements/create-table-transact-sql.md, and so "ALTER TABLE" and "CREATE SEQUENCE" beside it); no page
-    /// has the error.
+    /// docs/t-sql/statements/create-table-transact-sql.md, and so "ALTER TABLE" and "CREATE SEQUENCE" beside it); no
+    /// page has the error.
     pub fn check_referenced_type(&self, name: &TypeName) -> SqlResult<()> {
         if system_type(name)?.is_some() {
             return Ok(());

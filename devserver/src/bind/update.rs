@@ -135,11 +135,11 @@ impl Binder<'_> {
         })
     }
 
-    /// "SELECT permissions are also required for the table being updated if the UPDATE statement contains a WHERE clause,
-    /// or if expression in the SET clause uses a column in the table" ("UPDATE", MicrosoftDocs/sql-docs,
-    /// docs/t-sql/queries/update-transact-sql.md; "DELETE", docs/t-sql/statements/delete-transact-sql.md). What a CTE reads
-    /// is read all the same, and so is what a view does beneath the target. `to_read`: the needs that came with the
-    /// target, of which its own may be none, where it has the owner of what names it.
+    /// "SELECT permissions are also required for the table being updated if the UPDATE statement contains a WHERE
+    /// clause, or if expression in the SET clause uses a column in the table" ("UPDATE", MicrosoftDocs/sql-docs,
+    /// docs/t-sql/queries/update-transact-sql.md; "DELETE", docs/t-sql/statements/delete-transact-sql.md). What a CTE
+    /// reads is read all the same, and so is what a view does beneath the target. `to_read`: the needs that came with
+    /// the target, of which its own may be none, where it has the owner of what names it.
     fn forget_reading(&mut self, target: &TargetName, to_read: Range<usize>) -> SqlResult<()> {
         let TargetName::Table(name) = target else { return Ok(()) };
         if to_read.is_empty() || self.find_cte(name)?.is_some() {

@@ -117,8 +117,8 @@ impl Binder<'_> {
 
     /// A function that reads tables would have to be called in a CHECK after the row has come into its table, as the
     /// example of "Unique constraints and check constraints" has it (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/tables/unique-constraints-and-check-constraints.md); one of a single RETURN would become
-    /// a subquery in a default or computed column.
+    /// docs/relational-databases/tables/unique-constraints-and-check-constraints.md); one of a single RETURN would
+    /// become a subquery in a default or computed column.
     fn check_reading_allowed(&self, function: &Function) -> SqlResult<()> {
         let in_check = self.is_in_check();
         let in_definition = self.without_subqueries && matches!(function.body, FunctionBody::Scalar { .. });
@@ -132,7 +132,8 @@ impl Binder<'_> {
         }))
     }
 
-    /// Whether a table's user needs a permission on a function of another owner in the table's definition, no page says.
+    /// Whether a table's user needs a permission on a function of another owner in the table's definition, no page
+    /// says.
     fn check_own_function(&self, function: &Function) -> SqlResult<()> {
         let in_definition = self.without_subqueries || self.is_in_check();
         if !in_definition {

@@ -50,8 +50,9 @@ impl Database {
             database.catalog.write().principals.let_guest_connect();
             database.set_versioning(&mut database.storage.latch(), false, true);
         } else if server.product.is_azure() {
-            // "READ_COMMITTED_SNAPSHOT … ON in Azure SQL Database", and "ALLOW_SNAPSHOT_ISOLATION … on by default": "ALTER
-            // DATABASE SET options" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-database-transact-sql-set-options.md).
+            // "READ_COMMITTED_SNAPSHOT … ON in Azure SQL Database", and "ALLOW_SNAPSHOT_ISOLATION … on by default":
+            // "ALTER DATABASE SET options" (MicrosoftDocs/sql-docs,
+            // docs/t-sql/statements/alter-database-transact-sql-set-options.md).
             database.set_versioning(&mut database.storage.latch(), true, true);
         }
         database

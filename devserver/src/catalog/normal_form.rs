@@ -1,5 +1,5 @@
-//! Defaults, checks, computed columns and filters in the form in which SQL Server shows them: names in brackets, numbers
-//! in parentheses, functions in small letters, IN and BETWEEN as the comparisons they mean.
+//! Defaults, checks, computed columns and filters in the form in which SQL Server shows them: names in brackets,
+//! numbers in parentheses, functions in small letters, IN and BETWEEN as the comparisons they mean.
 //!
 //! No page describes the form. What is known here is what the AdventureWorks database (microsoft/sql-server-samples)
 //! has in its script and what is scripted of it; everything else is shown as it was written.
@@ -94,7 +94,8 @@ fn expression(expr: &Expr) -> Option<String> {
     }
 }
 
-/// An operand of the same kind stands in parentheses, on the left as well; how one that binds closer stands is not known.
+/// An operand of the same kind stands in parentheses, on the left as well; how one that binds closer stands is not
+/// known.
 fn arithmetic(op: BinaryOp, left: &Expr, right: &Expr) -> Option<String> {
     let operand = |expr: &Expr| match expr {
         Expr::Binary { op: inner, .. } if precedence(*inner)? > precedence(op)? => None,

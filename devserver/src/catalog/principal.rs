@@ -317,8 +317,8 @@ impl Principals {
     /// Whether a member of a fixed role has a permission through it.
     ///
     /// Source: "Permissions of Fixed Database Roles"
-    /// (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612). ALTER ANY SCHEMA, which db_ddladmin has,
-    /// is ALTER on each of them and CREATE SCHEMA.
+    /// (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612). ALTER ANY SCHEMA, which db_ddladmin
+    /// has, is ALTER on each of them and CREATE SCHEMA.
     fn fixed_role_permits(grantees: &[i32], permission: &str, on: SecurableId) -> bool {
         match permission {
             "SELECT" => grantees.contains(&DB_DATAREADER),

@@ -35,7 +35,8 @@ pub struct Product {
 }
 
 impl Product {
-    /// Its version number is no SQL Server's: "Version 12 of Azure SQL Database is newer than version 15 of SQL Server".
+    /// Its version number is no SQL Server's: "Version 12 of Azure SQL Database is newer than version 15 of SQL
+    /// Server".
     pub const AZURE_SQL_DATABASE: Product =
         Product { major_version: 12, engine_edition: 5, service_objective: "GP_Gen5_2" };
 

@@ -2,8 +2,8 @@
 //!
 //! The tables are read in loops, one within the other. Where such a reading goes on, all tables but the innermost show
 //! their row once more, if it is still there and still fulfils the conditions (and so wait for whoever changes it); a
-//! table whose outer row is another one begins anew. So the cursor sees what has changed behind it, and asks for no lock
-//! on what lies before. Where the row has come to be joined with others since, no page says what is next: refused.
+//! table whose outer row is another one begins anew. So the cursor sees what has changed behind it, and asks for no
+//! lock on what lies before. Where the row has come to be joined with others since, no page says what is next: refused.
 
 use std::sync::Arc;
 

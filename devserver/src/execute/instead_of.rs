@@ -2,8 +2,8 @@
 //! are not looked at, but that columns without NULL get a value.
 //!
 //! Source: "Use the inserted and deleted Tables" (MicrosoftDocs/sql-docs,
-//! docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md): "INSERT statements must supply values for
-//! all NOT NULL columns that do not have DEFAULT constraints", the same "as if the table did not have an INSTEAD OF
+//! docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md): "INSERT statements must supply values
+//! for all NOT NULL columns that do not have DEFAULT constraints", the same "as if the table did not have an INSTEAD OF
 //! trigger".
 
 use rustc_hash::FxHashSet;

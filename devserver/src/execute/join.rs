@@ -17,7 +17,8 @@ pub fn push_join_key(value: &Value, ty: SqlType, collation: Collation, key: &mut
     true
 }
 
-/// The rows of the right side are put into a table by their keys; each row of the left side looks for its partners there.
+/// The rows of the right side are put into a table by their keys; each row of the left side looks for its partners
+/// there.
 pub fn hash_join(
     join: &HashJoin,
     left: impl FnOnce(&mut Run<'_>, &mut Frame, Emit<'_>) -> SqlResult<Flow>,

@@ -92,8 +92,8 @@ pub struct Description {
 }
 
 const NAME: SqlType = SqlType::NVarChar(Length::Limit(128));
-/// "numeric(38,0)": "@@IDENTITY", "SCOPE_IDENTITY", "IDENT_CURRENT", "IDENT_SEED", "IDENT_INCR" (MicrosoftDocs/sql-docs,
-/// docs/t-sql/functions/).
+/// "numeric(38,0)": "@@IDENTITY", "SCOPE_IDENTITY", "IDENT_CURRENT", "IDENT_SEED", "IDENT_INCR"
+/// (MicrosoftDocs/sql-docs, docs/t-sql/functions/).
 const IDENTITY: SqlType = SqlType::Decimal { precision: 38, scale: 0, name: DecimalName::Numeric };
 
 const fn session(

@@ -29,7 +29,8 @@ const CANCEL_AGAIN: Duration = Duration::from_millis(10);
 /// costs memory.
 const SESSION_STACK: usize = 16 * 1024 * 1024;
 
-/// The connection after its negotiation (`is_encrypted`: all that follows is): starts the session's thread, then reads and writes until either side ends.
+/// The connection after its negotiation (`is_encrypted`: all that follows is): starts the session's thread, then reads
+/// and writes until either side ends.
 pub(super) async fn converse<R, W>(
     reader: R,
     writer: W,

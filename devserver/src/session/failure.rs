@@ -121,8 +121,8 @@ impl Session {
         }
     }
 
-    /// Whether a CATCH gets an error. One that was found when a statement of the nesting level `binding_level` was bound
-    /// goes to a caller's.
+    /// Whether a CATCH gets an error. One that was found when a statement of the nesting level `binding_level` was
+    /// bound goes to a caller's.
     pub(crate) fn is_caught(&self, error: &SqlError, binding_level: Option<u32>) -> bool {
         !is_uncatchable(error)
             && self.try_levels.iter().any(|&try_level| binding_level.is_none_or(|level| try_level < level))

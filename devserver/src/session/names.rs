@@ -41,8 +41,8 @@ impl Session {
         }
     }
 
-    /// Waits for whoever changes one of the names that `name` may stand for; it is looked for in `schema` and dbo. True:
-    /// it had to wait.
+    /// Waits for whoever changes one of the names that `name` may stand for; it is looked for in `schema` and dbo.
+    /// True: it had to wait.
     ///
     /// # Errors
     ///

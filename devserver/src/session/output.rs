@@ -125,7 +125,8 @@ fn cut_to(size: usize, columns: &[OutputColumn], rows: &mut [Vec<Value>]) {
 
 /// The longest beginning of at most `size`, in whole characters.
 fn prefix(text: &Arc<str>, size: usize, size_of: impl Fn(char) -> usize) -> Arc<str> {
-    // No character is longer here than in UTF-8. (Drivers ask for 2,147,483,647 bytes, so that this is the way of most values.)
+    // No character is longer here than in UTF-8. (Drivers ask for 2,147,483,647 bytes, so that this is the way of most
+    // values.)
     if text.len() <= size {
         return Arc::clone(text);
     }

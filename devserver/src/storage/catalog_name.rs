@@ -39,9 +39,9 @@ impl CatalogName {
         CatalogName { space: NameSpace::Schema, schema: fold(name), name: String::new() }
     }
 
-    /// What every change of principals, members, owners, permissions and extended properties locks, whomever it is about:
-    /// the next one waits until the transaction ends, and what a rollback brings back is what was there before. SQL
-    /// Server locks the keys of its system tables that change, so that there only changes of the same thing wait.
+    /// What every change of principals, members, owners, permissions and extended properties locks, whomever it is
+    /// about: the next one waits until the transaction ends, and what a rollback brings back is what was there before.
+    /// SQL Server locks the keys of its system tables that change, so that there only changes of the same thing wait.
     /// Lookups of names and catalog views do not wait for it.
     pub fn security() -> CatalogName {
         CatalogName { space: NameSpace::Security, schema: String::new(), name: String::new() }

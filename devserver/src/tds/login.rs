@@ -243,7 +243,8 @@ fn read_features(message: &[u8], extension: &[u8]) -> Result<Option<String>, Rea
     }
 }
 
-/// MS-TDS 2.2.6.4, "FEDAUTH Feature Extension": a byte with the library and the echo of PRELOGIN's option, then the token.
+/// MS-TDS 2.2.6.4, "FEDAUTH Feature Extension": a byte with the library and the echo of PRELOGIN's option, then the
+/// token.
 fn read_token(data: &[u8]) -> Result<String, ReadError> {
     let mut reader = PayloadReader::new(data);
     let options = reader.u8()?;

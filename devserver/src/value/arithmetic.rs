@@ -243,8 +243,8 @@ fn integer_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlRes
     integer_value(number, result).ok_or_else(|| overflow("expression", result))
 }
 
-/// With ten-thousandths of the unit. A quotient is cut, as that of integers is; a product is rounded to the nearest, and
-/// which of two equally near ones that is no page says.
+/// With ten-thousandths of the unit. A quotient is cut, as that of integers is; a product is rounded to the nearest,
+/// and which of two equally near ones that is no page says.
 fn money_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlResult<Value> {
     let one = power_of_ten(MONEY_SCALE);
     if b == 0 && matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {

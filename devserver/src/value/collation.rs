@@ -7,12 +7,13 @@
 //! - full-width, half-width and kana forms of a letter are equal, "ß" equals "ss", and `nvarchar` text that differs
 //!   only in characters the collation has no weight for (emoji, for one) is equal.
 //!
-//! `Latin1_General_CI_AS` and `Latin1_General_100_CI_AS` compare in the same way, and the same holds for them. With `CS`
-//! in the place of `CI` letters of another case are other letters: text is sorted as before, and where only the case
-//! differs, "lowercase letters sort ahead of their uppercase versions". (`SQL_Latin1_General_CP1_CS_AS` sorts `varchar`
-//! the other way round and is refused.) The two binary collations compare code units and are exact. What would compare
-//! otherwise (without accents, in another language, in UTF-8) is refused by name. Names come out as in "Collation and Unicode support"
-//! (MicrosoftDocs/sql-docs, docs/relational-databases/collations/collation-and-unicode-support.md).
+//! `Latin1_General_CI_AS` and `Latin1_General_100_CI_AS` compare in the same way, and the same holds for them. With
+//! `CS` in the place of `CI` letters of another case are other letters: text is sorted as before, and where only the
+//! case differs, "lowercase letters sort ahead of their uppercase versions". (`SQL_Latin1_General_CP1_CS_AS` sorts
+//! `varchar` the other way round and is refused.) The two binary collations compare code units and are exact. What
+//! would compare otherwise (without accents, in another language, in UTF-8) is refused by name. Names come out as in
+//! "Collation and Unicode support" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/collations/collation-and-unicode-support.md).
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::units::units;

@@ -2,9 +2,9 @@
 //!
 //! Reading: "Supported string literal formats" in docs/t-sql/data-types/datetime-transact-sql.md and
 //! datetime2-transact-sql.md. Forms that are read: `yyyymmdd`, `yymmdd`, `yyyy-mm-dd`, `mm/dd/yyyy` (with `-`, `/` or
-//! `.`), `mon dd[,] yyyy`, `dd mon yyyy`, each alone or with a time; the ISO 8601 form with `T`; a year or a time alone.
-//! Other forms that SQL Server reads (two-digit years in front of other numbers) end in its error for what it cannot read.
-//! Writing: "Date and time styles" in docs/t-sql/functions/cast-and-convert-transact-sql.md.
+//! `.`), `mon dd[,] yyyy`, `dd mon yyyy`, each alone or with a time; the ISO 8601 form with `T`; a year or a time
+//! alone. Other forms that SQL Server reads (two-digit years in front of other numbers) end in its error for what it
+//! cannot read. Writing: "Date and time styles" in docs/t-sql/functions/cast-and-convert-transact-sql.md.
 
 use super::datetime::{
     DAY_1900, MONTH_NAMES, TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, TICKS_PER_SECOND, date_from_day,

@@ -3,8 +3,8 @@
 //! "Collation and Unicode support", docs/relational-databases/collations/collation-and-unicode-support.md: without a
 //! supplementary-character collation, a surrogate pair counts as two characters, which can be cut apart.
 //!
-//! A `str` holds no half pair. Each of the 2,048 halves stands here as one of the last 2,048 characters of Unicode's last
-//! private-use plane; text that has one of those itself is refused.
+//! A `str` holds no half pair. Each of the 2,048 halves stands here as one of the last 2,048 characters of Unicode's
+//! last private-use plane; text that has one of those itself is refused.
 
 use crate::error::{SqlError, SqlResult};
 

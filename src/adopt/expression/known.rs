@@ -85,7 +85,8 @@ impl Known {
         known(value, &|_| None)
     }
 
-    /// Whether a comparison holds. Of texts that differ only that is known: which comes first is the collation's matter.
+    /// Whether a comparison holds. Of texts that differ only that is known: which comes first is the collation's
+    /// matter.
     fn compared(&self, operator: &str, other: &Known) -> Option<bool> {
         let order = self.compare(other)?;
         let is_of_texts = matches!(self, Known::Text(_)) && order.is_ne() && !matches!(operator, "=" | "<>");

@@ -163,8 +163,8 @@ impl Value {
         words
     }
 
-    /// Whether there may be rows for which it cannot be computed: a division by zero, a negative length, a difference that
-    /// is too large. (Not what overflows only at the end of all numbers and times.)
+    /// Whether there may be rows for which it cannot be computed: a division by zero, a negative length, a difference
+    /// that is too large. (Not what overflows only at the end of all numbers and times.)
     pub(in crate::adopt) fn can_fail(&self) -> bool {
         self.has(&|value| match value {
             Value::Pair { operator: '/' | '%', right, .. } => match right.as_ref() {

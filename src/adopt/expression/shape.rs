@@ -50,8 +50,8 @@ impl Predicate {
         (is_less && bound.tells_time()).then_some(name)
     }
 
-    /// Whether it can be the filter of an index ("CREATE INDEX (Transact-SQL)", filter_predicate): a column compared with
-    /// a constant.
+    /// Whether it can be the filter of an index ("CREATE INDEX (Transact-SQL)", filter_predicate): a column compared
+    /// with a constant.
     pub(in crate::adopt) fn can_filter_an_index(&self) -> bool {
         match self {
             Predicate::Compare { left: Value::Column(_), right, .. } => right.is_constant() && *right != Value::Null,

@@ -163,8 +163,8 @@ impl Marks<'_> {
         }
     }
 
-    /// That the row still has the marks of a claim, as far as they can be told: literals that a column takes as they are. A row
-    /// that somebody has changed meanwhile is neither given back nor given up.
+    /// That the row still has the marks of a claim, as far as they can be told: literals that a column takes as they
+    /// are. A row that somebody has changed meanwhile is neither given back nor given up.
     pub(super) fn is_marked(&self) -> String {
         let mapping = &self.plan.mapping;
         let is_kept = |set: &&Set| !mapping.failed.iter().any(|failed| failed.column.it == set.column.it);
@@ -189,15 +189,16 @@ impl Marks<'_> {
     }
 }
 
-/// The statements for rows whose jobs have failed, for those whose jobs are dead or cancelled, and for those that wait again
-/// after that.
+/// The statements for rows whose jobs have failed, for those whose jobs are dead or cancelled, and for those that wait
+/// again after that.
 pub(super) struct Elsewhere {
     pub(super) failed: String,
     pub(super) dead: String,
     pub(super) requeued: String,
 }
 
-/// What comes behind statements for their rows, of which the server may refuse some. `sets`: what the job of such a row gets.
+/// What comes behind statements for their rows, of which the server may refuse some. `sets`: what the job of such a row
+/// gets.
 pub(super) fn end_ends(procedure: &str, sets: &str) -> Result<String, String> {
     let marks = [("procedure", procedure), ("refused_sets", sets), ("refusals", REFUSALS)];
     filled(END_ENDS, &marks.map(|(name, value)| (name, value.to_string())))

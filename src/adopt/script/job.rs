@@ -47,8 +47,8 @@ impl Marks<'_> {
         (format!("CAST({whole} AS varbinary(max))"), 1)
     }
 
-    /// The key by its columns' names, for the handler and for those who look at the job; of a row whose columns have these
-    /// names.
+    /// The key by its columns' names, for the handler and for those who look at the job; of a row whose columns have
+    /// these names.
     pub(super) fn headers(&self, of: &dyn Fn(&str) -> String) -> String {
         let mut object = JsonObject::default();
         for column in self.plan.mapping.key.iter().filter_map(|at| self.plan.table.column(&at.it)) {

@@ -34,8 +34,8 @@ impl JsonObject {
         }
     }
 
-    /// The expression. `first` wraps its first part: CONCAT gives nvarchar(max) where a part is one, and otherwise at most
-    /// 4,000 characters.
+    /// The expression. `first` wraps its first part: CONCAT gives nvarchar(max) where a part is one, and otherwise at
+    /// most 4,000 characters.
     pub(super) fn whole(mut self, first: impl Fn(&str) -> String) -> String {
         self.constant("}");
         let parts = self.parts.iter().enumerate().map(|(at, part)| match part {

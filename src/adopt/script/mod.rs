@@ -46,8 +46,8 @@ const CHANGES: [(&str, &str); 25] = changes![
     "985_adopted.sql",
 ];
 
-/// Those that are as ever, or missing, where a claim takes the row out: what is not there is neither given back nor marked
-/// again, and what cannot be named cannot be passed by.
+/// Those that are as ever, or missing, where a claim takes the row out: what is not there is neither given back nor
+/// marked again, and what cannot be named cannot be passed by.
 const FOR_ROWS_THAT_STAY: [&str; 4] =
     ["096_refused_rows.sql", "229_note_refused.sql", "250_release.sql", "429_note_requeued.sql"];
 

@@ -17,9 +17,9 @@ impl Marks<'_> {
         Some(if matches!(ready, Predicate::Any(_)) { format!("({text})") } else { text })
     }
 
-    /// The collation and the type that a value must get so that SQL Server does not convert the column instead, row by row,
-    /// and pass its index by ("Data type precedence"). A time is rounded by that: only where it is by less than a hundredth
-    /// of a second. (An offset would be cut off: such a clock stays as it is.)
+    /// The collation and the type that a value must get so that SQL Server does not convert the column instead, row by
+    /// row, and pass its index by ("Data type precedence"). A time is rounded by that: only where it is by less than a
+    /// hundredth of a second. (An offset would be cut off: such a clock stays as it is.)
     fn fitting_type(&self, name: &str, value: &Value) -> Option<CastTo> {
         let column = self.plan.table.column(name)?;
         let is_time = value.tells_time() && (column.type_name == "datetimeoffset" || !value.has_offset());

@@ -185,8 +185,8 @@ impl Completion {
         batch
     }
 
-    /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the worker
-    /// stops.
+    /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the
+    /// worker stops.
     async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
         let StageContext { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
@@ -316,8 +316,8 @@ impl Completion {
         refused.log();
     }
 
-    /// Asks what became of jobs that their handlers have acknowledged, by a call of its own: a handler that has left its
-    /// transaction open keeps its job locked, and no other result waits behind that.
+    /// Asks what became of jobs that their handlers have acknowledged, by a call of its own: a handler that has left
+    /// its transaction open keeps its job locked, and no other result waits behind that.
     async fn settle_those_of_handlers(
         &self,
         session: &mut Session,

@@ -195,8 +195,8 @@ impl Confirmations {
     }
 }
 
-/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done. To be
-/// asked before anything else is made of lost jobs.
+/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done. To
+/// be asked before anything else is made of lost jobs.
 pub(super) fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
     for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::Acknowledged) {
         let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));

@@ -14,8 +14,8 @@
 //! SQL Server lets only so many sessions of a schema wait, because each holds one of its threads. The others look now
 //! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
 //!
-//! The pauses: the first look comes after a pause that the prefetcher lets grow from one claim that found nothing to the
-//! next ([`growing_pauses`](crate::growing_pauses), `poll_min_ms` to `poll_max_ms`); further looks are SQL
+//! The pauses: the first look comes after a pause that the prefetcher lets grow from one claim that found nothing to
+//! the next ([`growing_pauses`](crate::growing_pauses), `poll_min_ms` to `poll_max_ms`); further looks are SQL
 //! Server's own, up to every `poll_max_ms` (sql/235_await_jobs.sql). The prefetcher claims again when this has seen
 //! something, and otherwise after `CLAIM_ANYWAY`.
 

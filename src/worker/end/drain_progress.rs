@@ -15,8 +15,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// How often the queue's depth is asked for at the most. In between, what this worker has finished is subtracted.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far a worker has come with its queue, as [`Worker::drain_with`](crate::worker::Worker::drain_with) tells it. Displays as
-/// one line.
+/// How far a worker has come with its queue, as [`Worker::drain_with`](crate::worker::Worker::drain_with) tells it.
+/// Displays as one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {

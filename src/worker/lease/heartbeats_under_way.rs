@@ -69,7 +69,8 @@ impl Renewals {
         self.under_way.last().map(|heartbeat| heartbeat.sent_at)
     }
 
-    /// Sends a heartbeat with what the worker does. One that is under way keeps its connection, so that this one has another.
+    /// Sends a heartbeat with what the worker does. One that is under way keeps its connection, so that this one has
+    /// another.
     pub(in crate::worker) fn send(&mut self, worker: WorkerId, report: WorkerReport, now: Duration) {
         let mut session = self.session();
         let limit = self.limit;

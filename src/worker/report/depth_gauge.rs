@@ -14,8 +14,8 @@ use crate::worker::lease::election::Election;
 /// How often the age of the sample is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Shows each sample, and its age, until the task is ended: while the worker stops, too. A sample that is not taken shows
-/// in its age.
+/// Shows each sample, and its age, until the task is ended: while the worker stops, too. A sample that is not taken
+/// shows in its age.
 pub(in crate::worker) async fn keep_shown(queue: Queue, duties: Arc<Election>) {
     let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;

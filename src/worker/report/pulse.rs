@@ -1,8 +1,8 @@
 //! Whether a worker's own thread still runs what it has to: [`Pulse`].
 //!
-//! Claims, heartbeats and acknowledgements are tasks of one thread. What blocks it (a log that nobody reads, for example)
-//! stops them all without an error, while the process lives and its other threads answer. So one more task there beats
-//! each second, and whoever asks from another thread learns when it has not for long.
+//! Claims, heartbeats and acknowledgements are tasks of one thread. What blocks it (a log that nobody reads, for
+//! example) stops them all without an error, while the process lives and its other threads answer. So one more task
+//! there beats each second, and whoever asks from another thread learns when it has not for long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,7 +52,8 @@ mod tests {
     fn a_worker_is_stuck_when_its_thread_has_not_run_for_ten_seconds() {
         let pulse = Pulse::new();
         assert!(pulse.is_felt());
-        let Some(long_ago) = Instant::now().checked_sub(LONGEST_SILENCE) else { return }; // the machine has just started
+        // The machine has just started.
+        let Some(long_ago) = Instant::now().checked_sub(LONGEST_SILENCE) else { return };
         *pulse.0.lock() = long_ago;
         assert!(!pulse.is_felt());
         pulse.beat();

@@ -38,10 +38,10 @@ impl Monitor {
         }
     }
 
-    /// Whether the worker's own thread runs: the one on which it claims, keeps its lease and acknowledges. False when it
-    /// has been blocked for ten seconds, by a log that nobody reads for example; then nothing but a new process helps.
-    /// While SQL Server is away it is true: the worker waits for it, and holds its results. Of a worker that has ended
-    /// it says nothing.
+    /// Whether the worker's own thread runs: the one on which it claims, keeps its lease and acknowledges. False when
+    /// it has been blocked for ten seconds, by a log that nobody reads for example; then nothing but a new process
+    /// helps. While SQL Server is away it is true: the worker waits for it, and holds its results. Of a worker that has
+    /// ended it says nothing.
     ///
     /// `/healthz` says the same of all workers of the process.
     pub fn is_alive(&self) -> bool {
@@ -49,8 +49,8 @@ impl Monitor {
     }
 
     /// Which of the queue's duties this worker has and fails at, each with the error: `promote`, `reap`, `sample`,
-    /// `expire`, `schedules`. Empty in a worker that does not have the duties. Its jobs run all the same, the duties are
-    /// tried again, and another worker of the queue takes them over where one can.
+    /// `expire`, `schedules`. Empty in a worker that does not have the duties. Its jobs run all the same, the duties
+    /// are tried again, and another worker of the queue takes them over where one can.
     pub fn failing_duties(&self) -> Vec<(&'static str, String)> {
         self.state.duty_failures.standing()
     }

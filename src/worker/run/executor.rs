@@ -270,8 +270,8 @@ impl Jobs for Runs {
 
 impl Runs {
     /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
-    /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no lease
-    /// holds those, and their outputs go nowhere.
+    /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
+    /// lease holds those, and their outputs go nowhere.
     fn may_start(&self) -> bool {
         let StageContext { in_flight, config, .. } = &*self.state;
         self.closed.load(Ordering::Acquire)

@@ -85,8 +85,8 @@ impl Overdue {
         }
     }
 
-    /// Those whose time is over and that were not taken before. (They are reported without the lock, for which every job
-    /// waits that starts or ends: a subscriber or a recorder may take long.)
+    /// Those whose time is over and that were not taken before. (They are reported without the lock, for which every
+    /// job waits that starts or ends: a subscriber or a recorder may take long.)
     fn take_overdue(&self) -> Vec<OverdueJob> {
         let now = Instant::now();
         let mut taken = Vec::new();

@@ -17,8 +17,8 @@ use crate::security::forms::Form;
 use crate::security::visitor::Visitor;
 use crate::texts::number;
 
-/// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does not
-/// cut it off between what is done and the note of its end.
+/// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does
+/// not cut it off between what is done and the note of its end.
 pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
     let under_way = app.operations.under_way();
     let done = tokio::spawn(async move {

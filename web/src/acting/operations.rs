@@ -1,8 +1,8 @@
-//! What is being done to many jobs, and how far it is. It is kept in this process only: if that ends, what was done stays,
-//! and the rest is left.
+//! What is being done to many jobs, and how far it is. It is kept in this process only: if that ends, what was done
+//! stays, and the rest is left.
 //!
-//! What is under way holds a receiver of [`Operations::under_way`] until its end is noted: so the end of the page can be
-//! put off until then.
+//! What is under way holds a receiver of [`Operations::under_way`] until its end is noted: so the end of the page can
+//! be put off until then.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

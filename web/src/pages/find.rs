@@ -12,8 +12,9 @@ use crate::job_search::JobSearch;
 use crate::links::{link, see_other};
 use crate::security::visitor::Visitor;
 
-/// Digits are a job's id, in whatever queue. Anything else is looked for in the queue that is on the page or, without one,
-/// in the first that has such a job: as a correlation id among all of its jobs, or as a text in the errors of its dead ones.
+/// Digits are a job's id, in whatever queue. Anything else is looked for in the queue that is on the page or, without
+/// one, in the first that has such a job: as a correlation id among all of its jobs, or as a text in the errors of its
+/// dead ones.
 pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
     let fields = Fields::of(&uri);
     let text = fields.required("text")?.trim();

@@ -174,7 +174,8 @@ async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readp
     Ok((queue, job))
 }
 
-/// When the job was or will be ready. A failed attempt sets the time of the next one even if it was the last: nothing to show then.
+/// When the job was or will be ready. A failed attempt sets the time of the next one even if it was the last: nothing
+/// to show then.
 fn due_at(job: &JobRow) -> Option<SystemTime> {
     let never_came = job.state.has_ended() && job.finished_at.is_some_and(|ended_at| job.due_at >= ended_at);
     (!never_came).then_some(job.due_at)
@@ -227,8 +228,8 @@ const STALLED: Duration = Duration::from_secs(30);
 /// And it ends after so long, however it goes on: the largest payload, 256 MiB, at 7 Mbit/s.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page. It is in memory
-/// until it is sent, so there are few at once.
+/// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page. It is in
+/// memory until it is sent, so there are few at once.
 pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
     if app.options.hide_payloads {
         return Err(Failure::Hidden);
@@ -250,8 +251,8 @@ pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Re
     Ok((headers, in_parts(bytes, place)).into_response())
 }
 
-/// The bytes part by part, as the browser takes them. What is not sent, and the place, are held by a task: a body is not
-/// told that nobody takes it.
+/// The bytes part by part, as the browser takes them. What is not sent, and the place, are held by a task: a body is
+/// not told that nobody takes it.
 fn in_parts(bytes: Vec<u8>, place: OwnedSemaphorePermit) -> Body {
     let (parts, taken) = mpsc::channel(1);
     tokio::spawn(async move {

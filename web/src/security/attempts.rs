@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(attempts.wrong.lock().len(), NAMES);
     }
 
-    /// Each takes 19 MiB: 35 of them at once were 668 MB, because those whose browser had gone left their place and went
-    /// on.
+    /// Each takes 19 MiB: 35 of them at once were 668 MB, because those whose browser had gone left their place and
+    /// went on.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_hundred_log_ins_whose_browsers_go_away_are_two_hashes_and_few_wait() {
         let attempts = Arc::new(Attempts::default());

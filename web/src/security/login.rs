@@ -111,8 +111,8 @@ async fn check(app: &App, name: &str, secret: String) -> Result<Option<LoggedIn>
     }
 }
 
-/// The user whose hash is computed for a name that nobody has, always the same for a name: hashes may have different costs,
-/// and the time that they take must not tell which names there are.
+/// The user whose hash is computed for a name that nobody has, always the same for a name: hashes may have different
+/// costs, and the time that they take must not tell which names there are.
 fn stand_in<'a>(app: &App, name: &str, users: &'a [User]) -> Option<&'a User> {
     let number = app.attempts.number(name) as usize;
     users.get(number.checked_rem(users.len())?)

@@ -21,8 +21,8 @@ use crate::options::Access;
 use sessions::LoggedIn;
 use visitor::Visitor;
 
-/// The most cookies of other pages that are left in a browser: each start of a page gives another name, and those before
-/// stay until the browser ends. With a hundred of them, a proxy would refuse the request's headers.
+/// The most cookies of other pages that are left in a browser: each start of a page gives another name, and those
+/// before stay until the browser ends. With a hundred of them, a proxy would refuse the request's headers.
 const OTHERS: usize = 20;
 
 /// Lets through who may look, with a [`Visitor`].
@@ -74,8 +74,8 @@ fn visitor(app: &App, nobody: LoggedIn, session: String, known: sessions::Sessio
     }
 }
 
-/// Who it is where nobody logs in. Where the proxy is to say it and does not, somebody who may look: what he did would be
-/// nobody's in the audit.
+/// Who it is where nobody logs in. Where the proxy is to say it and does not, somebody who may look: what he did would
+/// be nobody's in the audit.
 ///
 /// # Errors
 ///
@@ -100,8 +100,8 @@ fn who(access: &Access, headers: &HeaderMap) -> Result<LoggedIn, Failure> {
     }
 }
 
-/// Whether the browser means this machine. A page from elsewhere can have its own name resolved to this machine, and its
-/// script then read what is served here; but the browser says the name.
+/// Whether the browser means this machine. A page from elsewhere can have its own name resolved to this machine, and
+/// its script then read what is served here; but the browser says the name.
 fn is_local(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
     let name = match host.rsplit_once(':') {
@@ -117,8 +117,8 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
 }
 
-/// What removes the cookies of other pages from the browser, where there are more than [`OTHERS`]: they are of pages that
-/// have ended, but for a few.
+/// What removes the cookies of other pages from the browser, where there are more than [`OTHERS`]: they are of pages
+/// that have ended, but for a few.
 fn old_cookies(app: &App, headers: &HeaderMap) -> Vec<HeaderValue> {
     let others = cookies(headers).map(|(name, _)| name).filter(|name| name.starts_with(sessions::COOKIE));
     let others: Vec<&str> = others.filter(|name| *name != app.sessions.name).collect();

@@ -85,7 +85,8 @@ impl Sessions {
         Session { user: None, csrf: self.made_of("form", cookie) }
     }
 
-    /// 64 digits that nobody can make without the key. (Unlike SHA-2, BLAKE2 needs no HMAC for that: RFC 7693, section 1.)
+    /// 64 digits that nobody can make without the key. (Unlike SHA-2, BLAKE2 needs no HMAC for that: RFC 7693, section
+    /// 1.)
     fn made_of(&self, what_for: &str, text: &str) -> String {
         let digest = Blake2s256::digest(format!("{}:{what_for}:{text}", self.key));
         digest.iter().map(|byte| format!("{byte:02x}")).collect()

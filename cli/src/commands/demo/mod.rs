@@ -28,8 +28,8 @@ use crate::texts;
 /// See it work, with nothing to set up: server, producers and workers in one process.
 ///
 /// On a terminal it is the screen of `readpast top` on that server, until q. Elsewhere it prints a line a second and
-/// ends after ten seconds; with --json it prints the summary alone. It needs no SQL Server, reads no settings and leaves
-/// nothing behind.
+/// ends after ten seconds; with --json it prints the summary alone. It needs no SQL Server, reads no settings and
+/// leaves nothing behind.
 #[derive(Debug, Args)]
 pub struct Demo {
     /// End after so many seconds

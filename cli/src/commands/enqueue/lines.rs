@@ -25,9 +25,9 @@ use crate::interrupt::Interrupt;
 use crate::job_options::{JobOptions, time};
 use crate::json_object;
 
-/// So many jobs, and so many bytes of lines, are one chunk, and a long line is one of its own. `Queue::enqueue_part` takes
-/// what fits one transaction: 1,000 jobs, 8 MiB, and 65,535 bytes for a payload that is not sent alone. A payload is no
-/// longer than its line. Who changes these numbers has files of `--resume` from before cut otherwise.
+/// So many jobs, and so many bytes of lines, are one chunk, and a long line is one of its own. `Queue::enqueue_part`
+/// takes what fits one transaction: 1,000 jobs, 8 MiB, and 65,535 bytes for a payload that is not sent alone. A payload
+/// is no longer than its line. Who changes these numbers has files of `--resume` from before cut otherwise.
 const CHUNK_JOBS: usize = 1_000;
 const CHUNK_BYTES: u64 = 4 << 20;
 const LONG_LINE_BYTES: u64 = 65_000;

@@ -4,9 +4,9 @@
 //! `--resume` `Queue::enqueue_part`, and [`resume`] notes in a file how far it is
 //!
 //! What makes it safe to run the same command again: with `--resume` each chunk is a part of a batch, and its number is
-//! that of its first line. SQL Server notes the part in the transaction that adds its jobs, and adds it once. So it does
-//! not matter what the file has missed: a chunk that is in is passed over. What must be the same in every run is where
-//! the chunks are cut: only by the lines themselves.
+//! that of its first line. SQL Server notes the part in the transaction that adds its jobs, and adds it once. So it
+//! does not matter what the file has missed: a chunk that is in is passed over. What must be the same in every run is
+//! where the chunks are cut: only by the lines themselves.
 
 mod lines;
 mod resume;

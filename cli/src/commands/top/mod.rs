@@ -82,8 +82,8 @@ pub fn is_possible() -> bool {
 /// How often the ages on the screen go on.
 const CLOCK: Duration = Duration::from_secs(1);
 
-/// Shows the screen until somebody quits, or for as long as `limit`. Whatever happens, the terminal is as before when it
-/// returns.
+/// Shows the screen until somebody quits, or for as long as `limit`. Whatever happens, the terminal is as before when
+/// it returns.
 pub async fn show(config: Config, title: String, interval: Duration, limit: Option<Duration>) -> Result<()> {
     let ends = limit.map(|limit| TokioInstant::now() + limit);
     let mut stop = StopSignals::watch()?;

@@ -27,8 +27,8 @@ const MAX_BYTES: usize = 128 * 1024;
 const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
 
 /// What the worker itself logs in with: secrets, and the ways to them. (Of Azure: the variables that `azure_identity`
-/// reads, and the end points of managed identities in App Service, Azure Arc and Service Fabric; of Kerberos: MIT krb5's
-/// keytabs and ticket caches; of systemd: `LoadCredential=`.)
+/// reads, and the end points of managed identities in App Service, Azure Arc and Service Fabric; of Kerberos: MIT
+/// krb5's keytabs and ticket caches; of systemd: `LoadCredential=`.)
 const LOG_IN: [&str; 17] = [
     "AZURE_CLIENT_CERTIFICATE_PASSWORD",
     "AZURE_CLIENT_CERTIFICATE_PATH",

@@ -134,8 +134,8 @@ pub struct Work {
     /// With --drain: do not wait for jobs that are scheduled for later
     #[arg(long, requires = "drain")]
     not_scheduled: bool,
-    /// Pass these variables on to the program, although they are the worker's own: its settings and what it logs in with
-    /// (AZURE_CLIENT_SECRET, KRB5_CLIENT_KTNAME, …) are removed otherwise
+    /// Pass these variables on to the program, although they are the worker's own: its settings and what it logs in
+    /// with (AZURE_CLIENT_SECRET, KRB5_CLIENT_KTNAME, …) are removed otherwise
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pass_env: Vec<String>,
     /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9464

@@ -1,9 +1,10 @@
 //! Whether the kernel ended a program because memory had run out.
 
-/// How many processes the OOM killer has ended so far: of this process's control group or, where that cannot be read, of
-/// the machine. `None` on systems that do not tell.
+/// How many processes the OOM killer has ended so far: of this process's control group or, where that cannot be read,
+/// of the machine. `None` on systems that do not tell.
 pub fn oom_kills() -> Option<u64> {
-    // Both kinds of control groups: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.events), and cgroup-v1/memory.html.
+    // Both kinds of control groups: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.events), and
+    // cgroup-v1/memory.html.
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of_groups = groups.lines().filter_map(file_of).find_map(|file| count_in(&std::fs::read_to_string(file).ok()?));
     of_groups.or_else(|| count_in(&std::fs::read_to_string("/proc/vmstat").ok()?))

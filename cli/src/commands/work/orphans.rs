@@ -1,8 +1,8 @@
 //! As the first process of a container: what has lost its parent is this process's to take leave of.
 //!
-//! When a program has ended, what it leaves in its group is killed, and the kernel hands that over to process 1. There it
-//! stays as a zombie until somebody asks how it has ended; as many as the container may have processes, and nothing more
-//! can be started. Elsewhere process 1 is an init, which does this.
+//! When a program has ended, what it leaves in its group is killed, and the kernel hands that over to process 1. There
+//! it stays as a zombie until somebody asks how it has ended; as many as the container may have processes, and nothing
+//! more can be started. Elsewhere process 1 is an init, which does this.
 
 use std::fs;
 use std::thread;

@@ -1,5 +1,5 @@
-//! A program that runs: its process group, its pipes and its end. The thread that wants something of it waits for all of
-//! them at once.
+//! A program that runs: its process group, its pipes and its end. The thread that wants something of it waits for all
+//! of them at once.
 //!
 //! (Faster than tokio's processes, whose pipes and end come from other threads: docs/work.md.)
 
@@ -116,8 +116,8 @@ impl Process {
         self.stdout.is_none() && self.stderr.is_none()
     }
 
-    /// Waits until something can be written, was written by the program, or it has ended; for `at_most` so long. What it
-    /// has written is added to `output` and `errors`. Returns whether anything of that was so.
+    /// Waits until something can be written, was written by the program, or it has ended; for `at_most` so long. What
+    /// it has written is added to `output` and `errors`. Returns whether anything of that was so.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! A program that runs, where there are no process groups, no signals, and no waiting for several pipes at once: a thread
-//! for each pipe. Ending it ends the program alone, at once, and not what it has started.
+//! A program that runs, where there are no process groups, no signals, and no waiting for several pipes at once: a
+//! thread for each pipe. Ending it ends the program alone, at once, and not what it has started.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus};

@@ -40,7 +40,8 @@ pub fn ended_early(why: Why, context: &Context, errors: &ErrorTail) -> JobError 
             let what = format!("ended at its time limit{}", own.unwrap_or_default());
             JobError::retry(errors.after(&what))
         }
-        // Somebody else has the job by then, or nobody wants it: only the log and, where it was cancelled, its row say so.
+        // Somebody else has the job by then, or nobody wants it: only the log and, where it was cancelled, its row say
+        // so.
         Why::Stopped => JobError::retry(errors.after(STOPPED)),
         Why::LeaseLost => JobError::retry(errors.after(LEASE_LOST)),
         Why::Cancelled | Why::OutputTooLong => JobError::retry(errors.after(CANCELLED)),

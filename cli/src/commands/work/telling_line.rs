@@ -3,13 +3,14 @@
 /// How the header of a Python traceback ends.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// The line that tells what went wrong: the exception's in a form that is known here, and the last one in any other text.
+/// The line that tells what went wrong: the exception's in a form that is known here, and the last one in any other
+/// text.
 pub fn telling_line(text: &str) -> &str {
     exception_line(text).unwrap_or_else(|| text.trim_end().lines().next_back().unwrap_or_default()).trim()
 }
 
-/// The exception's line, if the text is in a known form: a traceback of Python's, the end of a Node, .NET or Java program,
-/// a panic of Rust's or Go's, or an error with causes as `anyhow` prints it.
+/// The exception's line, if the text is in a known form: a traceback of Python's, the end of a Node, .NET or Java
+/// program, a panic of Rust's or Go's, or an error with causes as `anyhow` prints it.
 pub fn exception_line(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let forms = [python, rust_panic, go_panic, anyhow_error, node, stack_trace];

@@ -19,10 +19,10 @@ pub const DATABASES: &[ColumnDescription] = &[
     ("compatibility_level", SqlType::TinyInt),
 ];
 
-/// How far the ids in this view are from those of DB_ID and of the other views, in Azure: "In Azure SQL Database, DB_ID may
-/// not return the same value as the database_id column in sys.databases […]. These two views return database_id values that
-/// are unique within the logical server, while DB_ID and the database_id column in other system views return values that
-/// are unique within a single database or within an elastic pool" ("DB_ID", MicrosoftDocs/sql-docs,
+/// How far the ids in this view are from those of DB_ID and of the other views, in Azure: "In Azure SQL Database, DB_ID
+/// may not return the same value as the database_id column in sys.databases […]. These two views return database_id
+/// values that are unique within the logical server, while DB_ID and the database_id column in other system views
+/// return values that are unique within a single database or within an elastic pool" ("DB_ID", MicrosoftDocs/sql-docs,
 /// docs/t-sql/functions/db-id-transact-sql.md).
 const AZURE_ID_OFFSET: i32 = 100;
 

@@ -169,7 +169,8 @@ fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Valu
     ]
 }
 
-/// Those that come with the indexes, and those that somebody has made: nothing is estimated here, and so nothing makes others.
+/// Those that come with the indexes, and those that somebody has made: nothing is estimated here, and so nothing makes
+/// others.
 fn statistics(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {

@@ -1,7 +1,7 @@
 //! The dynamic management views that show who locks what and who waits for whom.
 //!
-//! Sources: "sys.dm_tran_locks", "sys.dm_exec_sessions", "sys.dm_exec_connections", "sys.dm_exec_requests", "sys.dm_os_waiting_tasks",
-//! "sys.dm_os_wait_stats" (for the names of waits) in MicrosoftDocs/sql-docs,
+//! Sources: "sys.dm_tran_locks", "sys.dm_exec_sessions", "sys.dm_exec_connections", "sys.dm_exec_requests",
+//! "sys.dm_os_waiting_tasks", "sys.dm_os_wait_stats" (for the names of waits) in MicrosoftDocs/sql-docs,
 //! docs/relational-databases/system-dynamic-management-views/.
 
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! `tempdb`, as far as #temp and ##temp tables are seen in it: those of all sessions of the current database, where they
-//! stand here.
+//! `tempdb`, as far as #temp and ##temp tables are seen in it: those of all sessions of the current database, where
+//! they stand here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ pub(crate) static VIEWS: &[CatalogView] = &[
 
 /// A name in `tempdb` has 128 characters: that of the table, underscores, and a number of twelve digits.
 ///
-/// Source: "CREATE TABLE", temporary tables (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-table-transact-sql.md).
+/// Source: "CREATE TABLE", temporary tables (MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/create-table-transact-sql.md).
 fn stored_name(name: &str, id: ObjectId) -> Arc<str> {
     let name_length = 116;
     format!("{name:_<name_length$}{id:012X}").into()

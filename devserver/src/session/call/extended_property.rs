@@ -2,7 +2,8 @@
 //! views and their columns.
 //!
 //! Source: their pages (MicrosoftDocs/sql-docs, docs/relational-databases/system-stored-procedures/); 15097, 15135,
-//! 15217, 15233 and 15600 in docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
+//! 15217, 15233 and 15600 in
+//! docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! EXEC of a scalar function.
 //!
-//! Source: "CREATE FUNCTION" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-function-transact-sql.md): "the DEFAULT
-//! keyword is not required when invoking a scalar function by using the EXECUTE statement".
+//! Source: "CREATE FUNCTION" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-function-transact-sql.md): "the
+//! DEFAULT keyword is not required when invoking a scalar function by using the EXECUTE statement".
 
 use std::fmt::Write;
 use std::sync::Arc;

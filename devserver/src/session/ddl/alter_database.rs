@@ -24,7 +24,8 @@ fn no_such_database(name: &str) -> SqlError {
     .severity(14)
 }
 
-/// Source: "master database", docs/relational-databases/databases/master-database.md, the options that cannot be modified.
+/// Source: "master database", docs/relational-databases/databases/master-database.md, the options that cannot be
+/// modified.
 fn check_can_be_set_in_master(option: &str) -> SqlResult<()> {
     match option {
         "READ_ONLY" | "READ_COMMITTED_SNAPSHOT" => {

@@ -149,7 +149,8 @@ fn bound_to_schema() -> SqlError {
     SqlError::not_supported("functions WITH SCHEMABINDING that name tables or other functions")
 }
 
-/// `rowversion` is none of the types that a parameter or result may have, nor are `text`, `ntext` and `image` of a result.
+/// `rowversion` is none of the types that a parameter or result may have, nor are `text`, `ntext` and `image` of a
+/// result.
 fn check_type(ty: SqlType) -> SqlResult<()> {
     match ty {
         SqlType::RowVersion => Err(SqlError::not_supported("timestamp as the type of a function or its parameter")),

@@ -81,8 +81,8 @@ impl Session {
         result
     }
 
-    /// Runs what changes who is there, who owns what, what is granted and denied, or an extended property: one after the
-    /// other in a database, up to the end of their transactions.
+    /// Runs what changes who is there, who owns what, what is granted and denied, or an extended property: one after
+    /// the other in a database, up to the end of their transactions.
     pub(crate) fn changing_security<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
         self.changing_names(|session| {
             session.lock_name(CatalogName::security())?;

@@ -1,5 +1,5 @@
-//! What depends on a function or sequence, and so forbids to drop it or to alter it; and objects of another kind than the
-//! statement says.
+//! What depends on a function or sequence, and so forbids to drop it or to alter it; and objects of another kind than
+//! the statement says.
 //!
 //! Source: "DROP FUNCTION" (MicrosoftDocs/sql-docs, docs/t-sql/statements/drop-function-transact-sql.md): it fails "if
 //! there are computed columns, CHECK constraints, or DEFAULT constraints that reference the function". The errors are

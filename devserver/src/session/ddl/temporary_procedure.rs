@@ -1,7 +1,8 @@
 //! Temporary procedures: `#p` for its session, `##p` for all sessions in the database where it was made.
 //!
-//! Source: "CREATE PROCEDURE", arguments (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-procedure-transact-sql.md):
-//! a local one goes with the connection that made it; a global one too, but those who run it then may finish.
+//! Source: "CREATE PROCEDURE", arguments (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-procedure-transact-sql.md): a local one goes with the connection that made it; a global
+//! one too, but those who run it then may finish.
 
 use std::sync::Arc;
 

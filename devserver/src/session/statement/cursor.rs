@@ -1,13 +1,13 @@
 //! Cursors: DECLARE, OPEN, FETCH, CLOSE, DEALLOCATE, and the row that WHERE CURRENT OF means.
 //!
-//! A static cursor keeps its rows, a keyset cursor the keys of its rows in a unique index, a dynamic cursor only the place in
-//! the index where it is: each FETCH opens the scan anew and goes on from there, with the locks of a SELECT. Which of
-//! the three it is follows from the options and from the query.
+//! A static cursor keeps its rows, a keyset cursor the keys of its rows in a unique index, a dynamic cursor only the
+//! place in the index where it is: each FETCH opens the scan anew and goes on from there, with the locks of a SELECT.
+//! Which of the three it is follows from the options and from the query.
 //!
 //! Source: "DECLARE CURSOR" and "FETCH" (MicrosoftDocs/sql-docs, docs/t-sql/language-elements/), "Using implicit cursor
 //! conversions" (SQL Server 2005 Books Online), and for the errors docs/relational-databases/errors-events/
-//! database-engine-events-and-errors-16000-to-17999.md. SCROLL_LOCKS is refused, and so are dynamic cursors over several
-//! tables with an order, TOP or outer joins.
+//! database-engine-events-and-errors-16000-to-17999.md. SCROLL_LOCKS is refused, and so are dynamic cursors over
+//! several tables with an order, TOP or outer joins.
 
 use std::sync::Arc;
 
@@ -101,8 +101,8 @@ fn effective(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
     }
 }
 
-/// What a cursor over several tables becomes: a dynamic one goes through their loops; any other one is a static cursor if
-/// a table has no unique index, or else a keyset cursor.
+/// What a cursor over several tables becomes: a dynamic one goes through their loops; any other one is a static cursor
+/// if a table has no unique index, or else a keyset cursor.
 fn of_several(wanted: Model, bound: &BoundPlan) -> SqlResult<Model> {
     if wanted == Model::FastForward {
         return Ok(Model::Static);

@@ -324,8 +324,8 @@ fn of_a_change(failure: SimpleFailure, is_change: bool) -> SimpleFailure {
 }
 
 fn binding_failure(error: SqlError) -> SimpleFailure {
-    // These depend on a SET option, not on names, or on who has locked a table: SQL Server finds them while the statement
-    // runs.
+    // These depend on a SET option, not on names, or on who has locked a table: SQL Server finds them while the
+    // statement runs.
     let origin = if matches!(error.number, 544 | 545 | 1205 | 1222) { Origin::Statement } else { Origin::Binding };
     SimpleFailure::Error(error, origin)
 }

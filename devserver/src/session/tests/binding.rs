@@ -128,7 +128,8 @@ fn a_constant_null_has_the_type_of_what_it_is_compared_with() {
 }
 
 /// A column of a view is reached as one of a table is. Source: "SELECT clause", `column_name` and
-/// `{ table_name | view_name | table_alias }` (MicrosoftDocs/sql-docs, docs/t-sql/queries/select-clause-transact-sql.md).
+/// `{ table_name | view_name | table_alias }` (MicrosoftDocs/sql-docs,
+/// docs/t-sql/queries/select-clause-transact-sql.md).
 #[test]
 fn columns_of_views_have_three_parts_too() {
     let (_e, mut s) = session();

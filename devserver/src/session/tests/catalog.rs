@@ -285,8 +285,8 @@ fn fill_factors_persisted_columns_and_what_constraints_are_on() {
     );
 }
 
-// Source: "sys.indexes", docs/relational-databases/system-catalog-views/sys-indexes-transact-sql.md (filter_definition);
-// the form is what SQL Server's own scripts of filtered indexes show.
+// Source: "sys.indexes", docs/relational-databases/system-catalog-views/sys-indexes-transact-sql.md
+// (filter_definition); the form is what SQL Server's own scripts of filtered indexes show.
 #[test]
 fn a_filter_is_shown_in_its_normal_form() {
     let (_e, mut s) = session();

@@ -131,7 +131,8 @@ fn the_collations_are_listed() {
     );
 }
 
-// Sources: "LEFT_SHIFT" and "RIGHT_SHIFT", docs/t-sql/functions/left-shift-transact-sql.md, right-shift-transact-sql.md.
+// Sources: "LEFT_SHIFT" and "RIGHT_SHIFT", docs/t-sql/functions/left-shift-transact-sql.md,
+// right-shift-transact-sql.md.
 #[test]
 fn bits_are_shifted_within_their_type() {
     let (_e, mut s) = session();

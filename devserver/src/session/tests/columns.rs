@@ -65,7 +65,8 @@ fn sequential_ids_come_in_the_order_of_their_rows() {
 
 /// Source: "decimal and numeric" (docs/t-sql/data-types/decimal-and-numeric-transact-sql.md): "synonyms", "a constant
 /// with a decimal point is automatically converted into a numeric data value"; "sys.types"
-/// (docs/relational-databases/system-catalog-views/sys-types-transact-sql.md) has both, and a sql_variant of 8,016 bytes.
+/// (docs/relational-databases/system-catalog-views/sys-types-transact-sql.md) has both, and a sql_variant of 8,016
+/// bytes.
 #[test]
 fn decimal_and_numeric_are_one_type_with_two_names() {
     let (_e, mut s) = session();
@@ -250,8 +251,8 @@ fn temporary_tables_do_not_know_the_types_of_the_database() {
     );
 }
 
-/// "The result of most expressions is considered nullable even if only nonnullable columns are present." Sources: "CREATE
-/// TABLE" (docs/t-sql/statements/create-table-transact-sql.md) and "COALESCE"
+/// "The result of most expressions is considered nullable even if only nonnullable columns are present." Sources:
+/// "CREATE TABLE" (docs/t-sql/statements/create-table-transact-sql.md) and "COALESCE"
 /// (docs/t-sql/language-elements/coalesce-transact-sql.md).
 #[test]
 fn operations_in_a_view_can_be_null() {

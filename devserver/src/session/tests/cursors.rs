@@ -259,8 +259,8 @@ fn a_heap_with_a_unique_index_has_keysets() {
     assert_eq!(errors(&mut s, plain), [16929]);
 }
 
-/// Several tables make a keyset, or a static cursor if one of them has no unique index; a default cursor does so where its
-/// order needs a sort. Source: the same.
+/// Several tables make a keyset, or a static cursor if one of them has no unique index; a default cursor does so where
+/// its order needs a sort. Source: the same.
 #[test]
 fn cursors_over_several_tables() {
     let (_e, mut s) = session();
@@ -300,9 +300,9 @@ fn cursors_over_several_tables() {
     assert_eq!(errors(&mut s, through), [59000]);
 }
 
-/// "Defines a cursor that reflects all data changes made to the rows in its result set as you scroll around the cursor. The
-/// data values, order, and membership of the rows can change on each fetch" (DYNAMIC, which is the default); nothing here
-/// needs the work table that would make it a keyset.
+/// "Defines a cursor that reflects all data changes made to the rows in its result set as you scroll around the cursor.
+/// The data values, order, and membership of the rows can change on each fetch" (DYNAMIC, which is the default);
+/// nothing here needs the work table that would make it a keyset.
 #[test]
 fn a_dynamic_cursor_goes_through_joins() {
     let (_e, mut s) = session();

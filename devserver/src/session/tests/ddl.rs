@@ -158,8 +158,8 @@ fn a_table_being_rebuilt_is_nobody_elses() {
     assert_eq!(rows(&mut b, "SELECT a FROM t"), ["ROW(Int(1))"]);
 }
 
-/// Source: Microsoft's durabletask-mssql (Scripts/logic.sql), whose procedures have parameters of its table types without
-/// the schema of both, and are created by users whose default schema is dbo. (For functions "CREATE FUNCTION",
+/// Source: Microsoft's durabletask-mssql (Scripts/logic.sql), whose procedures have parameters of its table types
+/// without the schema of both, and are created by users whose default schema is dbo. (For functions "CREATE FUNCTION",
 /// docs/t-sql/statements/create-function-transact-sql.md, names the user's default schema and dbo only.)
 #[test]
 fn a_parameter_has_a_type_of_the_procedures_schema() {

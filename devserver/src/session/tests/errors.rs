@@ -227,9 +227,10 @@ fn a_table_that_cannot_be_made_ends_batch_and_transaction() {
     assert_eq!(rows_after(&mut s, "BEGIN TRAN; DROP TABLE missing; SELECT @@TRANCOUNT; ROLLBACK"), ["ROW(Int(1))"]);
 }
 
-/// Source: Erland Sommarskog, "Error Handling in SQL Server – a Background" (sommarskog.se), "What happens when an error
-/// occurs": what ends the batch, and with it the transaction. No page of the documentation says so; texts and severities:
-/// docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md, …-8000-to-8999.md.
+/// Source: Erland Sommarskog, "Error Handling in SQL Server – a Background" (sommarskog.se), "What happens when an
+/// error occurs": what ends the batch, and with it the transaction. No page of the documentation says so; texts and
+/// severities: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md,
+/// …-8000-to-8999.md.
 #[test]
 fn too_deep_calls_and_wrong_widths_end_batch_and_transaction() {
     let (_e, mut s) = session();
@@ -245,7 +246,8 @@ fn too_deep_calls_and_wrong_widths_end_batch_and_transaction() {
 }
 
 /// 3621: docs/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999.md. No page says after
-/// which errors it comes; articles show it after those of a change that was taken back, and not after those of a SELECT.
+/// which errors it comes; articles show it after those of a change that was taken back, and not after those of a
+/// SELECT.
 #[test]
 fn a_change_that_was_taken_back_says_so() {
     let (_e, mut s) = session();

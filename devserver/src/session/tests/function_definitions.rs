@@ -1,6 +1,7 @@
-//! What definitions of functions may say, and what depends on functions and sequences. Sources (MicrosoftDocs/sql-docs):
-//! "CREATE FUNCTION", docs/t-sql/statements/create-function-transact-sql.md; "DROP FUNCTION",
-//! docs/t-sql/statements/drop-function-transact-sql.md; the errors are those of docs/relational-databases/errors-events/.
+//! What definitions of functions may say, and what depends on functions and sequences. Sources
+//! (MicrosoftDocs/sql-docs): "CREATE FUNCTION", docs/t-sql/statements/create-function-transact-sql.md; "DROP FUNCTION",
+//! docs/t-sql/statements/drop-function-transact-sql.md; the errors are those of
+//! docs/relational-databases/errors-events/.
 
 use crate::session::tests::harness::{errors, ok, run, script, session};
 

@@ -165,8 +165,8 @@ fn choose_takes_one_of_a_list() {
     assert_eq!(errors(&mut s, "SELECT CHOOSE(1, NEXT VALUE FOR q, 2)"), [11741]);
 }
 
-/// What SQL Server knows is known here or refused by its name, and only what it does not know is 195. Source: the pages of
-/// docs/t-sql/functions/ (MicrosoftDocs/sql-docs).
+/// What SQL Server knows is known here or refused by its name, and only what it does not know is 195. Source: the pages
+/// of docs/t-sql/functions/ (MicrosoftDocs/sql-docs).
 #[test]
 fn a_function_of_sql_server_is_known_or_refused_by_name() {
     let (_e, mut s) = session();
@@ -276,8 +276,8 @@ END",
     assert_eq!(rows(&mut s, "SELECT dbo.delay(4, 0), dbo.ahead(3)"), ["ROW(BigInt(5), String(\"2 jobs, 4\"))"]);
 }
 
-/// 443 and 444: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md. No page says their
-/// states.
+/// 443 and 444: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md. No page says
+/// their states.
 #[test]
 fn what_a_function_must_not_do() {
     let (_e, mut s) = session();
@@ -331,8 +331,8 @@ fn a_deep_call_in_a_deep_expression_does_not_overflow_the_stack() {
     thread.join().expect("nothing fails");
 }
 
-/// Source: "CREATE FUNCTION" (docs/t-sql/statements/create-function-transact-sql.md), whose uses of functions are columns
-/// of tables and CHECK constraints too.
+/// Source: "CREATE FUNCTION" (docs/t-sql/statements/create-function-transact-sql.md), whose uses of functions are
+/// columns of tables and CHECK constraints too.
 #[test]
 fn tables_call_functions_of_several_statements() {
     let (_e, mut s) = session();

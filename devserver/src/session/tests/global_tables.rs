@@ -1,6 +1,7 @@
 //! `##temp` tables.
 //!
-//! Source: "CREATE TABLE", temporary tables (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-table-transact-sql.md).
+//! Source: "CREATE TABLE", temporary tables (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-table-transact-sql.md).
 
 use std::sync::mpsc;
 use std::time::Duration;

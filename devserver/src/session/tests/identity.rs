@@ -104,8 +104,8 @@ fn seed_and_increment() {
     assert_eq!(rows(&mut s, "SELECT IDENT_SEED('plain'), IDENT_INCR('nowhere')"), ["ROW(Null, Null)"]);
 }
 
-/// Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md): a scope is a module, and the batches of
-/// a session are no modules apart.
+/// Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md): a scope is a module, and the batches
+/// of a session are no modules apart.
 #[test]
 fn the_batches_of_a_session_are_one_scope() {
     let (_e, mut s) = session();

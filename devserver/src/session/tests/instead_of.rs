@@ -16,8 +16,8 @@ INSERT log SELECT 'insert', id, a, b, twice, kept, @@ROWCOUNT FROM inserted";
 fn a_trigger_stands_for_the_insert() {
     let (_e, mut s) = session();
     script(&mut s, TABLES);
-    // "If constraints exist on the trigger table, they are checked after the INSTEAD OF trigger execution": 500 breaks no
-    // CHECK here. No page says that an identity column is 0 in `inserted`.
+    // "If constraints exist on the trigger table, they are checked after the INSTEAD OF trigger execution": 500 breaks
+    // no CHECK here. No page says that an identity column is 0 in `inserted`.
     ok(&mut s, "INSERT t (a) VALUES (5), (500)");
     assert_eq!(
         rows(&mut s, "SELECT * FROM log ORDER BY a; SELECT COUNT(*), SCOPE_IDENTITY() FROM t"),
@@ -182,8 +182,8 @@ CREATE TRIGGER d_del ON d INSTEAD OF DELETE AS RETURN",
     assert_eq!(errors(&mut s, "IF UPDATE(a) PRINT 'no'"), [140]);
 }
 
-/// 217 ("CREATE TRIGGER", "Nested triggers": "up to 32 levels"; only a trigger that fires itself is passed over), and the
-/// thread's stack holds so many.
+/// 217 ("CREATE TRIGGER", "Nested triggers": "up to 32 levels"; only a trigger that fires itself is passed over), and
+/// the thread's stack holds so many.
 #[test]
 fn two_that_fire_each_other_end_at_the_limit() {
     let (_e, mut s) = session();

@@ -1,5 +1,5 @@
-//! The scripts of libraries and tools: message buses, a job server, generated schemas. The scripts are our own; only the
-//! ways of writing T-SQL are theirs.
+//! The scripts of libraries and tools: message buses, a job server, generated schemas. The scripts are our own; only
+//! the ways of writing T-SQL are theirs.
 
 use crate::session::tests::harness::{ok, rows, script, session};
 

@@ -175,7 +175,8 @@ fn a_table_keeps_amounts_in_order() {
     );
 }
 
-/// Source: "sys.types" and "COLUMNS" (docs/relational-databases/system-catalog-views/, …/system-information-schema-views/).
+/// Source: "sys.types" and "COLUMNS" (docs/relational-databases/system-catalog-views/,
+/// …/system-information-schema-views/).
 #[test]
 fn the_catalog_knows_both_types() {
     let (_e, mut s) = session();

@@ -2,8 +2,8 @@
 
 use crate::session::tests::harness::{errors, login, ok, rows, session};
 
-// Sources: "CREATE ROLE", docs/t-sql/statements/create-role-transact-sql.md ("The owner of the role, or any member of an
-// owning role can add or remove members"); "ALTER AUTHORIZATION",
+// Sources: "CREATE ROLE", docs/t-sql/statements/create-role-transact-sql.md ("The owner of the role, or any member of
+// an owning role can add or remove members"); "ALTER AUTHORIZATION",
 // docs/t-sql/statements/alter-authorization-transact-sql.md.
 #[test]
 fn the_owner_of_a_role_changes_its_members() {

@@ -155,9 +155,9 @@ fn a_change_that_reads_needs_select() {
 }
 
 /// Sources: "CREATE TABLE", docs/t-sql/statements/create-table-transact-sql.md ("If any columns in the CREATE TABLE
-/// statement are defined to be of a user-defined type, REFERENCES permission on the user-defined type is required"), and
-/// "ALTER TABLE" and "CREATE SEQUENCE" beside it; Books Online on functions in CHECK, DEFAULT and computed columns. No page
-/// has the errors.
+/// statement are defined to be of a user-defined type, REFERENCES permission on the user-defined type is required"),
+/// and "ALTER TABLE" and "CREATE SEQUENCE" beside it; Books Online on functions in CHECK, DEFAULT and computed columns.
+/// No page has the errors.
 #[test]
 fn a_definition_needs_references_on_what_it_names() {
     let (_e, mut owner, mut user) = guarded();
@@ -224,7 +224,8 @@ fn a_parameter_needs_execute_on_its_type() {
     }
 }
 
-/// Source: "Permissions of Fixed Database Roles" (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612).
+/// Source: "Permissions of Fixed Database Roles"
+/// (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612).
 #[test]
 fn fixed_roles_have_their_permissions() {
     let (_e, mut owner, mut user) = guarded();

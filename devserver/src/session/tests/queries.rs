@@ -292,8 +292,8 @@ fn under_fmtonly_there_are_columns_and_no_rows() {
     assert_eq!(rows(&mut s, "SET FMTONLY OFF; SELECT a, b FROM t"), ["ROW(Int(1), String(\"x\"))"]);
 }
 
-/// Source: "SELECT @local_variable" (docs/t-sql/language-elements/select-local-variable-transact-sql.md), which calls it
-/// undefined; the query is that of Microsoft's bulk copy clients.
+/// Source: "SELECT @local_variable" (docs/t-sql/language-elements/select-local-variable-transact-sql.md), which calls
+/// it undefined; the query is that of Microsoft's bulk copy clients.
 #[test]
 fn a_variable_gathers_the_rows_in_their_order() {
     let (_e, mut s) = session();

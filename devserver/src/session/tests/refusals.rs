@@ -254,8 +254,8 @@ fn a_property_of_a_database_is_known_refused_or_null() {
 }
 
 /// The syntax of `<filter_predicate>` has `column_name` alone (docs/t-sql/statements/create-index-transact-sql.md). SQL
-/// Server rejects a schema before it (drizzle-team/drizzle-orm, issue 5593) and takes the table's name: MassTransit's SQL
-/// transport installs with it (SqlServerDatabaseMigrator.cs).
+/// Server rejects a schema before it (drizzle-team/drizzle-orm, issue 5593) and takes the table's name: MassTransit's
+/// SQL transport installs with it (SqlServerDatabaseMigrator.cs).
 #[test]
 fn the_filter_of_an_index_names_its_columns_alone() {
     let (_e, mut s) = session();

@@ -63,9 +63,10 @@ fn the_owner_of_a_schema_may_do_everything_in_it() {
     batches(&mut worker, &["DROP TABLE app.t, app.more; DROP SEQUENCE app.q", "DROP SCHEMA app"]);
 }
 
-// Source: "CREATE SCHEMA", docs/t-sql/statements/create-schema-transact-sql.md: "To specify another user as the owner of
-// the schema being created, the caller must have IMPERSONATE permission on that user. If a database role is specified as
-// the owner, the caller must have one of the following: membership in the role or ALTER permission on the role."
+// Source: "CREATE SCHEMA", docs/t-sql/statements/create-schema-transact-sql.md: "To specify another user as the owner
+// of the schema being created, the caller must have IMPERSONATE permission on that user. If a database role is
+// specified as the owner, the caller must have one of the following: membership in the role or ALTER permission on the
+// role."
 #[test]
 fn a_schema_is_created_for_an_owner() {
     let (_e, mut s, mut worker, mut outsider) = two_users();
@@ -100,8 +101,8 @@ fn who_may_give_a_schema_away() {
     assert_eq!(owner_of(&mut s, "app"), "ROW(String(\"worker\"))");
 }
 
-// Source: "ALTER AUTHORIZATION", docs/t-sql/statements/alter-authorization-transact-sql.md: "all permissions on the target
-// will be dropped", of a schema those "on schema-contained objects that do not have explicit owners" too.
+// Source: "ALTER AUTHORIZATION", docs/t-sql/statements/alter-authorization-transact-sql.md: "all permissions on the
+// target will be dropped", of a schema those "on schema-contained objects that do not have explicit owners" too.
 #[test]
 fn a_new_owner_finds_no_permissions() {
     let (_e, mut s, mut worker, mut outsider) = two_users();
@@ -123,8 +124,9 @@ fn a_new_owner_finds_no_permissions() {
     ok(&mut worker, "INSERT app.t VALUES (2)");
 }
 
-// Sources: "DROP USER", docs/t-sql/statements/drop-user-transact-sql.md ("Users that own securables cannot be dropped from
-// the database"); 15138: docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
+// Sources: "DROP USER", docs/t-sql/statements/drop-user-transact-sql.md ("Users that own securables cannot be dropped
+// from the database"); 15138:
+// docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
 #[test]
 fn who_owns_a_schema_is_not_dropped() {
     let (_e, mut s, _worker, _outsider) = two_users();
@@ -156,8 +158,8 @@ fn an_owner_is_not_denied_anything() {
 }
 
 // Source: "Authorization and Permissions in SQL Server" (dotnet/docs,
-// docs/framework/data/adonet/sql/authorization-and-permissions-in-sql-server.md): "If the stored procedure and the table
-// have the same owner, the user doesn't need to be granted any permissions on the table and can even be denied
+// docs/framework/data/adonet/sql/authorization-and-permissions-in-sql-server.md): "If the stored procedure and the
+// table have the same owner, the user doesn't need to be granted any permissions on the table and can even be denied
 // permissions. However, if the stored procedure and the table have different owners, SQL Server must check the user's
 // permissions on the table".
 #[test]
@@ -287,9 +289,10 @@ fn a_change_through_a_view_needs_the_permission_on_the_view() {
     assert_eq!(errors(&mut outsider, "INSERT a.mixed VALUES (3)"), [229]);
 }
 
-// Sources: "UPDATE", docs/t-sql/queries/update-transact-sql.md ("SELECT permissions are also required for the table being
-// updated if the UPDATE statement contains a WHERE clause"); "DELETE", docs/t-sql/statements/delete-transact-sql.md. Only
-// the target need not be read: what the view over it reads of another owner's is asked for.
+// Sources: "UPDATE", docs/t-sql/queries/update-transact-sql.md ("SELECT permissions are also required for the table
+// being updated if the UPDATE statement contains a WHERE clause"); "DELETE",
+// docs/t-sql/statements/delete-transact-sql.md. Only the target need not be read: what the view over it reads of
+// another owner's is asked for.
 #[test]
 fn a_change_that_does_not_read_its_view_reads_what_is_in_that() {
     let (_e, mut s, _worker, mut outsider) = two_users();
@@ -349,9 +352,9 @@ fn the_sequence_of_a_default_has_an_owner() {
 }
 
 // Sources: "ALTER SCHEMA", docs/t-sql/statements/alter-schema-transact-sql.md ("All permissions associated with the
-// securable will be dropped when the securable is moved … after the move SCHEMA OWNER will resolve to the owner of the new
-// schema", "the current user must have CONTROL permission on the securable (not schema) and ALTER permission on the target
-// schema").
+// securable will be dropped when the securable is moved … after the move SCHEMA OWNER will resolve to the owner of the
+// new schema", "the current user must have CONTROL permission on the securable (not schema) and ALTER permission on the
+// target schema").
 #[test]
 fn what_is_moved_belongs_to_the_owner_of_the_new_schema() {
     let (_e, mut s, mut worker, mut outsider) = two_users();
@@ -402,8 +405,8 @@ fn an_owner_creates_what_the_database_lets_it() {
     ok(&mut worker, "CREATE SEQUENCE mine.q; SELECT mine.f(1); EXEC mine.s");
 }
 
-// Sources: "SET IDENTITY_INSERT", docs/t-sql/statements/set-identity-insert-transact-sql.md ("User must own the table or
-// have ALTER permission on the table"); "DBCC CHECKIDENT",
+// Sources: "SET IDENTITY_INSERT", docs/t-sql/statements/set-identity-insert-transact-sql.md ("User must own the table
+// or have ALTER permission on the table"); "DBCC CHECKIDENT",
 // docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md ("Caller must own the schema that contains the
 // table"); "DROP TYPE", docs/t-sql/statements/drop-type-transact-sql.md; "Permissions",
 // docs/relational-databases/security/permissions-database-engine.md (REFERENCES).
@@ -461,8 +464,9 @@ fn what_is_not_known_of_two_owners_is_refused() {
 }
 
 // Source: "cross db ownership chaining Server Configuration Option",
-// docs/database-engine/configure-windows/cross-db-ownership-chaining-server-configuration-option.md: a chain reaches into
-// another database only where both allow it, which is off unless it is set, and a temporary procedure stands in tempdb.
+// docs/database-engine/configure-windows/cross-db-ownership-chaining-server-configuration-option.md: a chain reaches
+// into another database only where both allow it, which is off unless it is set, and a temporary procedure stands in
+// tempdb.
 #[test]
 fn a_temporary_procedure_opens_nothing() {
     let (_e, mut s, _worker, mut outsider) = two_users();

@@ -67,9 +67,9 @@ fn master_is_a_database_to_be_in() {
     assert_eq!(errors(&mut reader, "USE readpast"), [916]);
 }
 
-// Source: "DROP DATABASE", docs/t-sql/statements/drop-database-transact-sql.md: "System databases can't be dropped"; 3708
-// and 5058: docs/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999.md, …-5000-to-5999.md.
-// No page says which options of master 5058 is for.
+// Source: "DROP DATABASE", docs/t-sql/statements/drop-database-transact-sql.md: "System databases can't be dropped";
+// 3708 and 5058: docs/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999.md,
+// …-5000-to-5999.md. No page says which options of master 5058 is for.
 #[test]
 fn system_databases_stay_as_they_are() {
     let (_e, mut s) = session();
@@ -190,8 +190,8 @@ fn the_host_and_the_connections_are_seen() {
     assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM master.sys.dm_exec_connections"), ["ROW(Int(1))"]);
 }
 
-/// Source: "KILL" (docs/t-sql/language-elements/kill-transact-sql.md), "You can't kill your own process"; the messages are
-/// those of docs/relational-databases/errors-events/database-engine-events-and-errors-6000-to-6999.md.
+/// Source: "KILL" (docs/t-sql/language-elements/kill-transact-sql.md), "You can't kill your own process"; the messages
+/// are those of docs/relational-databases/errors-events/database-engine-events-and-errors-6000-to-6999.md.
 #[test]
 fn no_session_kills_itself_or_nobody() {
     let (_e, mut s) = session();
@@ -211,7 +211,8 @@ fn no_session_kills_itself_or_nobody() {
 
 // Sources: "DB_ID" and "ORIGINAL_LOGIN", docs/t-sql/functions/; "sys.databases",
 // docs/relational-databases/system-catalog-views/sys-databases-transact-sql.md; "USE",
-// docs/t-sql/language-elements/use-transact-sql.md; "SERVERPROPERTY", docs/t-sql/functions/serverproperty-transact-sql.md.
+// docs/t-sql/language-elements/use-transact-sql.md; "SERVERPROPERTY",
+// docs/t-sql/functions/serverproperty-transact-sql.md.
 #[test]
 fn azure_sql_database_knows_one_database_and_calls_it_by_another_id() {
     let options = EngineOptions { product: Product::AZURE_SQL_DATABASE, ..EngineOptions::default() };
@@ -235,8 +236,9 @@ fn azure_sql_database_knows_one_database_and_calls_it_by_another_id() {
     assert_eq!(errors(&mut s, "SELECT 1 FROM master.sys.databases"), [40515]);
 }
 
-// Sources: "ALTER DATABASE compatibility level", docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md;
-// "OPENJSON", "STRING_SPLIT" and "GENERATE_SERIES", docs/t-sql/functions/.
+// Sources: "ALTER DATABASE compatibility level",
+// docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md; "OPENJSON", "STRING_SPLIT" and
+// "GENERATE_SERIES", docs/t-sql/functions/.
 #[test]
 fn the_compatibility_level_decides_which_functions_there_are() {
     let (_e, mut s) = session();

@@ -1,6 +1,7 @@
 //! `#p` and `##p` procedures.
 //!
-//! Source: "CREATE PROCEDURE", arguments (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-procedure-transact-sql.md).
+//! Source: "CREATE PROCEDURE", arguments (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-procedure-transact-sql.md).
 
 use crate::session::tests::harness::{engine, errors, login, ok, rows, run};
 

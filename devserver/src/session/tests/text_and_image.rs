@@ -1,5 +1,6 @@
 //! The deprecated types `text`, `ntext` and `image`: "ntext, text, and image"
-//! (MicrosoftDocs/sql-docs, docs/t-sql/data-types/ntext-text-and-image-transact-sql.md), and the pages named beside each test.
+//! (MicrosoftDocs/sql-docs, docs/t-sql/data-types/ntext-text-and-image-transact-sql.md), and the pages named beside
+//! each test.
 
 use crate::error::NOT_SUPPORTED;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
@@ -70,11 +71,11 @@ fn what_is_made_of_tables_takes_them_too() {
     );
 }
 
-/// 306, 402, 421, 5335 and 8117: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md and
-/// its like have the texts. "IS NULL, IS NOT NULL, and LIKE … are the only other comparison operations valid on text in the
-/// WHERE clause": docs/t-sql/functions/patindex-transact-sql.md. "An expression of any type, except image, ntext, or text":
-/// docs/t-sql/functions/count-transact-sql.md. "The ntext, text, and image data types can't be used in the select list of
-/// subqueries": docs/relational-databases/performance/subqueries.md.
+/// 306, 402, 421, 5335 and 8117: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md
+/// and its like have the texts. "IS NULL, IS NOT NULL, and LIKE … are the only other comparison operations valid on
+/// text in the WHERE clause": docs/t-sql/functions/patindex-transact-sql.md. "An expression of any type, except image,
+/// ntext, or text": docs/t-sql/functions/count-transact-sql.md. "The ntext, text, and image data types can't be used in
+/// the select list of subqueries": docs/relational-databases/performance/subqueries.md.
 #[test]
 fn nothing_compares_or_sorts_them() {
     let (_e, mut s) = session();
@@ -128,8 +129,9 @@ fn nothing_compares_or_sorts_them() {
     );
 }
 
-/// docs/t-sql/functions/: datalength-transact-sql.md, substring-transact-sql.md ("text: varchar, ntext: nvarchar, image:
-/// varbinary"), patindex-transact-sql.md, left-transact-sql.md ("any data type, except text or ntext") and its like.
+/// docs/t-sql/functions/: datalength-transact-sql.md, substring-transact-sql.md ("text: varchar, ntext: nvarchar,
+/// image: varbinary"), patindex-transact-sql.md, left-transact-sql.md ("any data type, except text or ntext") and its
+/// like.
 #[test]
 fn few_functions_take_them() {
     let (_e, mut s) = session();
@@ -213,8 +215,9 @@ fn no_index_has_them() {
     assert_eq!(errors(&mut s, "CREATE TABLE u (a ntext PRIMARY KEY)"), [1919, 1750]);
 }
 
-/// 311: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md; "text, ntext, or image columns
-/// in the inserted and deleted tables" are for INSTEAD OF triggers: docs/t-sql/statements/create-trigger-transact-sql.md.
+/// 311: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md; "text, ntext, or image
+/// columns in the inserted and deleted tables" are for INSTEAD OF triggers:
+/// docs/t-sql/statements/create-trigger-transact-sql.md.
 #[test]
 fn after_triggers_do_not_see_them() {
     let (_e, mut s) = session();
@@ -239,7 +242,8 @@ fn after_triggers_do_not_see_them() {
     assert_eq!(errors(&mut s, "UPDATE t SET c = NULL OUTPUT deleted.a"), [NOT_SUPPORTED]);
 }
 
-/// "text, ntext, and image parameters can't be used as OUTPUT parameters": docs/t-sql/statements/create-procedure-transact-sql.md.
+/// "text, ntext, and image parameters can't be used as OUTPUT parameters":
+/// docs/t-sql/statements/create-procedure-transact-sql.md.
 #[test]
 fn procedures_have_parameters_of_them() {
     let (_e, mut s) = session();
@@ -266,8 +270,9 @@ fn procedures_have_parameters_of_them() {
     }
 }
 
-/// docs/relational-databases/system-catalog-views/sys-types-transact-sql.md; "16 = Binary/CLR … text, ntext, image column":
-/// sys-columns-transact-sql.md; docs/relational-databases/system-information-schema-views/columns-transact-sql.md.
+/// docs/relational-databases/system-catalog-views/sys-types-transact-sql.md; "16 = Binary/CLR … text, ntext, image
+/// column": sys-columns-transact-sql.md;
+/// docs/relational-databases/system-information-schema-views/columns-transact-sql.md.
 #[test]
 fn the_catalog_shows_them() {
     let (_e, mut s) = session();

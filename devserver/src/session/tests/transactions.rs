@@ -149,9 +149,9 @@ fn a_rollback_gives_temporary_tables_and_their_names_back() {
     assert_eq!(errors(&mut s, "SELECT 1 FROM #t"), [208]);
 }
 
-/// "A local temporary table created in a stored procedure is dropped automatically when the stored procedure is finished"
-/// ("CREATE TABLE", docs/t-sql/statements/create-table-transact-sql.md), and a rollback after that brings none back that
-/// nobody could name.
+/// "A local temporary table created in a stored procedure is dropped automatically when the stored procedure is
+/// finished" ("CREATE TABLE", docs/t-sql/statements/create-table-transact-sql.md), and a rollback after that brings
+/// none back that nobody could name.
 #[test]
 fn a_rollback_does_not_bring_back_what_went_with_its_procedure() {
     let (_e, mut s) = session();

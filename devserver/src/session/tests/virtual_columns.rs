@@ -318,8 +318,8 @@ CREATE FUNCTION dbo.of_{table} (@least int) RETURNS TABLE AS RETURN (SELECT id, 
     }
 }
 
-/// The same for the tables that a statement writes to beside its own: a foreign key's are met late, that of OUTPUT INTO is
-/// locked from the beginning.
+/// The same for the tables that a statement writes to beside its own: a foreign key's are met late, that of OUTPUT INTO
+/// is locked from the beginning.
 #[test]
 fn rows_of_other_tables_have_their_values_in_a_new_index_too() {
     for (change, numbers, expected) in [

@@ -273,8 +273,8 @@ async fn large_results_go_out_packet_by_packet_and_come_back_whole() {
     assert_eq!(tokens[ROWS as usize], format!("ROW(Int({}))", ROWS - 1));
 }
 
-/// Source: MS-TDS 2.2.3.1.4, SPID, which the server sends. State 2 of the message at a login is that of MS-TDS 4.3, "Login
-/// response"; 1 after USE is what pymssql's tests ask of SQL Server (test_user_msghandler.py).
+/// Source: MS-TDS 2.2.3.1.4, SPID, which the server sends. State 2 of the message at a login is that of MS-TDS 4.3,
+/// "Login response"; 1 after USE is what pymssql's tests ask of SQL Server (test_user_msghandler.py).
 #[tokio::test]
 async fn a_login_tells_its_session_and_its_database() {
     let (mut out, mut client, _stop) = connected();

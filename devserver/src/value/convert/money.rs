@@ -1,7 +1,8 @@
 //! To and from `money` and `smallmoney`, which are counted in ten-thousandths of their unit.
 //!
-//! Sources (MicrosoftDocs/sql-docs): "money and smallmoney", docs/t-sql/data-types/money-and-smallmoney-transact-sql.md;
-//! the styles and what is rounded: docs/t-sql/functions/cast-and-convert-transact-sql.md; the texts of the errors:
+//! Sources (MicrosoftDocs/sql-docs): "money and smallmoney",
+//! docs/t-sql/data-types/money-and-smallmoney-transact-sql.md; the styles and what is rounded:
+//! docs/t-sql/functions/cast-and-convert-transact-sql.md; the texts of the errors:
 //! docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md.
 
 use crate::error::{SqlError, SqlResult};
