@@ -2,9 +2,11 @@
 -- it waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready indexes between two delays.
 -- Result: found; waited, 0 where all places are taken: then it has looked once, and the caller comes again a good deal later.
 --
--- There are @most_sessions places for all queues of the schema, half of which one queue may take. NULL: 64, an eighth of the threads that SQL Server
--- has by itself ("Configure the max worker threads"). In Azure SQL Database a quarter of what the service tier allows at the most ("Resource limits
--- for single databases using the DTU purchasing model"); the databases of an elastic pool share theirs.
+-- There are @most_sessions places for all queues of all schemas of the database, half of which one queue may take. NULL: 64, an eighth of the worker
+-- threads that SQL Server gives itself, or a quarter of 'max worker threads' where that is set lower than 256 ("Configure the max worker threads").
+-- Threads are the instance's and an application lock the database's ("sp_getapplock"): databases of one instance add up. In Azure SQL Database it is a
+-- quarter of the workers that the service objective allows, at the most ("Resource limits for single databases", DTU and vCore). Which elastic pool
+-- a database is in does not show: there it is a quarter of the fewest that one of its databases can be given (0.25 vCores: 25).
 --
 -- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index seeks for each look; polling
 -- from outside would cost a call each. Whatever it says, only a claim decides who gets a job.
@@ -35,25 +37,32 @@ BEGIN
     IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) = 5
     BEGIN
         SET @tier = ISNULL(CAST(DATABASEPROPERTYEX(DB_NAME(), 'ServiceObjective') AS nvarchar(32)), N'');
-        SET @most_sessions = CASE WHEN @tier IN (N'', N'Free', N'Basic', N'ElasticPool') THEN 7
+        SET @most_sessions = CASE WHEN @tier IN (N'', N'Free', N'Basic', N'ElasticPool') THEN 6
                                   WHEN @tier = N'S0' THEN 15
                                   WHEN @tier = N'S1' THEN 22
                                   WHEN @tier = N'S2' THEN 30
-                                  WHEN @tier LIKE N'%[_]1' THEN 18  -- one vCore
+                                  WHEN @tier LIKE N'%[_]1' THEN 18  -- a serverless vCore has 75 workers, others have more
+                                  WHEN @tier LIKE N'%[_]2' THEN 37
                                   ELSE 50 END;
     END;
+    ELSE
+        -- Everybody may read it. 0: SQL Server chooses, 512 or more.
+        SELECT @most_sessions = CAST(value_in_use AS int) / 4
+        FROM sys.configurations
+        WHERE name = N'max worker threads' AND CAST(value_in_use AS int) BETWEEN 1 AND 255;
 END;
 IF @most_sessions < 1 OR @most_sessions > 1000
     THROW 58003, N'most_sessions must be between 1 and 1000', 1;
 
 -- A place among those that wait is an application lock of the session, which is gone when the session is. Each queue has half of them, beginning
--- elsewhere, so that a queue with many idle workers leaves some to the others. From a place of chance on.
+-- elsewhere, so that a queue with many idle workers leaves some to the others. From a place of chance on. The names are the same in every schema,
+-- and @@PROCID has the queues of each begin elsewhere, too.
 SET @own = (@most_sessions + 1) / 2;
 SET @first = ABS(CHECKSUM(NEWID()) % @own);
 WHILE @granted < 0 AND @tries < @own
 BEGIN
-    SET @slot = (@queue_id % @most_sessions * 13 + (@first + @tries) % @own) % @most_sessions;
-    SET @resource = CONCAT(N'$(schema).wait.', @slot);
+    SET @slot = (@queue_id % @most_sessions * 13 + ABS(@@PROCID % @most_sessions) + (@first + @tries) % @own) % @most_sessions;
+    SET @resource = CONCAT(N'readpast_wait_', @slot);
     EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
     SET @tries = @tries + 1;
 END;

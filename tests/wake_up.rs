@@ -116,16 +116,16 @@ async fn await_jobs_refuses_what_cannot_be() {
 /// Takes places among those that wait; they are given back with the session.
 async fn take_places(session: &mut Session, places: std::ops::Range<u32>) {
     for place in places {
-        let lock = "sys.sp_getapplock @Resource = N'$(schema).wait.{place}', @LockMode = N'Exclusive', @LockOwner = N'Session'";
+        let lock =
+            "sys.sp_getapplock @Resource = N'readpast_wait_{place}', @LockMode = N'Exclusive', @LockOwner = N'Session'";
         let lock = lock.replace("{place}", &place.to_string());
         assert_eq!(session.number(&format!("DECLARE @got int; EXEC @got = {lock}; SELECT @got")).await, 0, "{place}");
     }
 }
 
-/// Gives back all of so many places but one.
-async fn give_back_places(session: &mut Session, but: u32, places: u32) {
-    for place in (0..places).filter(|place| *place != but) {
-        let release = "EXEC sys.sp_releaseapplock @Resource = N'$(schema).wait.{place}', @LockOwner = N'Session'";
+async fn give_back_places(session: &mut Session, places: std::ops::Range<u32>) {
+    for place in places {
+        let release = "EXEC sys.sp_releaseapplock @Resource = N'readpast_wait_{place}', @LockOwner = N'Session'";
         session.sql(&release.replace("{place}", &place.to_string())).await;
     }
 }
@@ -141,10 +141,18 @@ async fn waited(session: &mut Session, queue: &str, most_sessions: &str) -> bool
     session.number(&sql).await == 1
 }
 
+/// A database of its own, because its places are all schemas'.
+async fn with_own_places(test_name: &str) -> Fixture {
+    let fixture = Fixture::in_own_database(test_name).await;
+    fixture.queue.install().await.unwrap();
+    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture
+}
+
 /// Each place is a thread of SQL Server's, whichever queue it is for.
 #[tokio::test(flavor = "multi_thread")]
-async fn all_queues_of_a_schema_share_the_places_of_those_that_wait() {
-    let fixture = Fixture::new("places").await;
+async fn all_queues_share_the_places_of_those_that_wait() {
+    let fixture = with_own_places("places").await;
     for queue in ["second", "third"] {
         fixture.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'{queue}'")).await;
     }
@@ -155,44 +163,89 @@ async fn all_queues_of_a_schema_share_the_places_of_those_that_wait() {
         assert!(!waited(&mut session, queue, "1").await, "{queue}: the only place is taken");
         assert!(waited(&mut session, queue, "8").await, "{queue}: of several it has others");
     }
-    other.sql("EXEC sys.sp_releaseapplock @Resource = N'$(schema).wait.0', @LockOwner = N'Session'").await;
     // One queue does not take them all.
+    take_places(&mut other, 1..8).await;
     for queue in ["work", "second", "third"] {
         let mut own = 0;
         for place in 0..8 {
-            take_places(&mut other, 0..place).await;
-            take_places(&mut other, place + 1..8).await;
+            give_back_places(&mut other, place..place + 1).await;
             own += u32::from(waited(&mut session, queue, "8").await);
-            give_back_places(&mut other, place, 8).await;
+            take_places(&mut other, place..place + 1).await;
         }
         assert_eq!(own, 4, "{queue}");
     }
+    drop((session, other));
     fixture.remove().await;
 }
 
-// "Resource limits for single databases using the DTU purchasing model", max concurrent workers: Basic 30, S0 60, S1
-// 90, S2 120, S3 200 (MicrosoftDocs/sql-docs, azure-sql/database/resource-limits-dtu-single-databases.md). "Configure
-// the max worker threads": 512 up to 4 processors (docs/database-engine/configure-windows/).
+#[tokio::test(flavor = "multi_thread")]
+async fn all_schemas_of_a_database_share_the_places() {
+    let fixture = with_own_places("places_of_schemas").await;
+    let second = changed(fixture.config.clone(), |config| config.connection.schema = "second".into());
+    let second = Queue::connect(&second).await.unwrap();
+    second.install().await.unwrap();
+    second.create(QueueOptions::default()).await.unwrap();
+    let (mut session, mut other) = (fixture.session().await, fixture.session().await);
+    let first_waits = tokio::spawn(async move {
+        let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 3600000,
+             @most_sessions = 1";
+        session.sql(call).await;
+    });
+    while other.number("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type = N'WAITFOR'").await == 0 {
+        assert!(!first_waits.is_finished());
+    }
+    let mut waited_in_second = async || {
+        let call = "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
+             INSERT @answer EXEC [second].[await_jobs] @queue = N'work', @first_ms = 1, @most_ms = 5, @wait_ms = 20,
+                 @most_sessions = 1;
+             SELECT CAST(waited AS int) FROM @answer;";
+        other.number(call).await
+    };
+    assert_eq!(waited_in_second().await, 0, "a session of the first schema is at the only place");
+    fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+    first_waits.await.unwrap();
+    assert_eq!(waited_in_second().await, 1);
+    drop((other, second));
+    fixture.remove().await;
+}
+
+// Max concurrent workers, in MicrosoftDocs/sql-docs, azure-sql/database/: "Resource limits for single databases using
+// the DTU purchasing model" (Basic 30, S0 60, S2 120, S3 200), "… using the vCore purchasing model" (for each vCore 75
+// of serverless, 80 of the DC series, 100 of Gen5) and "Resource limits for elastic pools using the vCore purchasing
+// model" (at most 0.25 vCores for each database: 25). docs/database-engine/configure-windows/, "Configure the max worker
+// threads": 512 up to 4 processors, or what is set, 128 at least; everybody may read it ("sys.configurations").
 #[tokio::test(flavor = "multi_thread")]
 async fn there_are_as_many_places_as_the_server_has_room_for() {
     let azure = |service_objective| Product { service_objective, ..Product::AZURE_SQL_DATABASE };
+    let own = |max_worker_threads| Product { max_worker_threads, ..Product::default() };
     for (product, threads, places) in [
-        (azure("Basic"), 30, 7),
+        (azure("Basic"), 30, 6),
         (azure("S0"), 60, 15),
-        (azure("S1"), 90, 22),
         (azure("S2"), 120, 30),
         (azure("S3"), 200, 50),
         (azure("GP_S_Gen5_1"), 75, 18),
-        (azure("ElasticPool"), 100, 7),
-        (Product::default(), 512, 64),
+        (azure("GP_S_Gen5_2"), 150, 37),
+        (azure("GP_Gen5_2"), 200, 37),
+        (azure("GP_S_Gen5_4"), 300, 50),
+        (azure("ElasticPool"), 25, 6),
+        (own(0), 512, 64),
+        (own(128), 128, 32),
+        (own(1_024), 1_024, 64),
     ] {
         assert!(places * 4 <= threads);
         let server = DevServer::builder().product(product).start().await.unwrap();
         let fixture = Fixture::on(&server, "places_by_tier", QueueOptions::default()).await;
-        let (mut session, mut other) = (fixture.session().await, fixture.session().await);
-        assert!(waited(&mut session, "work", "NULL").await);
+        let login = fixture.create_login(Some("worker")).await;
+        let (mut session, mut other) = (fixture.session_as(&login).await, fixture.session().await);
         take_places(&mut other, 0..places).await;
         assert!(!waited(&mut session, "work", "NULL").await, "{product:?}");
+        let mut own = 0;
+        for place in 0..places {
+            give_back_places(&mut other, place..place + 1).await;
+            own += u32::from(waited(&mut session, "work", "NULL").await);
+            take_places(&mut other, place..place + 1).await;
+        }
+        assert_eq!(own, places.div_ceil(2), "{product:?}");
         server.shutdown().await;
     }
 }
@@ -204,9 +257,9 @@ async fn a_worker_waits_at_one_of_the_places_that_are_set() {
     let worker = idle_worker(&fixture.queue, config).await;
     let mut session = fixture.session().await;
     let taken =
-        "DECLARE @got int; EXEC @got = sys.sp_getapplock @Resource = N'$(schema).wait.0', @LockMode = N'Exclusive',
+        "DECLARE @got int; EXEC @got = sys.sp_getapplock @Resource = N'readpast_wait_0', @LockMode = N'Exclusive',
                      @LockOwner = N'Session', @LockTimeout = 0;
-                 IF @got >= 0 EXEC sys.sp_releaseapplock @Resource = N'$(schema).wait.0', @LockOwner = N'Session';
+                 IF @got >= 0 EXEC sys.sp_releaseapplock @Resource = N'readpast_wait_0', @LockOwner = N'Session';
                  SELECT CASE WHEN @got < 0 THEN 1 ELSE 0 END;";
     let waits = async { while session.number(taken).await == 0 {} };
     tokio::time::timeout(Duration::from_secs(30), waits).await.expect("the worker is at the only place");

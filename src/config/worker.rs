@@ -63,9 +63,9 @@ pub struct WorkerConfig {
     /// Default: `200`. Range: 1 to 3600000 ms.
     pub poll_max_ms: u64,
 
-    /// How many idle workers wait in SQL Server at once, of all queues of the schema; half of them may be of one queue.
-    /// Each holds a thread of SQL Server's. 0: as many as the server has room for, which is 64, and in Azure SQL
-    /// Database 7 to 50 by the service tier.
+    /// How many idle workers wait in SQL Server at once, of all queues and schemas of the database; half of them may be
+    /// of one queue. Each holds a worker thread of SQL Server. 0: as many as the server has room for: 64, fewer if `max
+    /// worker threads` is set below 256, and 6 to 50 in Azure SQL Database, by the service objective.
     ///
     /// Default: `0`. Range: 0 to 1000 sessions.
     pub waiting_sessions: usize,

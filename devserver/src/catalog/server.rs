@@ -32,13 +32,15 @@ pub struct Product {
     pub engine_edition: u8,
     /// `ServiceObjective` of the databases in Azure SQL Database, such as `S0`.
     pub service_objective: &'static str,
+    /// `max worker threads`; 0: it chooses itself.
+    pub max_worker_threads: i32,
 }
 
 impl Product {
     /// Its version number is no SQL Server's: "Version 12 of Azure SQL Database is newer than version 15 of SQL
     /// Server".
     pub const AZURE_SQL_DATABASE: Product =
-        Product { major_version: 12, engine_edition: 5, service_objective: "GP_Gen5_2" };
+        Product { major_version: 12, engine_edition: 5, service_objective: "GP_Gen5_2", max_worker_threads: 0 };
 
     pub fn is_azure(self) -> bool {
         self.engine_edition == Product::AZURE_SQL_DATABASE.engine_edition
@@ -58,7 +60,7 @@ impl Product {
 impl Default for Product {
     /// SQL Server 2022, Developer Edition.
     fn default() -> Self {
-        Product { major_version: 16, engine_edition: 3, service_objective: "" }
+        Product { major_version: 16, engine_edition: 3, service_objective: "", max_worker_threads: 0 }
     }
 }
 

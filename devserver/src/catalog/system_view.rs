@@ -1,7 +1,7 @@
 //! Catalog views and dynamic management views, computed when they are read.
 
 use crate::catalog::database::Database;
-use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, text};
+use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, nvarchar, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::{databases, indexes, list, principals, session_activity, tempdb};
 use crate::storage::{CatalogName, Latch, fold};
@@ -21,6 +21,7 @@ pub enum SystemView {
     ExecSessions,
     ExecConnections,
     HostInfo,
+    Configurations,
     ExecRequests,
     WaitingTasks,
     Partitions,
@@ -37,6 +38,7 @@ const OTHERS: &[(&str, SystemView)] = &[
     ("dm_exec_sessions", SystemView::ExecSessions),
     ("dm_exec_connections", SystemView::ExecConnections),
     ("dm_os_host_info", SystemView::HostInfo),
+    ("configurations", SystemView::Configurations),
     ("dm_exec_requests", SystemView::ExecRequests),
     ("dm_os_waiting_tasks", SystemView::WaitingTasks),
     ("partitions", SystemView::Partitions),
@@ -69,6 +71,24 @@ fn host_info() -> Vec<Vec<Value>> {
     const ENGLISH: i32 = 1033;
     let platform = if cfg!(windows) { "Windows" } else { "Linux" };
     vec![vec![text(platform), text(""), Value::Int(ENGLISH)]]
+}
+
+/// Without what nobody asks for of an option.
+const CONFIGURATIONS: &[ColumnDescription] = &[
+    ("configuration_id", INT),
+    ("name", nvarchar(35)),
+    ("value", SqlType::Variant),
+    ("value_in_use", SqlType::Variant),
+];
+
+/// The one option that the dev server has.
+///
+/// Source: "sys.configurations" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-catalog-views/sys-configurations-transact-sql.md).
+fn configurations(database: &Database) -> Vec<Vec<Value>> {
+    const MAX_WORKER_THREADS: i32 = 503;
+    let threads = Value::variant(SqlType::Int, Value::Int(database.server.product.max_worker_threads));
+    vec![vec![Value::Int(MAX_WORKER_THREADS), text("max worker threads"), threads.clone(), threads]]
 }
 
 /// The views that the dev server has.
@@ -115,6 +135,7 @@ impl SystemView {
             | SystemView::ExecSessions
             | SystemView::ExecConnections
             | SystemView::HostInfo
+            | SystemView::Configurations
             | SystemView::ExecRequests
             | SystemView::WaitingTasks => true,
             SystemView::Catalog(view) => view.schema == "sys" && view.name == "sql_logins",
@@ -133,6 +154,7 @@ impl SystemView {
             SystemView::ExecSessions => session_activity::EXEC_SESSIONS,
             SystemView::ExecConnections => session_activity::EXEC_CONNECTIONS,
             SystemView::HostInfo => HOST_INFO,
+            SystemView::Configurations => CONFIGURATIONS,
             SystemView::ExecRequests => session_activity::EXEC_REQUESTS,
             SystemView::WaitingTasks => session_activity::WAITING_TASKS,
             SystemView::Partitions => indexes::PARTITIONS,
@@ -156,7 +178,10 @@ impl SystemView {
 
     /// Its rows are read under the latch; else the latch need not be taken.
     pub fn needs_latch(self) -> bool {
-        !matches!(self, SystemView::ExecSessions | SystemView::ExecConnections | SystemView::HostInfo)
+        !matches!(
+            self,
+            SystemView::ExecSessions | SystemView::ExecConnections | SystemView::HostInfo | SystemView::Configurations
+        )
     }
 
     /// The rows as they are now.
@@ -172,6 +197,7 @@ impl SystemView {
             SystemView::ExecSessions => session_activity::exec_sessions(database),
             SystemView::ExecConnections => session_activity::exec_connections(database),
             SystemView::HostInfo => host_info(),
+            SystemView::Configurations => configurations(database),
             SystemView::ExecRequests => session_activity::exec_requests(database, latch),
             SystemView::WaitingTasks => session_activity::waiting_tasks(database, latch),
             SystemView::Partitions => indexes::partitions(latch),

@@ -259,3 +259,12 @@ fn the_compatibility_level_decides_which_functions_there_are() {
         assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")), [15048]);
     }
 }
+
+/// Source: "sys.configurations" (docs/relational-databases/system-catalog-views/sys-configurations-transact-sql.md):
+/// "Requires membership in the public role".
+#[test]
+fn the_worker_threads_are_seen() {
+    let (_e, mut s) = session();
+    let query = "SELECT configuration_id, name, CAST(value AS int), CAST(value_in_use AS int) FROM sys.configurations";
+    assert_eq!(rows(&mut s, query), ["ROW(Int(503), String(\"max worker threads\"), Int(0), Int(0))"]);
+}
