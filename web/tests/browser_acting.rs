@@ -121,6 +121,37 @@ async fn what_has_ended_before_somebody_looks_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs chromium and chromedriver"]
+async fn without_a_tick_nothing_can_be_sent() {
+    let site = Site::start("tick").await;
+    site.queue.enqueue_many(&vec![NewJob::text("x"); 2]).await.unwrap();
+    browse(&site, async |browser| {
+        browser.open("jobs?queue=work&state=ready").await;
+        let buttons = "return [...document.querySelectorAll('.actions button')].map(button => button.disabled)";
+        let buttons = async || {
+            let disabled = browser.run(buttons).await;
+            let disabled: Vec<bool> = disabled.as_array().unwrap().iter().filter_map(|one| one.as_bool()).collect();
+            assert!(disabled.len() > 1 && disabled.iter().all(|one| *one == disabled[0]), "{disabled:?}");
+            !disabled[0]
+        };
+        assert!(!buttons().await);
+        browser.click("input[name=id]").await;
+        assert!(buttons().await);
+        browser.click("input[name=id]").await;
+        assert!(!buttons().await);
+        browser.click("[data-all]").await;
+        assert!(buttons().await);
+        browser.click("[data-all]").await;
+        browser.click("input[name=scope][value=all]").await;
+        assert!(buttons().await);
+
+        browser.press("Cancel").await;
+        browser.sees(".many", "2 jobs").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
 async fn a_queue_is_paused_and_resumed() {
     let site = Site::start("pause").await;
     let (ran, mut runs) = mpsc::unbounded_channel();

@@ -62,6 +62,24 @@ async fn no_page_scrolls_sideways_on_a_phone() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs chromium and chromedriver"]
+async fn a_phone_s_list_of_jobs_has_five_on_a_screen() {
+    let data = Furnished::start("short", 1).await;
+    browse(&data.site, async |browser| {
+        browser.size(NARROW, 844).await;
+        for page in ["jobs?queue=invoices&state=dead", "jobs?queue=invoices&state=ready"] {
+            browser.open(page).await;
+            let heights = "return [...document.querySelectorAll('table.jobs tbody tr')].map(row => row.offsetHeight)";
+            let heights: Vec<u64> =
+                browser.run(heights).await.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+            assert!(heights.len() > 30 && heights.iter().all(|height| *height < 844 / 5), "{page}: {heights:?}");
+        }
+    })
+    .await;
+    data.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
 async fn it_is_dark_where_the_system_is() {
     let site = Site::start("dark").await;
     browse(&site, async |browser| {

@@ -6,7 +6,7 @@ use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, QueueOptions}
 use readpast_web::{Access, Options};
 use serde_json::json;
 
-use crate::support_browser::{Browser, Settings, Site, browse, browse_at, browse_with};
+use crate::support_browser::{Browser, Settings, Site, browse, browse_at, browse_with, until};
 
 /// Enter, as WebDriver writes it.
 const ENTER: &str = "\u{E007}";
@@ -104,6 +104,60 @@ async fn a_page_that_is_refused_is_loaded_anew_when_somebody_looks() {
         browser.sees("main", "Log in").await;
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_search_is_in_the_zone_of_the_times_that_are_shown() {
+    let site = Site::start("zone").await;
+    let enqueued = site.queue.enqueue_many(&jobs(2)).await.unwrap();
+    for (job, second) in enqueued.iter().zip([29, 30]) {
+        let at = format!("'2026-03-01T10:20:{second}'");
+        let job = job.job_id;
+        site.sql(&format!("UPDATE [$(schema)].[jobs] SET enqueued_at = {at}, due_at = {at} WHERE job_id = {job}"))
+            .await;
+    }
+    browse(&site, async |browser| {
+        browser.locale("en-GB").await;
+        browser.time_zone("Asia/Kolkata").await; // UTC+5:30
+        browser.open("jobs?queue=work&state=ready&since=2026-03-01T10:20:30Z").await;
+        browser.sees("table.jobs time", "01/03/2026, 15:50:30").await;
+        assert_eq!(browser.count("table.jobs tbody tr").await, 1);
+        let field = "return document.querySelector('input[name=since]').value";
+        assert_eq!(browser.run(field).await, "2026-03-01T15:50:30");
+        assert!(!browser.text("details.search").await.contains("UTC"));
+
+        browser.run("document.querySelector('input[name=since]').value = '2026-03-01T15:50:29'").await;
+        browser.press("Search").await;
+        let address = "return new URL(location).searchParams.get('since')";
+        until("the search", async || browser.run(address).await == "2026-03-01T10:20:29Z").await;
+        assert_eq!(browser.count("table.jobs tbody tr").await, 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn workers_that_have_ended_are_shown_when_asked_for() {
+    let site = Site::start("ended").await;
+    site.work(&site.queue, idle()).await.shutdown().await.unwrap();
+    let worker = site.work(&site.queue, idle()).await;
+    browse(&site, async |browser| {
+        browser.open("workers").await;
+        browser.sees("tbody tr:not(.gone)", "left").await;
+        assert_eq!(browser.count("tbody tr.gone").await, 1);
+        assert_eq!(browser.text("tbody tr.gone").await, "");
+
+        browser.click(".show-ended").await;
+        browser.sees("tbody tr.gone", "ended").await;
+        // What was asked for stays when the part changes.
+        let another = site.work(&site.queue, idle()).await;
+        until("another worker", async || browser.count("tbody tr:not(.gone)").await == 2).await;
+        assert_ne!(browser.text("tbody tr.gone").await, "");
+        another.shutdown().await.unwrap();
+    })
+    .await;
+    worker.shutdown().await.unwrap();
 }
 
 /// Three dead jobs, each with two attempts and an error of its own.

@@ -327,6 +327,11 @@ impl Browser {
         self.devtools("Emulation.setLocaleOverride", json!({ "locale": locale })).await;
     }
 
+    /// From now on as in this time zone.
+    pub async fn time_zone(&self, zone: &str) {
+        self.devtools("Emulation.setTimezoneOverride", json!({ "timezoneId": zone })).await;
+    }
+
     pub async fn screenshot(&self) -> Vec<u8> {
         self.client.screenshot().await.expect("it can be drawn")
     }
