@@ -14,8 +14,8 @@ SET XACT_ABORT ON;
 SET LOCK_TIMEOUT 3000;
 GO
 
--- What the procedures need, before anything is made. CREATE OR ALTER would be refused by SQL Server 2016 without a service pack, and nobody has run
--- these scripts on an older release than 2017 (14). The numbers of Azure SQL (EngineEdition 5 and higher) are no SQL Server's: it is always new.
+-- What the procedures need, before anything is made: STRING_AGG came with SQL Server 2017 (14), and CREATE OR ALTER only with a service pack of 2016.
+-- The numbers of Azure SQL (EngineEdition 5 and higher) are no SQL Server's: it is always new.
 IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4 AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
     THROW 58003, N'this SQL Server is too old for readpast: SQL Server 2017 (14) or later is needed, or Azure SQL', 1;
 -- Below 130 there is no OPENJSON: databases that were moved up from an old server keep their level.
@@ -60,6 +60,17 @@ IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     );
 GO
 
+-- A newer release has been here: its procedures must not be overwritten by older ones. Before the indexes, which the newer release's scripts may
+-- have dropped: who has the wrong scripts must not build any for them.
+DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
+IF @installed > 1
+BEGIN
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+    SET @message = CONCAT(N'schema $(schema) has version ', @installed, N', these scripts would install version 1; use the scripts of the newer release');
+    THROW 58010, @message, 1;
+END;
+GO
+
 -- An index that somebody has dropped is not made again by the way where there are many rows: until it is there, whoever enqueues or finishes waits, since
 -- CREATE INDEX holds S on the table for as long ("CREATE INDEX", ONLINE = OFF). Whoever wants that now says so in this session, before the scripts:
 --     CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL);
@@ -78,15 +89,5 @@ BEGIN
     SET @message = CONCAT(N'index ', @index, N' of schema $(schema) is missing, and producers and workers would wait while it is built over ', @rows,
                           N' rows; build it with ONLINE = ON where the edition can, or run CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL) before the scripts, in the same session');
     THROW 58014, @message, 1;
-END;
-GO
-
--- A newer release has been here: its procedures must not be overwritten by older ones.
-DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
-IF @installed > 1
-BEGIN
-    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
-    SET @message = CONCAT(N'schema $(schema) has version ', @installed, N', these scripts would install version 1; use the scripts of the newer release');
-    THROW 58010, @message, 1;
 END;
 GO

@@ -29,7 +29,8 @@ SELECT @version AS version,
        CONCAT(CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[enqueue]', N'OBJECT', N'EXECUTE') = 1 THEN N'producer ' END,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[claim]', N'OBJECT', N'EXECUTE') = 1 THEN N'worker ' END,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[purge]', N'OBJECT', N'EXECUTE') = 1 THEN N'operator ' END,
-              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[peek]', N'OBJECT', N'EXECUTE') = 1 THEN N'monitor ' END) AS roles,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[peek]', N'OBJECT', N'EXECUTE') = 1 THEN N'monitor ' END,
+              CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[backlog]', N'OBJECT', N'EXECUTE') = 1 THEN N'autoscaler ' END) AS roles,
        CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)) AS server_version,
        CAST(d.compatibility_level AS int) AS compatibility_level
 -- By name: in Azure SQL Database the ids in sys.databases are others than DB_ID. A login that does not see its database there gets the row, too.

@@ -135,6 +135,8 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO
 
--- Learns how many workers there is work for, and nothing else: its password is where the cluster keeps secrets.
+-- Learns how many workers there is work for, and whether its login works (readpast verify), and nothing else: its password
+-- is where the cluster keeps secrets.
 GRANT EXECUTE ON OBJECT::[$(schema)].[backlog] TO [$(schema)_autoscaler];
+GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_autoscaler];
 GO

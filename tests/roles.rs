@@ -252,7 +252,7 @@ async fn an_operator_may_mend() {
     let login = fixture.create_login(Some("operator")).await;
     let queue = fixture.connect_as(&login).await;
     // It may do what they may.
-    assert_eq!(queue.roles().await.unwrap(), [Role::Producer, Role::Operator, Role::Monitor]);
+    assert_eq!(queue.roles().await.unwrap(), [Role::Producer, Role::Operator, Role::Monitor, Role::Autoscaler]);
     queue.create(QueueOptions::default()).await.unwrap();
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue_many(&[NewJob::text("y"), NewJob::text("z")]).await.unwrap();
@@ -295,7 +295,7 @@ async fn a_monitor_may_only_look() {
     let audit = fixture.queue.begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
     let login = fixture.create_login(Some("monitor")).await;
     let queue = fixture.connect_as(&login).await;
-    assert_eq!(queue.roles().await.unwrap(), [Role::Monitor]);
+    assert_eq!(queue.roles().await.unwrap(), [Role::Monitor, Role::Autoscaler]);
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 1);
     assert_eq!(queue.schedules().await.unwrap().len(), 0);
@@ -332,16 +332,19 @@ async fn an_autoscaler_learns_how_many_workers_are_wanted_and_nothing_else() {
     let login = fixture.create_login(Some("autoscaler")).await;
     let mut session = fixture.session_as(&login).await;
     session.sql("EXEC [$(schema)].[backlog] @queue = N'work', @threads = 4, @target_s = 60").await;
+    let queue = fixture.connect_as(&login).await;
+    assert_eq!(queue.roles().await.unwrap(), [Role::Autoscaler]);
+    queue.verify().await.unwrap();
     let mut refused = 0;
     for (procedure, _) in documented() {
-        if procedure != "backlog" && !procedure.ends_with("_list") {
+        if !["backlog", "schema_info"].contains(&procedure.as_str()) && !procedure.ends_with("_list") {
             denied(&mut session, &format!("EXEC [$(schema)].[{procedure}]")).await;
             refused += 1;
         }
     }
     assert!(refused > 70, "{refused}");
     touches_nothing_else(&fixture, &login).await;
-    drop(session);
+    drop((queue, session));
     fixture.drop_login(&login).await;
     fixture.remove().await;
 }

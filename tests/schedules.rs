@@ -659,6 +659,32 @@ async fn a_time_whose_job_could_not_be_enqueued_is_fired_ten_seconds_later() {
     moved.remove().await;
 }
 
+/// The first of two times was fired, which took the last failure's text away: the second's must be there then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_that_fails_behind_one_that_was_fired_shows_why() {
+    let mut moved = Moved::to("second_failed", "2026-06-01T00:59:50Z").await;
+    moved.queue().set_schedule(&Schedule::new("hourly", "0 * * * *", job()).make_up(1)).await.unwrap();
+    let worker = worker(moved.queue()).await;
+    moved.next_of("hourly").await;
+    let enqueue = format!("{}.enqueue", moved.fixture.schema());
+    let refused = || SqlError::new(547, "The INSERT statement conflicted with the CHECK constraint.");
+    moved.server.faults().on_call(&enqueue, move |call| (call == 2).then(refused));
+    moved.move_to(at("2026-06-01T02:00:00Z")).await;
+    let mut error = None;
+    eventually("the error is shown", async || {
+        error = schedule(moved.queue(), "hourly").await.error;
+        error.is_some()
+    })
+    .await;
+    assert!(error.as_ref().is_some_and(|error| error.contains("error 547")), "{error:?}");
+    assert_eq!(moved.keys().await, ["hourly@2026-06-01T01:00:00Z"]);
+    moved.move_to(at("2026-06-01T02:00:15Z")).await;
+    assert_eq!(moved.next_of("hourly").await, at("2026-06-01T03:00:00Z"));
+    assert_eq!(moved.keys().await, ["hourly@2026-06-01T01:00:00Z", "hourly@2026-06-01T02:00:00Z"]);
+    stop(worker).await;
+    moved.remove().await;
+}
+
 /// Somebody's open transaction on a schedule, or on a job with its key, holds up nothing but that schedule.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_on_a_schedule_holds_up_no_other() {

@@ -17,14 +17,17 @@ pub enum Role {
     Operator,
     /// `readpast_monitor`: looks at queues and jobs.
     Monitor,
+    /// `readpast_autoscaler`: asks how many workers a queue needs.
+    Autoscaler,
 }
 
 impl Role {
-    const WORDS: [(&str, Role); 4] = [
+    const WORDS: [(&str, Role); 5] = [
         ("producer", Role::Producer),
         ("worker", Role::Worker),
         ("operator", Role::Operator),
         ("monitor", Role::Monitor),
+        ("autoscaler", Role::Autoscaler),
     ];
 
     /// Of words with spaces between them; a word of a later release is left out.

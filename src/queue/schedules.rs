@@ -251,13 +251,12 @@ impl Session {
         &mut self,
         queue: &str,
         due: &DueSchedule,
-        revision: i32,
         firing: &Firing,
     ) -> Result<Fired, Error> {
         let mut command = self.command("fire_schedule");
         command.bind_param("@queue", queue);
         command.bind_param("@name", due.name.as_str());
-        command.bind_param("@revision", revision);
+        command.bind_param("@revision", due.revision);
         command.bind_param("@fire_at", ColumnData::DateTime2(firing.at.and_then(to_datetime2)));
         command.bind_param("@due_at", ColumnData::DateTime2(firing.due_at.and_then(to_datetime2)));
         command.bind_param("@next_at", ColumnData::DateTime2(to_datetime2(firing.next_at)));

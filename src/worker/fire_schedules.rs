@@ -38,11 +38,11 @@ pub(super) async fn fire_schedules(state: &StageContext, session: &mut Session, 
     };
     let mut is_refused = false;
     let mut has_more = due.len() >= BATCH;
-    for schedule in due {
+    for mut schedule in due {
         if !state.stop.is_running() {
             return false;
         }
-        match fire(state, session, patience, &schedule).await {
+        match fire(state, session, patience, &mut schedule).await {
             Ok(more) => has_more |= more,
             Err(Failure::Server(error)) => {
                 state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
@@ -72,21 +72,21 @@ enum Failure {
     Schedule(String),
 }
 
-/// Fires one schedule's times; returns whether there are more of them.
+/// Fires one schedule's times; returns whether there are more of them. Each changes its revision, under which a later one's
+/// failure is noted.
 async fn fire(
     state: &StageContext,
     session: &mut Session,
     patience: &mut Patience,
-    due: &DueSchedule,
+    due: &mut DueSchedule,
 ) -> Result<bool, Failure> {
     let plan = Plan::of(due).map_err(|error| match cfg!(feature = "schedules") {
         true => Failure::Schedule(error),
         false => Failure::Worker(error, None),
     })?;
-    let mut revision = due.revision;
     for firing in &plan.firings {
         let asked_at = Instant::now();
-        let fired = session.within(patience.limit()).fire_schedule(&state.queue, due, revision, firing).await;
+        let fired = session.within(patience.limit()).fire_schedule(&state.queue, due, firing).await;
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
             // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)
@@ -98,8 +98,8 @@ async fn fire(
             _ => Failure::Server(error),
         })?;
         // Somebody else has fired or changed it, or is about to. If anything is left to do, it is due again.
-        let Some(changed) = fired.revision else { return Ok(false) };
-        revision = changed;
+        let Some(revision) = fired.revision else { return Ok(false) };
+        due.revision = revision;
         if firing.at.is_some() {
             state.metrics.schedule_fires.increment(1);
         }
