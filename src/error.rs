@@ -4,7 +4,7 @@
 //! can do about it, and goes out as an [`Error`]. No variant ever contains a password or a connection string.
 
 mod remedy;
-mod transient;
+pub(crate) mod transient;
 
 use std::fmt;
 use std::io;

@@ -52,8 +52,8 @@ impl IntoOutput for Finished {
 /// ```
 ///
 /// The client is the handler's own, with the driver's [command time-out](crate::tiberius), 30 seconds by default. A
-/// handler that returns with its transaction open keeps its job locked. The worker acknowledges its other jobs
-/// meanwhile, and asks for the outcome of this one until the transaction has ended.
+/// handler that returns with its transaction open keeps its job locked, whatever it returns. The worker says so in its
+/// log, acknowledges its other jobs meanwhile, and asks for the outcome of this one until the transaction has ended.
 ///
 /// # Errors
 ///
@@ -96,6 +96,7 @@ where
     };
     let follow_up_list = follow_up_list_type(schema);
     let command = finish_one_command(schema, queue, worker, &finish, &follow_up_list)?;
+    context.acknowledges();
     match read_finish_one(run(client, schema, command).await?)? {
         None => Ok(Finished(())),
         Some(FinishResult::Lost | FinishResult::Dead) => Err(Error::LeaseLost),

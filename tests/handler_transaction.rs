@@ -129,6 +129,80 @@ async fn a_transaction_that_a_handler_leaves_open_holds_up_no_other_job() {
     remove(fixture).await;
 }
 
+/// Of a hundred jobs that all acknowledge themselves, two keep their row locked: those others are acknowledged in few
+/// calls. (That a lock which is not granted within LOCK_TIMEOUT is error 1222:
+/// https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql.)
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_beside_those_that_a_handler_keeps_locked_go_on_in_lists() {
+    let fixture = Fixture::on_dev_server("handler_lists", QueueOptions::default()).await;
+    fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
+    let fixture = Arc::new(fixture);
+    let (lists, alone) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    for (procedure, calls) in [("finish", lists.clone()), ("finish_one", alone.clone())] {
+        dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |call| {
+            calls.store(call, Ordering::Release);
+            None
+        });
+    }
+    fixture.queue.enqueue_many(&crate::support::numbers(100)).await.unwrap();
+    let left_open = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let (inside, keeps) = (fixture.clone(), left_open.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Finished, BoxError> {
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let finished = finish_in(&mut session.client, context, Output::default()).await?;
+            match job.json::<u32>()? {
+                10 | 60 if job.attempt() == 1 => keeps.lock().push(session),
+                _ => session.client.commit_transaction().await?,
+            }
+            Ok(finished)
+        })
+    });
+    let config = changed(WorkerConfig::default(), |worker| worker.finish_linger_ms = 1_000);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("all others are acknowledged", || worker.stats().done == 98).await;
+    assert_eq!(alone.load(Ordering::Acquire), 100, "those of the handlers");
+    let calls = lists.load(Ordering::Acquire) - 100; // finish_one calls finish
+    assert!(calls <= 50, "{calls} calls: two for each doubling and locked row, some at once, some later");
+    left_open.lock().clear();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (100, 2, 0));
+    remove(fixture).await;
+}
+
+/// The client outlives the handler, as one of a pool does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_fails_and_leaves_its_transaction_open_holds_up_no_other_job() {
+    let fixture = prepared("handler_fails_open", QueueOptions::default()).await;
+    fixture.queue.enqueue_many(&crate::support::numbers(200)).await.unwrap();
+    let left_open = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let (inside, keeps) = (fixture.clone(), left_open.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Output, BoxError> {
+        if job.json::<u32>()? % 50 != 7 || job.attempt() > 1 {
+            return Ok(Output::default());
+        }
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let _ = finish_in(&mut session.client, context, Output::default()).await?;
+            keeps.lock().push(session);
+            Err("it thinks again".into())
+        })
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.finish_batch_size = 20;
+        worker.promote_interval_ms = 10;
+        worker.retry.base_ms = 0;
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("all others are acknowledged", || worker.stats().done == 196).await;
+    left_open.lock().clear();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (200, 4, 0));
+    remove(fixture).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acknowledgement_that_was_not_committed_is_noticed() {
     let fixture = prepared("handler_forgets", QueueOptions::default().max_attempts(1)).await;

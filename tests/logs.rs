@@ -305,6 +305,39 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     fixture.remove().await;
 }
 
+/// Its job's row stays locked, which is no outage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_a_handler_leaves_open_is_a_line_and_no_outage() {
+    let fixture = Arc::new(Fixture::new("left_open").await);
+    let (config, queue) = logged_queue(&fixture, "logs: left open").await;
+    let job_id = queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let left_open = Arc::new(Mutex::new(None));
+    let (inside, keeps) = (fixture.clone(), left_open.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &readpast::Context| {
+        if job.attempt() > 1 {
+            return Ok(readpast::Output::default());
+        }
+        context.block_on(async {
+            let mut session = inside.session().await;
+            session.client.begin_transaction().await?;
+            let finished = readpast::finish_in(&mut session.client, context, readpast::Output::default()).await?;
+            *keeps.lock().unwrap() = Some(session);
+            readpast::IntoOutput::into_output(finished)
+        })
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
+    let is_about = |line: &Line| line.message().starts_with("a job cannot be acknowledged while an open transaction");
+    until("it is said", || lines_of(queue.name()).iter().any(is_about)).await;
+    left_open.lock().unwrap().take();
+    worker.drain().await.unwrap();
+    let lines = lines_of(queue.name());
+    let warnings: Vec<&Line> = lines.iter().filter(|line| line.level == Level::WARN).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert!(is_about(warnings[0]) && warnings[0].field("job_id") == job_id.to_string());
+    until("the worker's handler is gone", || Arc::strong_count(&fixture) == 1).await;
+    Arc::into_inner(fixture).expect("nobody else has it").remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_reaped_worker_is_a_line() {
     let fixture = Fixture::new("reaped").await;

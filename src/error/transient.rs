@@ -21,6 +21,9 @@ const CONNECTION: &[i32] = &[-2, 64, 121, 233, 997, 10053, 10054, 10060];
 /// texts.
 const LOCKS: &[i32] = &[1203, 1204, 1205, 1221, 1222, 1232, 3940, 22335];
 
+/// A lock was not granted within LOCK_TIMEOUT.
+pub(crate) const LOCK_TIME_OUT: i32 = 1222;
+
 /// Memory is short. 701, 802, 41805: "Troubleshoot out of memory errors with Azure SQL Database"; 3935, 8628, 8645,
 /// 8651, 41823, 41840: EF; 3985: texts.
 const MEMORY: &[i32] = &[701, 802, 3935, 3985, 8628, 8645, 8651, 41805, 41823, 41840];

@@ -1,6 +1,7 @@
 //! What a running handler can ask about its run.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ pub struct Context {
     deadline: Option<Instant>,
     /// Who claimed the job and when it started; `None` where nobody did.
     run: Option<(WorkerId, Instant)>,
+    /// Its handler has called [`finish_in`](crate::finish_in()).
+    acknowledging: AtomicBool,
     surroundings: Arc<Surroundings>,
 }
 
@@ -98,7 +101,7 @@ impl Context {
         run: Option<(WorkerId, Instant)>,
         surroundings: Arc<Surroundings>,
     ) -> Context {
-        Context { job, cancellations, deadline, run, surroundings }
+        Context { job, cancellations, deadline, run, acknowledging: AtomicBool::new(false), surroundings }
     }
 
     /// The job that runs.
@@ -300,6 +303,15 @@ impl Context {
     }
 
     /// The names of the schema and of the queue that the job is from.
+    /// Notes that the handler acknowledges the job itself.
+    pub(crate) fn acknowledges(&self) {
+        self.acknowledging.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn was_acknowledging(&self) -> bool {
+        self.acknowledging.load(Ordering::Acquire)
+    }
+
     pub(crate) fn place(&self) -> (&str, &str) {
         let (schema, queue) = &self.surroundings.place;
         (schema, queue)

@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::error::transient::LOCK_TIME_OUT;
 use crate::json_formats::rfc3339;
 use crate::queue::DueSchedule;
 use crate::queue::lasting_session::Session;
@@ -19,9 +20,6 @@ use super::times_to_fire::Plan;
 
 /// How many schedules are looked at in one turn.
 const BATCH: usize = 100;
-
-/// SQL Server's number for a lock that was not granted within LOCK_TIMEOUT.
-const LOCK_TIME_OUT: i32 = 1222;
 
 /// Fires what is due. Returns whether there is more. No error of a schedule stops the worker, which has other things to
 /// do.

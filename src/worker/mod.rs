@@ -96,8 +96,8 @@ pub struct Worker {
     lease: Lease,
     executor: Executor,
     stages: Stages,
-    /// The session of large outputs, which is one of the stages.
-    large_outputs: AbortHandle,
+    /// The stages that acknowledge on connections of their own.
+    own_lines: [AbortHandle; 2],
     io: IoThread,
     started_at: Instant,
     span: tracing::Span,
@@ -150,7 +150,7 @@ impl Worker {
         queue.check_version(&mut session).await?;
         let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
-        let (ended, completion, large_outputs) = completion_batcher::channel(&state);
+        let (ended, completion, own_lines) = completion_batcher::channel(&state);
         let executor = Executor::new(&state, pool, code, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
@@ -161,7 +161,9 @@ impl Worker {
         for _ in 0..COMPLETION_SESSIONS {
             stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
         }
-        let large_outputs = stages.spawn(large_outputs.run(state.session()));
+        let large_outputs = stages.spawn(own_lines.large_outputs.run(state.session()));
+        let locked_rows = stages.spawn(own_lines.locked_rows.run(state.session()));
+        let own_lines = [large_outputs, locked_rows];
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
@@ -176,8 +178,7 @@ impl Worker {
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 
         let span = tracing::Span::current();
-        let worker =
-            Worker { queue, state, lease, executor, stages, large_outputs, io, started_at: Instant::now(), span };
+        let worker = Worker { queue, state, lease, executor, stages, own_lines, io, started_at: Instant::now(), span };
         worker.has_started();
         Ok(worker)
     }

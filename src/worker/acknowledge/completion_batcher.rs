@@ -3,6 +3,7 @@
 //! ```text
 //! executor ──send──▶ channel ──▶ session 0: collect a batch ─▶ finish / release ─▶ forget the jobs
 //!                │         └───▶ session 1: the same, while session 0 waits for SQL Server
+//!                │                  └──▶ perhaps locked: a session of their own (locked_rows.rs)
 //!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
 //! ```
 //!
@@ -31,8 +32,13 @@ use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
 use super::confirmations::{Confirmations, Ran, settle_acknowledged};
-use super::large_outputs::{self, LOCKED_AFTER, LargeOutput, LargeOutputSender, LargeOutputs};
+use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
+use super::locked_rows::{self, LockedRows, LockedRowsSender};
 use super::refused_result_search::RefusedResultSearch;
+
+/// How long to wait for an answer about jobs that their handlers have acknowledged. After that one of them may be
+/// locked.
+const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// A job that has left the executor.
 pub(in crate::worker) enum Ended {
@@ -104,6 +110,13 @@ pub(in crate::worker) struct Completion {
     collecting: Mutex<Collecting>,
     filling: Arc<Filling>,
     large: LargeOutputSender,
+    locked: LockedRowsSender,
+}
+
+/// What takes a connection of its own.
+pub(in crate::worker) struct OwnLines {
+    pub(in crate::worker) large_outputs: LargeOutputs,
+    pub(in crate::worker) locked_rows: LockedRows,
 }
 
 type Receiver = mpsc::UnboundedReceiver<Ended>;
@@ -116,10 +129,11 @@ struct Collecting {
 }
 
 /// The stage and the way into it.
-pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender, Arc<Completion>, LargeOutputs) {
+pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender, Arc<Completion>, OwnLines) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let confirmations = Arc::new(Confirmations::new(state.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
+    let (locked, locked_rows) = locked_rows::channel(state, &confirmations);
     let batch_size = state.config.finish_batch_size as isize;
     let filling = Arc::new(Filling {
         queued: AtomicIsize::new(0),
@@ -133,8 +147,10 @@ pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender
         collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
         filling: filling.clone(),
         large: large.clone(),
+        locked,
     };
-    (CompletionSender { ended: sender, large, filling, state: state.clone() }, Arc::new(completion), large_outputs)
+    let sender = CompletionSender { ended: sender, large, filling, state: state.clone() };
+    (sender, Arc::new(completion), OwnLines { large_outputs, locked_rows })
 }
 
 impl Completion {
@@ -223,7 +239,7 @@ impl Completion {
         let run_again = ran.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
         let runs = run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect();
         self.confirmations.write_notes(session, &registration, runs).await;
-        let by_handlers = ran.extract_if(.., |job| job.finish.outcome == Outcome::Acknowledged).collect();
+        let by_handlers = ran.extract_if(.., |job| job.by_handler).collect();
         self.finish(session, limit, &registration, ran).await;
         self.settle_those_of_handlers(session, limit, &registration, by_handlers).await;
         if !releases.is_empty() {
@@ -301,12 +317,16 @@ impl Completion {
                         limit.timed_out(jobs);
                         let carries_something =
                             registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
-                        if jobs == 1 && carries_something {
+                        if jobs == 1 {
                             // It does not get through even alone: others shall not wait for it.
                             search.accepted(1);
                             let job = unconfirmed.remove(0);
                             open -= 1;
-                            self.large.send(LargeOutput::tried_already(job));
+                            if carries_something {
+                                self.large.send(LargeOutput::tried_already(job));
+                            } else {
+                                self.locked.send(vec![job], true);
+                            }
                         }
                     }
                     repeats.pause(FINISH, jobs, error).await;
@@ -338,16 +358,11 @@ impl Completion {
                 settle_acknowledged(&mut jobs, &mut results);
                 self.confirmations.answered(jobs, results, registration, started_at.elapsed());
             }
-            Err(error) if error.is_time_out_of(FINISH) => {
-                tracing::warn!(
-                    jobs = jobs.len(),
-                    "a handler has acknowledged its job in a transaction that is still open; others do not wait for it"
-                );
-                for job in jobs {
-                    self.large.send(LargeOutput::tried_already(job));
-                }
+            Err(error) if error.blames_a_job() => self.finish(session, limit, registration, jobs).await,
+            Err(error) => {
+                tracing::debug!(jobs = jobs.len(), %error, "jobs that handlers have acknowledged are asked about again");
+                self.locked.send(jobs, error.leaves_open());
             }
-            Err(_) => self.finish(session, limit, registration, jobs).await,
         }
     }
 

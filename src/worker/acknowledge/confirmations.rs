@@ -25,6 +25,8 @@ pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
     /// By the local clock.
     pub(in crate::worker) enqueued_at: Instant,
+    /// Its handler has called [`finish_in`](crate::finish_in()), in a transaction that may still be open.
+    pub(in crate::worker) by_handler: bool,
     /// It is of a group, in which others may wait for its end.
     pub(in crate::worker) in_group: bool,
     pub(in crate::worker) held: Held,

@@ -1,6 +1,5 @@
-//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. It also
-//! asks about jobs that their handlers acknowledged in a transaction that is still open. Each takes one call, on a
-//! connection that is made when there is something to send, so that nothing else waits for them.
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. Each
+//! takes one call, on a connection that is made when there is something to send, so that nothing else waits for them.
 //!
 //! ```text
 //! line: ▶ send the first ──answered──▶ confirmed
@@ -27,16 +26,12 @@ use crate::queue::lasting_session::Session;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
 
-use super::confirmations::{Confirmations, Ran, settle_acknowledged};
+use super::confirmations::{Confirmations, Ran};
 use super::finish_retries::Repeats;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
 /// is slow only for a while is given that long.
 const MAX_TRIES: u32 = 5;
-
-/// How long to wait for an answer about a job that its handler has acknowledged. After that the job counts as locked:
-/// the handler returned before it committed or rolled back.
-pub(super) const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// After how long without a large output the connection is given back.
 const IDLE: Duration = Duration::from_secs(10);
@@ -145,10 +140,6 @@ impl LargeOutputs {
     ) -> Option<LargeOutput> {
         let registration = large.job.held.registration().clone();
         let limit = session.command_timeout();
-        let is_of_handler = large.job.finish.outcome == Outcome::Acknowledged;
-        // Longer with each try: SQL Server may only be slow.
-        let locked_after = LOCKED_AFTER * 2_u32.saturating_pow(large.tries.min(10));
-        let answered_within = if is_of_handler { locked_after.min(limit) } else { limit };
         let started_at = Instant::now();
         large.tried_since.get_or_insert(started_at);
         let run = (large.job.finish.job_id, large.job.finish.fence);
@@ -157,13 +148,10 @@ impl LargeOutputs {
             self.confirmations.write_notes(session, &registration, vec![run]).await;
         }
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
-        let mut calling = session.within(answered_within);
-        let answer = calling.finish_one(&self.state.queue, registration.worker_id, finish).await;
-        drop(calling);
+        let answer = session.finish_one(&self.state.queue, registration.worker_id, finish).await;
         let error = match answer {
             Ok(result) => {
                 let mut results: Vec<_> = result.map(|result| (finish.job_id, result)).into_iter().collect();
-                settle_acknowledged(std::slice::from_mut(&mut large.job), &mut results);
                 let is_lost = matches!(results[..], [(_, FinishResult::Lost)]);
                 if is_lost
                     && large.failed_is_open
@@ -190,7 +178,7 @@ impl LargeOutputs {
             Err(error) if error.blames_a_job() => {
                 let job_id = large.job.finish.job_id;
                 tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
-                let was_a_result = matches!(large.job.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
+                let was_a_result = matches!(large.job.finish.outcome, Outcome::Done { .. });
                 self.confirmations.refused(&mut large.job, &error);
                 self.confirmations.write_notes(session, &registration, vec![run]).await;
                 if !was_a_result {
@@ -206,7 +194,7 @@ impl LargeOutputs {
         }
         let timed_out = error.is_time_out_of(FINISH_ONE);
         let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
-        if timed_out && !is_of_handler {
+        if timed_out {
             repeats.note(FINISH_ONE, 1, error, Duration::ZERO);
         } else {
             repeats.pause(FINISH_ONE, 1, error).await;

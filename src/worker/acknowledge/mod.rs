@@ -5,4 +5,5 @@ pub(super) mod confirmations;
 pub(super) mod finish_retries;
 
 pub(super) mod large_outputs;
+pub(super) mod locked_rows;
 mod refused_result_search;

@@ -53,9 +53,9 @@ pub(in crate::worker) struct End {
 
 /// Ends a worker that was told to stop, as far as SQL Server is concerned; its drop ends the rest.
 pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
-    let Worker { state, lease, executor, stages, large_outputs, .. } = worker;
+    let Worker { state, lease, executor, stages, own_lines, .. } = worker;
     let Stages { prefetch, acknowledging, others } = stages;
-    let ending = Ending { state, executor, lease, large_outputs };
+    let ending = Ending { state, executor, lease, own_lines };
     let mut given_back = 0;
     let in_order = tokio::select! {
         biased; // a worker that was stopped at once gives nothing back
@@ -102,7 +102,7 @@ struct Ending<'a> {
     state: &'a StageContext,
     executor: &'a Executor,
     lease: &'a Lease,
-    large_outputs: &'a AbortHandle,
+    own_lines: &'a [AbortHandle],
 }
 
 impl Ending<'_> {
@@ -113,7 +113,7 @@ impl Ending<'_> {
         acknowledging: &mut JoinSet<()>,
         given_back: &mut usize,
     ) -> bool {
-        let Ending { state, executor, lease, large_outputs } = *self;
+        let Ending { state, executor, lease, own_lines } = *self;
         let deadline = Duration::from_millis(state.config.shutdown_deadline_ms);
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
         // (Results that nobody is left to acknowledge are not waited for.)
@@ -133,7 +133,7 @@ impl Ending<'_> {
             let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
             // A claim that still hangs must bring nothing after it was seen what is to be given back. And an
             // acknowledgement that is repeated would take jobs that were given back for those that it had ended.
-            large_outputs.abort();
+            own_lines.iter().for_each(AbortHandle::abort);
             for stages in [prefetch, acknowledging] {
                 stages.abort_all();
                 all_ended(state, stages).await;

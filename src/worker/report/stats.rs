@@ -15,7 +15,9 @@ pub struct WorkerStats {
     /// Bytes of payloads and outputs of all these: the payload until the handler has returned, the output until it is
     /// confirmed.
     pub held_bytes: usize,
-    /// Jobs that are done and confirmed.
+    /// Jobs that are done and confirmed. Where a handler has called [`finish_in`](crate::finish_in()), its transaction
+    /// was rolled back, and the answer with which SQL Server said so was lost, the job counts here too, and again when
+    /// it has run again.
     pub done: u64,
     /// Failed attempts that were confirmed and will be repeated.
     pub retried: u64,

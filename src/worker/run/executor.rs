@@ -166,7 +166,7 @@ impl Executor {
             Some(error) => {
                 let outcome = failure(&error, &state.config.retry, attempt);
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), in_group: false, held })
+                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), by_handler: false, in_group: false, held })
             }
             None => Ended::Unstarted { job_id, fence, held },
         });
@@ -354,6 +354,7 @@ impl Runs {
         self.code.hooks.start(context.job());
         let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
+        let by_handler = context.was_acknowledging();
         let job = context.into_job();
         self.code.hooks.end(&job, &outcome, ended_at - started_at);
 
@@ -373,7 +374,7 @@ impl Runs {
         let in_group = job.group_key().is_some();
         drop(job);
         held.ended(output_bytes);
-        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, in_group, held }));
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, in_group, held }));
         ended_at
     }
 
@@ -405,7 +406,7 @@ impl Runs {
         drop((job, permit));
         held.ended(0);
         let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, in_group, held }));
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, by_handler: false, in_group, held }));
     }
 
     fn drop_lost(&self, claimed: Claimed) {
