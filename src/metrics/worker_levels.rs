@@ -48,18 +48,12 @@ impl Running {
 }
 
 /// The workers of this process that run. A few.
-static WORKERS: Mutex<Workers> = Mutex::new(Workers { running: Vec::new(), changes: 0 });
-
-struct Workers {
-    running: Vec<Running>,
-    /// The number of changes so far.
-    changes: u64,
-}
+static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
 /// What the gauges of a queue show.
 struct Shown {
-    /// The number of changes that these values include.
-    changes: u64,
+    /// The workers that these values are of, and whether each drains.
+    workers: Vec<(u64, bool)>,
     buffered: f64,
     running: f64,
     awaiting_finish: f64,
@@ -158,29 +152,29 @@ impl LevelGauges {
     }
 
     /// Changes the workers and shows the result, if it differs. The recorder is the program's code, so it is not called
-    /// under the lock that all workers of the process need. Another change may therefore be shown meanwhile, so after
-    /// showing, this checks again.
+    /// under the lock that all workers of the process need, and another change may be shown meanwhile. Where a worker of
+    /// this queue has begun or ended meanwhile, the result is shown again. Levels are not looked at again: workers show
+    /// theirs once a second, so that a recorder which takes longer than that would never be left.
     fn change(&self, change: impl FnOnce(&mut Vec<Running>) -> bool) {
         let mut shown = {
             let mut workers = WORKERS.lock();
-            if !change(&mut workers.running) {
+            if !change(&mut workers) {
                 return;
             }
-            workers.changes += 1;
             self.shown(&workers)
         };
         loop {
             self.show(&shown);
-            let workers = WORKERS.lock();
-            if workers.changes == shown.changes {
+            let now = self.shown(&WORKERS.lock());
+            if now.workers == shown.workers {
                 return;
             }
-            shown = self.shown(&workers);
+            shown = now;
         }
     }
 
-    fn shown(&self, workers: &Workers) -> Shown {
-        let all = || workers.running.iter().filter(|worker| worker.queue == self.queue);
+    fn shown(&self, workers: &[Running]) -> Shown {
+        let all = || workers.iter().filter(|worker| worker.queue == self.queue);
         let sum = |what: fn(&Running) -> usize| all().map(what).sum::<usize>() as f64;
         // Age and length of the same lease: one's age beside the other's length would say nothing.
         let endangered = all().max_by(|one, other| one.lease_used().total_cmp(&other.lease_used()));
@@ -190,7 +184,7 @@ impl LevelGauges {
                 / threads.max(1.0)
         };
         Shown {
-            changes: workers.changes,
+            workers: all().map(|worker| (worker.id, worker.drains)).collect(),
             buffered: sum(|worker| worker.levels.buffered),
             running: sum(|worker| worker.levels.running),
             awaiting_finish: sum(|worker| worker.levels.awaiting_finish),
@@ -311,5 +305,23 @@ mod tests {
         });
         assert!(is_free, "the lock is not held over the recorder's call");
         assert_eq!(shown.try_iter().last(), Some(2.0), "what is so in the end is shown last");
+    }
+
+    #[test]
+    fn a_recorder_that_takes_its_time_is_not_called_again_for_each_level_that_changes_meanwhile() {
+        let (set_to, shown) = channel();
+        let (go_on, may_go_on) = channel();
+        let slow = Slow(Arc::new(SlowGauge { set_to: Mutex::new(set_to), may_go_on: Mutex::new(may_go_on) }));
+        let gauges = with_local_recorder(&slow, || LevelGauges::new("busy"));
+        let other = LevelGauges::new("busy"); // without a recorder
+        let scale = Scale { threads: 1, lease: Duration::from_secs(30), ..Scale::default() };
+        other.begin(scale);
+        std::thread::scope(|threads| {
+            threads.spawn(|| gauges.begin(scale));
+            assert_eq!(shown.recv(), Ok(0.0));
+            other.set(&running(3));
+            drop(go_on);
+        });
+        assert_eq!(shown.try_recv().ok(), None, "the other shows it");
     }
 }
