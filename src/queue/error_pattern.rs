@@ -22,7 +22,7 @@ const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“',
 /// number (except exit codes and signals), hexadecimal id, GUID and quoted part. Gaps with only punctuation between
 /// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Takes a time
 /// that grows with the length of the text only.
-pub(super) fn error_pattern(error: &str) -> String {
+pub(crate) fn error_pattern(error: &str) -> String {
     let mut pattern = Pattern::default();
     let mut rest = headline(error);
     let mut after_word = false;

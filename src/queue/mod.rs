@@ -26,7 +26,7 @@ mod delete_queue;
 mod enqueue_retries;
 #[cfg_attr(not(feature = "entra"), path = "no_entra.rs")]
 mod entra;
-mod error_pattern;
+pub(crate) mod error_pattern;
 mod failed_attempt;
 mod failures;
 mod findings;

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::metrics::{DUTIES, WorkerMetrics};
+use crate::queue::error_pattern::error_pattern;
 
 use super::outage::Outage;
 
@@ -47,6 +48,7 @@ struct Inner {
 #[derive(Debug)]
 struct Failure {
     error: String,
+    sql_error: Option<i32>,
     logged_at: Instant,
     /// It has not succeeded since.
     stands: bool,
@@ -61,7 +63,7 @@ impl DutyFailures {
     /// A duty's call failed. It is tried again at its next time.
     pub(super) fn failed(&self, duty: Duty, error: &Error, metrics: &WorkerMetrics) {
         if self.outage.tells_of_one(DUTIES[duty as usize], error) {
-            self.noted(duty, &error.to_string(), metrics);
+            self.noted(duty, &error.to_string(), error.sql_number(), metrics);
         } else if error.is_transient() {
             self.failed_for_all(duty, error.to_string(), error.sql_number(), metrics);
         } else {
@@ -78,20 +80,23 @@ impl DutyFailures {
     /// It would have failed for any worker.
     pub(super) fn failed_for_all(&self, duty: Duty, error: String, sql_error: Option<i32>, metrics: &WorkerMetrics) {
         // (Without the lock: a subscriber may take its time.)
-        if self.noted(duty, &error, metrics) {
+        if self.noted(duty, &error, sql_error, metrics) {
             let duty = DUTIES[duty as usize];
             tracing::warn!(duty, sql_error, error, "a duty of the queue failed; it is tried again at its next time");
         }
     }
 
-    /// Returns whether that is news.
-    fn noted(&self, duty: Duty, error: &str, metrics: &WorkerMetrics) -> bool {
+    /// Returns whether that is news: not where the error differs from the last one only in the ids, names and times in
+    /// its text.
+    fn noted(&self, duty: Duty, error: &str, sql_error: Option<i32>, metrics: &WorkerMetrics) -> bool {
         metrics.duty_failed(duty as usize);
         let now = Instant::now();
         let last = &mut self.inner.lock().last[duty as usize];
-        let known = last.as_ref().filter(|last| last.error == error && now - last.logged_at < LOGGED_EVERY);
+        let is_alike =
+            |last: &Failure| last.sql_error == sql_error && error_pattern(&last.error) == error_pattern(error);
+        let known = last.as_ref().filter(|last| now - last.logged_at < LOGGED_EVERY && is_alike(last));
         let (logged_at, is_news) = known.map_or((now, true), |last| (last.logged_at, false));
-        *last = Some(Failure { error: error.to_owned(), logged_at, stands: true });
+        *last = Some(Failure { error: error.to_owned(), sql_error, logged_at, stands: true });
         is_news
     }
 
@@ -118,5 +123,23 @@ impl DutyFailures {
         let standing = DUTIES.into_iter().zip(&inner.last);
         let standing = standing.filter_map(|(duty, last)| Some((duty, last.as_ref().filter(|last| last.stands)?)));
         standing.map(|(duty, last)| (duty, last.error.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_differs_in_ids_and_names_only_is_no_news_and_is_shown_as_it_was_last() {
+        let (failures, metrics) = (DutyFailures::default(), WorkerMetrics::new("test"));
+        let noted = |text: &str, number| failures.noted(Duty::Reap, text, number, &metrics);
+        assert!(noted("Process ID 57 was chosen as the victim", Some(1205)));
+        assert!(!noted("Process ID 61 was chosen as the victim", Some(1205)));
+        assert_eq!(failures.standing(), [("reap", "Process ID 61 was chosen as the victim".to_owned())]);
+        assert!(noted("Process ID 61 was chosen as the victim", Some(3960)), "another number");
+        assert!(noted("The log for database 'a' is full", Some(9002)));
+        assert!(!noted("The log for database 'b' is full", Some(9002)));
+        assert!(noted("The log is full", Some(9002)), "other words");
     }
 }
