@@ -15,6 +15,9 @@ DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int 
 
 IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
     THROW 58003, N'fraction must be between 0 and 1', 1;
+-- What a worker reads with checkpoints is bounded so.
+IF EXISTS (SELECT 1 FROM @notes WHERE DATALENGTH([checkpoint]) > 65535)
+    THROW 58003, N'checkpoint must have 65535 bytes at most', 1;
 
 BEGIN TRANSACTION;
 INSERT @held (job_id, queue_id)

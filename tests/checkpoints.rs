@@ -148,6 +148,31 @@ async fn a_checkpoint_has_65535_bytes_at_most() {
     assert_eq!(context.noted_checkpoint(), Some(vec![1; 65_535]), "the one before stays");
 }
 
+/// What a worker of this crate takes from SQL Server is bounded by that.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_procedure_takes_no_larger_checkpoint_either() {
+    let fixture = Fixture::new("checkpoint_size").await;
+    let mut session = fixture.session().await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let job = worker.claim_one().await;
+    let note = |bytes: usize| {
+        format!(
+            "DECLARE @notes [$(schema)].[progress_list];
+             INSERT @notes (job_id, fence, [checkpoint])
+             VALUES ({}, {}, CAST(REPLICATE(CAST(' ' AS varchar(max)), {bytes}) AS varbinary(max)));
+             EXEC [$(schema)].[note_progress] @worker_id = '{}', @notes = @notes",
+            job.job_id, job.fence, worker.id
+        )
+    };
+    session.sql(&note(65_535)).await;
+    let refusal = session.refusal(&note(65_536)).await;
+    assert_eq!(refusal, (58003, "checkpoint must have 65535 bytes at most".to_string()));
+    let kept = "SELECT DATALENGTH([checkpoint]) AS number FROM [$(schema)].[progress]";
+    assert_eq!(session.numbers(kept).await, [65_535]);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_note_of_a_worker_that_lost_the_job_changes_nothing() {
     let fixture = Fixture::new("checkpoint_fence").await;
