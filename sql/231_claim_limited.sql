@@ -20,9 +20,9 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
-    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
-    @from_id bigint, @lowered bigint, @limited_at datetime2(3), @places_known bit = 0, @places_found bit = 0, @places int;
-DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL);
+    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @counted int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
+    @from_id bigint, @lowered bigint, @limited_at datetime2(3), @places_known bit = 0, @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int;
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, priority smallint NOT NULL, withheld bit NOT NULL);
 DECLARE @entries TABLE (n int NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, job_id bigint NOT NULL, fence int NOT NULL);
 DECLARE @taken TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
@@ -112,14 +112,15 @@ BEGIN TRY
     BEGIN
         WITH next_jobs AS
         (
-            SELECT TOP (1) job_id, state, fence, attempt, worker_id, claimed_at, priority
+            SELECT TOP (1) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
             WHERE queue_id = @queue_id AND state = 0 AND alone = 1
             ORDER BY priority, job_id
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id, inserted.fence INTO @jobs (job_id, fence)
+        OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+            INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @@ROWCOUNT > 0
             SET @room = 0;
@@ -129,14 +130,15 @@ BEGIN TRY
     BEGIN
         WITH next_jobs AS
         (
-            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority
+            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
             ORDER BY priority, job_id DESC
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id, inserted.fence INTO @jobs (job_id, fence)
+        OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+            INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = 0;
     END;
@@ -151,14 +153,15 @@ BEGIN TRY
             INSERT @unmarked (priority) VALUES (@priority);
         WITH next_jobs AS
         (
-            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at
+            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id, inserted.fence INTO @jobs (job_id, fence)
+        OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+            INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = @room - @@ROWCOUNT;
         IF @priority = 32767
@@ -192,11 +195,18 @@ BEGIN TRY
     END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
+        -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld, and those behind it, whose
+        -- payloads are withheld for that reason.
+        SET @direction = CASE WHEN @claim_order = 'lifo' THEN -1 ELSE 1 END;
+        SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1 ORDER BY priority, job_id * @direction;
+        UPDATE @jobs SET withheld = 1
+        WHERE priority > @long_priority OR (priority = @long_priority AND job_id * @direction >= @long_id * @direction);
+        SET @counted = @claimed - @@ROWCOUNT;
         UPDATE [$(schema)].[claim_rates] WITH (ROWLOCK)
-        SET claimed = claimed + @claimed
+        SET claimed = claimed + @counted
         WHERE queue_id = @queue_id AND slot_ms = @now_ms - @now_ms % @slot_ms;
         IF @@ROWCOUNT = 0
-            INSERT [$(schema)].[claim_rates] (queue_id, slot_ms, claimed) VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @claimed);
+            INSERT [$(schema)].[claim_rates] (queue_id, slot_ms, claimed) VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @counted);
     END;
     COMMIT TRANSACTION;
 END TRY
@@ -225,8 +235,8 @@ IF @@TRANCOUNT = 0
 
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind,
-       CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
-       CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
+       CASE WHEN c.withheld = 0 THEN j.payload_utf16 END AS payload_utf16,
+       CASE WHEN c.withheld = 0 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
        CASE WHEN j.plain = 1 THEN NULL
             WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
             OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use readpast::{
     ClaimOrder, CompletionPolicy, Delivery, Error, Handlers, Limit, NewJob, Queue, QueueOptions, Rate, Worker,
 };
+use tiberius::Row;
 
 use crate::support::http::get;
-use crate::support::{Claimed, Fixture, Session, WorkerSession, changed, number, numbers, until};
+use crate::support::{Claimed, Fixture, Session, WorkerSession, bytes, changed, number, numbers, until};
 
 /// What a claim's return status is the sum of.
 const ALONE_WAITS: i64 = 1;
@@ -295,6 +296,36 @@ async fn a_rate_is_remembered_for_an_interval_whoever_claims_and_whatever_the_cl
     fixture.sql("UPDATE [$(schema)].[claim_rates] SET slot_ms = slot_ms + 86400000").await;
     assert_eq!(claim_status(&mut worker, 9).await, (3, 0));
     fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_has_no_room_for_takes_nothing_of_the_rate() {
+    for (order, in_order) in [(ClaimOrder::Fifo, [0, 1, 2, 3]), (ClaimOrder::Lifo, [3, 2, 1, 0])] {
+        let options = QueueOptions::default().claim_order(order).rate(Rate::new(4, Duration::from_secs(3_600)));
+        let fixture = Fixture::with("withheld", options).await;
+        let sizes = [10, 20, 5_000, 30];
+        let mut jobs: Vec<NewJob> = sizes.iter().map(|bytes| NewJob::bytes(vec![b' '; *bytes])).collect();
+        if order == ClaimOrder::Lifo {
+            jobs.reverse();
+        }
+        fixture.queue.enqueue_many(&jobs).await.unwrap();
+        let worker = WorkerSession::register(&fixture).await;
+        let mut session = fixture.session().await;
+        let claim = format!(
+            "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = '{}', @max = 9, @max_payload_bytes = 1000",
+            worker.id
+        );
+        let rows: Vec<Row> = session.try_sql(&claim).await.unwrap().into_iter().flatten().collect();
+        let mut payloads: Vec<(i64, Vec<u8>)> =
+            rows.iter().map(|row| (number(row, "job_id"), bytes(row, "payload").unwrap())).collect();
+        payloads.sort();
+        let payloads = in_order.map(|place: usize| payloads[place].1.clone());
+        let length = |bytes: u64| bytes.to_be_bytes().to_vec();
+        assert_eq!(payloads, [vec![b' '; 10], vec![b' '; 20], length(5_000), length(30)], "{order:?}");
+        let counted = "SELECT SUM(claimed) AS number FROM [$(schema)].[claim_rates]";
+        assert_eq!(session.number(counted).await, 2, "{order:?}");
+        fixture.remove().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
