@@ -16,7 +16,7 @@ use crate::support::child::{ChildWorker, Ledger};
 use crate::support::counted::drained;
 use crate::support::http::get;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, changed, dev_server, numbers, until};
+use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers, until};
 
 /// Looks again and again at what a worker holds, until it is dropped, and fails when it is ever more than `limit`.
 fn never_more_than(limit: usize, worker: &Worker) -> Arc<AtomicUsize> {
@@ -153,6 +153,63 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     assert_eq!(monitor.stats().held_bytes, 10_000);
     release.send(()).unwrap();
     assert_eq!(ending.await.unwrap().unwrap().stats.held_bytes, 0);
+    fixture.remove().await;
+}
+
+/// A worker with two threads that may hold 1 MiB and runs a small job until the returned gate opens. Behind that stands
+/// a job of 2 MiB, which is larger than all that is allowed.
+async fn behind_a_large_job(fixture: &Fixture) -> (Worker, Arc<Semaphore>) {
+    let jobs = [NewJob::text("waits"), NewJob::bytes(vec![b' '; 2 << 20])];
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.max_in_flight_bytes = 1 << 20;
+    });
+    let gate = Arc::new(Semaphore::new(0));
+    let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
+    let handlers = Handlers::any(move |job, _| {
+        if job.payload() == b"waits" {
+            runtime.block_on(handler_gate.acquire())?.forget();
+        }
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("the first one runs", || worker.stats().running == 1).await;
+    (worker, gate)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_jobs_run_beside_a_long_one_though_the_first_of_the_queue_has_no_room() {
+    let fixture = Fixture::new("passed").await;
+    let (worker, gate) = behind_a_large_job(&fixture).await;
+    fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
+    until("the small ones are done", || worker.stats().done == 20).await;
+    assert_eq!((worker.stats().running, fixture.job_counts().await.ready), (1, 1));
+    gate.add_permits(1);
+    until("the large one has run where nothing else was held", || worker.stats().done == 22).await;
+    let stats = drained(worker).await.stats;
+    assert_eq!((stats.done, stats.lost, stats.held_bytes), (22, 0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_job_that_another_worker_took_keeps_nobody_waiting() {
+    let fixture = Fixture::new("taken").await;
+    let (worker, gate) = behind_a_large_job(&fixture).await;
+    let mut other = WorkerSession::register(&fixture).await;
+    let large = loop {
+        match other.claim(1).await.pop() {
+            Some(large) => break large,
+            None => tokio::time::sleep(Duration::from_millis(5)).await, // it is just being given back
+        }
+    };
+    assert_eq!(large.payload.len(), 2 << 20);
+    fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
+    until("the next ones are done", || worker.stats().done == 2).await;
+    assert_eq!(worker.stats().running, 1);
+    other.finish(&[large.done()]).await;
+    gate.add_permits(1);
+    assert_eq!(drained(worker).await.stats.done, 3);
     fixture.remove().await;
 }
 

@@ -45,7 +45,6 @@ mod report {
         pub struct RunTimes {
             pub jobs: u64,
             pub total: std::time::Duration,
-            pub output_bytes: u64,
         }
     }
 }

@@ -38,9 +38,10 @@ pub struct WorkerConfig {
     /// Default: `10000`. Range: 1 to 1000000 jobs.
     pub max_in_flight: usize,
 
-    /// The most bytes of payloads and outputs this process holds. A claim never brings more than fits, and no job
-    /// starts while its output may not fit; one job is always allowed, however large. Beside it, the driver needs room
-    /// for two copies of the largest output.
+    /// The most bytes of payloads, checkpoints and outputs this process holds. A claim never brings more payloads than
+    /// fit, and no job starts while its output may not fit; one job is always allowed, however large. A job that does
+    /// not fit beside what is held stays first in the queue; while it waits for room, those behind it wait and pass it
+    /// in turns. Beside the limit, the driver needs room for two copies of the largest output.
     ///
     /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
     pub max_in_flight_bytes: u64,

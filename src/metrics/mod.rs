@@ -316,7 +316,7 @@ const IN_FLIGHT_LIMIT_JOBS: Metric = jobs(
 const IN_FLIGHT_BYTES: Metric = bytes(
     "readpast_in_flight_bytes",
     QUEUE,
-    "Payloads and outputs of the jobs that are buffered, running and waiting for their finish",
+    "Payloads, checkpoints and outputs of the jobs that are buffered, running and waiting for their finish",
 );
 const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
     "readpast_in_flight_limit_bytes",

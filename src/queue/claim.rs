@@ -23,6 +23,8 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) max: usize,
     /// Longer payloads are withheld, so an answer has at most `max` times this many bytes of payloads.
     pub(crate) max_payload_bytes: u64,
+    /// Jobs behind one whose payload is withheld may be run before it.
+    pub(crate) passes: bool,
     /// The worker holds nothing: a job that must run alone comes first, and by itself.
     pub(crate) alone: bool,
     /// Where the claim before this one ended.
@@ -50,21 +52,22 @@ pub(crate) struct ClaimAnswer {
 /// What a claim leaves to a later one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Withheld {
-    /// The length of the longest payload that was withheld.
-    pub(crate) longest: u64,
-    /// The jobs to be given back: from the first whose payload was withheld on.
+    /// The length of the first.
+    pub(crate) bytes: u64,
+    /// The jobs to be given back.
     pub(crate) jobs: Vec<(JobId, Fence)>,
 }
 
 impl Withheld {
-    /// Takes the first job whose payload was withheld and those behind it out of the claim's jobs, so that they run in
-    /// their order.
-    fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>) -> Option<Withheld> {
-        let longest = *lengths.values().max()?;
+    /// Takes the jobs whose payloads were withheld out of the claim's jobs; with those behind the first of them, so that
+    /// they run in their order, unless they may pass it.
+    fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>, passes: bool) -> Option<Withheld> {
         let first = jobs.iter().position(|job| lengths.contains_key(&job.id))?;
-        let rest = jobs.drain(first..).map(|job| (job.id, job.fence));
+        let bytes = *lengths.get(&jobs[first].id)?;
+        let taken = jobs.extract_if(first.., |job| !passes || lengths.contains_key(&job.id));
         // One of an at_most_once queue was not claimed.
-        Some(Withheld { longest, jobs: rest.filter(|(_, fence)| *fence != Fence::NONE).collect() })
+        let given_back = taken.map(|job| (job.id, job.fence)).filter(|(_, fence)| *fence != Fence::NONE);
+        Some(Withheld { bytes, jobs: given_back.collect() })
     }
 }
 
@@ -181,7 +184,7 @@ impl Session {
             ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
             ClaimOrder::Any => {}
         }
-        let withheld = Withheld::take(&mut jobs, &lengths);
+        let withheld = Withheld::take(&mut jobs, &lengths, request.passes);
         self.attach_checkpoints(request.worker, &mut jobs).await?;
         Ok(ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end })
     }

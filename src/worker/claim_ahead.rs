@@ -8,7 +8,8 @@
 //!
 //! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`. Their number is estimated from earlier
 //! jobs. The limit does not depend on the estimate: each claim says how long its payloads may be, and longer ones stay
-//! in the table.
+//! in the table. Where the first of the queue is such a one, this worker keeps what becomes free for it, in turns with
+//! letting others pass, so that neither starves ([`TooLong`]).
 //!
 //! Nothing here looks at a clock: who asks says what time it is, which may be a simulation (benches/scale).
 
@@ -21,6 +22,10 @@ use super::report::tally::RunTimes;
 
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
+
+/// How often a worker whose threads are idle looks whether a job fits after all. Each look costs a claim and, in vain, a
+/// release.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the
 /// other runs.
@@ -38,12 +43,14 @@ pub(super) struct Demand {
     seen: RunTimes,
     mean_run: Option<Duration>,
     max_in_flight: usize,
-    max_bytes: f64,
+    max_bytes: u64,
     /// What the longest payload of a claim takes.
     payload: ExpectedBytes,
-    /// What a job leaves behind when it ends.
-    output: ExpectedBytes,
+    /// The last claim met it first and had no room for it.
+    too_long: Option<TooLong>,
     claim_time: Duration,
+    /// When the last claim was answered.
+    claimed_at: Instant,
     /// When `seen` last changed.
     seen_at: Instant,
     look: Look,
@@ -61,10 +68,11 @@ impl Demand {
             seen: RunTimes::default(),
             mean_run: None,
             max_in_flight: config.max_in_flight,
-            max_bytes: config.max_in_flight_bytes as f64,
+            max_bytes: config.max_in_flight_bytes,
             payload: ExpectedBytes(0.0),
-            output: ExpectedBytes(0.0),
+            too_long: None,
             claim_time: Duration::ZERO,
+            claimed_at: at,
             seen_at: at,
             look: Look { at, jobs: 0 },
             too_much_since: None,
@@ -124,52 +132,76 @@ impl Demand {
         }
     }
 
-    /// Notes how long the longest payload of a claim was, if it found a job.
-    pub(super) fn claimed_payloads(&mut self, longest: Option<u64>) {
-        if let Some(longest) = longest {
-            self.payload = self.payload.and(longest as f64);
+    /// Notes how many bytes the largest job of a claim has brought, if it found one.
+    pub(super) fn claimed_payloads(&mut self, largest: Option<usize>) {
+        if let Some(largest) = largest {
+            self.payload = self.payload.and(largest as f64);
         }
     }
 
+    /// Notes the length of the first payload that a claim had no room for, if there was one, and whether the claim has
+    /// brought as many jobs as it asked for beside it.
+    pub(super) fn withheld(&mut self, bytes: Option<u64>, is_full: bool, at: Instant) {
+        let since = |bytes| self.too_long.filter(|before| before.bytes == bytes).map_or(at, |before| before.since);
+        self.too_long = bytes.map(|bytes| TooLong { bytes, since: since(bytes), is_full });
+    }
+
     /// What one more job takes, as payload or as output, whichever is more.
-    fn job_bytes(&self) -> f64 {
-        self.payload.0.max(self.output.0).max(1.0)
+    fn job_bytes(&self, in_flight: &InFlight) -> u64 {
+        (self.payload.0 as u64).max(in_flight.expected_output() as u64).max(1)
     }
 
     /// How many bytes more may be held.
-    fn free(&self, in_flight: &InFlight) -> f64 {
-        // Those that have not ended will hold their output instead of their payload.
-        let growth = (self.output.0 - self.payload.0).max(0.0) * (in_flight.unstarted() + in_flight.running()) as f64;
-        (self.max_bytes - in_flight.bytes() as f64 - growth).max(0.0)
+    fn free(&self, in_flight: &InFlight) -> u64 {
+        in_flight.free_bytes(self.max_bytes)
+    }
+
+    /// The first of the queue, if there is no room for it now.
+    fn waiting_for_room(&self, in_flight: &InFlight) -> Option<TooLong> {
+        self.too_long.filter(|first| first.bytes > self.free(in_flight) && in_flight.jobs() > 0)
+    }
+
+    /// Whether those behind the first of the queue may be claimed while there is no room for it.
+    pub(super) fn lets_pass(&self, in_flight: &InFlight, at: Instant) -> bool {
+        self.waiting_for_room(in_flight).is_some_and(|first| first.lets_pass(at))
     }
 
     /// How many more jobs fit into memory; one at least where it holds none.
-    pub(super) fn jobs_that_fit(&self, in_flight: &InFlight) -> usize {
-        let fit = (self.free(in_flight) / self.job_bytes()) as usize;
-        if in_flight.jobs() == 0 { fit.max(1) } else { fit }
+    pub(super) fn jobs_that_fit(&self, in_flight: &InFlight, at: Instant) -> usize {
+        let fit = |bytes| (self.free(in_flight) / bytes) as usize;
+        let job_bytes = self.job_bytes(in_flight);
+        match (self.too_long, self.waiting_for_room(in_flight)) {
+            (_, Some(first)) if !first.lets_pass(at) => 0,
+            (Some(first), None) => fit(first.bytes.max(job_bytes)).max(1),
+            (None, _) if in_flight.jobs() == 0 => fit(job_bytes).max(1),
+            _ => fit(job_bytes),
+        }
     }
 
     /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. A worker that holds
     /// no job may always have one as long as an earlier claim reported.
     pub(super) fn max_payload_bytes(&self, jobs: usize, in_flight: &InFlight) -> u64 {
-        let share = self.free(in_flight) / jobs as f64;
-        let holds_nothing = jobs == 1 && in_flight.jobs() == 0;
-        if holds_nothing { share.max(self.payload.0) as u64 } else { share as u64 }
+        let share = self.free(in_flight) / jobs as u64;
+        if jobs > 1 || in_flight.jobs() > 0 {
+            return share;
+        }
+        share.max(self.payload.0 as u64).max(self.too_long.map_or(0, |first| first.bytes))
     }
 
-    /// Whether so many outputs, of the mean size, are most of what may be held.
-    pub(super) fn outputs_are_most(&self, jobs: usize) -> bool {
-        self.output.0 * jobs as f64 > self.max_bytes / 2.0
+    /// Whether the outputs that wait for their acknowledgement are most of what may be held.
+    pub(super) fn outputs_are_most(&self, in_flight: &InFlight) -> bool {
+        in_flight.output_bytes() as u64 > self.max_bytes / 2
     }
 
-    pub(super) fn claimed(&mut self, took: Duration) {
+    pub(super) fn claimed(&mut self, took: Duration, at: Instant) {
+        self.claimed_at = at;
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
     /// How many jobs to claim now, where `to_fill` threads want one; 0: none, until something changes.
     pub(super) fn room(&mut self, now: RunTimes, in_flight: &InFlight, to_fill: usize, at: Instant) -> usize {
         let unstarted = in_flight.unstarted();
-        let ahead = self.ahead(now, at);
+        let ahead = self.ahead(now, in_flight, at);
         let low_water = self.low_water(ahead);
         in_flight.set_low_water(low_water);
         if unstarted > low_water && unstarted >= to_fill {
@@ -177,10 +209,24 @@ impl Demand {
         }
         let wanted = (to_fill + ahead).saturating_sub(unstarted);
         let allowed = self.max_in_flight.saturating_sub(in_flight.jobs());
-        wanted.min(allowed).min(self.jobs_that_fit(in_flight))
+        let fit = self.jobs_that_fit(in_flight, at);
+        // What is expected may have changed: another worker took the first of the queue, or smaller ones came.
+        let looks = to_fill > unstarted
+            && self.free(in_flight) > 0
+            && at.saturating_duration_since(self.claimed_at) >= LOOK_AGAIN;
+        match self.waiting_for_room(in_flight).filter(|first| first.lets_pass(at)) {
+            None if fit == 0 => wanted.min(allowed).min(usize::from(looks)),
+            None => wanted.min(allowed).min(fit),
+            Some(first) if wanted > 0 && (looks || (first.is_full && fit > 0)) => {
+                // It is one of those that are claimed.
+                let room = (self.most + self.threads).saturating_sub(unstarted);
+                (wanted.min(fit.max(1)) + 1).min(allowed).min(room)
+            }
+            Some(_) => 0,
+        }
     }
 
-    fn ahead(&mut self, now: RunTimes, at: Instant) -> usize {
+    fn ahead(&mut self, now: RunTimes, in_flight: &InFlight, at: Instant) -> usize {
         self.notice(now, at);
         let wanted = match self.mean_run {
             _ if self.fixed => self.most,
@@ -189,7 +235,7 @@ impl Demand {
             None => 0,
         };
         // What is wanted decides when the next claim is worth its while, and more than fits it never gets.
-        wanted.min(((self.max_bytes / self.job_bytes()) as usize).saturating_sub(self.threads))
+        wanted.min(((self.max_bytes / self.job_bytes(in_flight)) as usize).saturating_sub(self.threads))
     }
 
     /// At how many unstarted jobs the next claim is worth its while: when it can get a full batch, or when as many are
@@ -206,7 +252,6 @@ impl Demand {
         if jobs > 0 {
             let mean = (now.total - self.seen.total).div_f64(jobs as f64);
             self.mean_run = Some(self.mean_run.map_or(mean, |before| (before + mean) / 2));
-            self.output = self.output.and((now.output_bytes - self.seen.output_bytes) as f64 / jobs as f64);
             self.seen = now;
             self.seen_at = at;
         }
@@ -220,6 +265,26 @@ impl Demand {
     fn jobs_in(&self, time: Duration, mean_run: Duration) -> usize {
         let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
         (jobs_per_second * time.as_secs_f64()) as usize
+    }
+}
+
+/// The first of the queue, which is too long for what is free.
+///
+/// In turns, nothing is claimed until there is room for it, and others pass that fit: for a second, two, four, and so
+/// on. The turns of waiting become longer than any job takes, so that it gets its room; and those of passing as long,
+/// so that threads are not idle for most of the time while one long job keeps the room.
+#[derive(Debug, Clone, Copy)]
+struct TooLong {
+    bytes: u64,
+    since: Instant,
+    /// The last claim brought all that it asked for beside it: there may be more behind.
+    is_full: bool,
+}
+
+impl TooLong {
+    fn lets_pass(&self, at: Instant) -> bool {
+        let turn = (at.saturating_duration_since(self.since).as_secs() + 1).ilog2();
+        turn % 2 == 1
     }
 }
 
@@ -264,14 +329,14 @@ mod tests {
 
     fn ahead(mean_run: Duration, claim: Duration) -> usize {
         let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
-        demand.claimed(claim);
-        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100, output_bytes: 0 }, Instant::now())
+        demand.claimed(claim, Instant::now());
+        demand.ahead(RunTimes { jobs: 100, total: mean_run * 100 }, &InFlight::default(), Instant::now())
     }
 
     #[test]
     fn nothing_is_wanted_ahead_before_a_run_time_is_known() {
         let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
-        assert_eq!(demand.ahead(RunTimes::default(), Instant::now()), 0);
+        assert_eq!(demand.ahead(RunTimes::default(), &InFlight::default(), Instant::now()), 0);
     }
 
     #[test]
@@ -285,11 +350,11 @@ mod tests {
     #[test]
     fn jobs_are_claimed_ahead_for_the_threads_that_the_worker_may_have() {
         let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
-        let seen = RunTimes { jobs: 100, total: Duration::from_secs(1), output_bytes: 0 };
+        let seen = RunTimes { jobs: 100, total: Duration::from_secs(1) };
         demand.has_threads(2);
-        assert_eq!(demand.ahead(seen, Instant::now()), 20, "0.1 s of 2 threads at 10 ms a job");
+        assert_eq!(demand.ahead(seen, &InFlight::default(), Instant::now()), 20, "0.1 s of 2 threads at 10 ms a job");
         demand.has_threads(8);
-        assert_eq!(demand.ahead(seen, Instant::now()), 80);
+        assert_eq!(demand.ahead(seen, &InFlight::default(), Instant::now()), 80);
     }
 
     #[test]
@@ -301,9 +366,9 @@ mod tests {
     fn a_claim_is_made_at_a_quarter_of_what_is_wanted_unless_claims_are_slow() {
         let low_water = |claim_ms: u64| {
             let mut demand = Demand::new(&WorkerConfig::default(), 2, Instant::now());
-            demand.claimed(Duration::from_millis(claim_ms));
+            demand.claimed(Duration::from_millis(claim_ms), Instant::now());
             let ms = Duration::from_millis(1);
-            let ahead = demand.ahead(RunTimes { jobs: 100, total: ms * 100, output_bytes: 0 }, Instant::now());
+            let ahead = demand.ahead(RunTimes { jobs: 100, total: ms * 100 }, &InFlight::default(), Instant::now());
             (ahead, demand.low_water(ahead))
         };
         assert_eq!(low_water(1), (200, 50));
@@ -316,83 +381,162 @@ mod tests {
     fn long_jobs_after_short_ones_lower_the_demand_before_one_of_them_has_ended() {
         let (begun, minute) = (Instant::now(), Duration::from_secs(60));
         let mut demand = Demand::new(&WorkerConfig::default(), 2, begun);
-        demand.claimed(Duration::from_millis(1));
-        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1), output_bytes: 0 };
-        assert_eq!(demand.ahead(short, begun), 1_000);
+        demand.claimed(Duration::from_millis(1), Instant::now());
+        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
+        assert_eq!(demand.ahead(short, &InFlight::default(), begun), 1_000);
         assert_eq!(demand.wanted_at_last(short, 1_000, false, begun + minute), None, "a thread is idle");
         let wanted = demand.wanted_at_last(short, 1_000, true, begun + 2 * minute);
         assert_eq!(wanted, Some(0), "two threads, two jobs, a minute");
-        assert_eq!(demand.ahead(short, begun + 2 * minute), 0, "and it stays so while none ends");
+        assert_eq!(demand.ahead(short, &InFlight::default(), begun + 2 * minute), 0, "and it stays so while none ends");
     }
 
     #[test]
     fn after_a_time_without_jobs_what_was_known_of_them_is_forgotten() {
         let begun = Instant::now();
         let mut demand = Demand::new(&WorkerConfig::default(), 2, begun);
-        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1), output_bytes: 0 };
-        assert_eq!(demand.ahead(short, begun), 1_000);
+        let short = RunTimes { jobs: 1_000, total: Duration::from_millis(1) };
+        assert_eq!(demand.ahead(short, &InFlight::default(), begun), 1_000);
         demand.holds_nothing(short, begun);
-        assert_eq!(demand.ahead(short, begun), 1_000, "they have just ended");
+        assert_eq!(demand.ahead(short, &InFlight::default(), begun), 1_000, "they have just ended");
         let later = begun + Duration::from_secs(60);
         demand.holds_nothing(short, later);
-        assert_eq!(demand.ahead(short, later), 0);
+        assert_eq!(demand.ahead(short, &InFlight::default(), later), 0);
     }
 
-    /// A demand that has seen payloads and outputs of these sizes, may hold 64 MiB, and would like 1,000 jobs ahead.
-    fn of_sizes(payload: u64, output: u64) -> Demand {
+    /// A demand that has seen payloads of this size, may hold 64 MiB, and would like 1,000 jobs ahead.
+    fn of_payloads(payload: usize) -> Demand {
         let config = changed(|config| config.max_in_flight_bytes = 64 << 20);
         let mut demand = Demand::new(&config, 2, Instant::now());
         demand.claimed_payloads(Some(payload));
-        demand
-            .notice(RunTimes { jobs: 10, total: Duration::from_micros(10), output_bytes: 10 * output }, Instant::now());
+        demand.notice(RunTimes { jobs: 10, total: Duration::from_micros(10) }, Instant::now());
         demand
     }
 
     #[test]
     fn no_more_is_claimed_than_fits_by_the_size_of_those_before() {
         let in_flight = InFlight::default();
-        let mut demand = of_sizes(2 << 20, 0);
-        assert_eq!(demand.jobs_that_fit(&in_flight), 32);
-        assert_eq!(demand.ahead(demand.seen, Instant::now()), 30, "beside two that run");
+        let mut demand = of_payloads(2 << 20);
+        let now = Instant::now();
+        assert_eq!(demand.jobs_that_fit(&in_flight, now), 32);
+        assert_eq!(demand.ahead(demand.seen, &InFlight::default(), Instant::now()), 30, "beside two that run");
         in_flight.enter(Stage::Unstarted, 20);
         in_flight.grow(40 << 20);
-        assert_eq!(demand.jobs_that_fit(&in_flight), 12);
+        assert_eq!(demand.jobs_that_fit(&in_flight, now), 12);
         in_flight.grow(60 << 20);
-        assert_eq!(demand.jobs_that_fit(&in_flight), 0);
+        assert_eq!(demand.jobs_that_fit(&in_flight, now), 0);
 
         let in_flight = InFlight::default();
-        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), 1, "one is always allowed");
+        assert_eq!(of_payloads(1 << 30).jobs_that_fit(&in_flight, now), 1, "one is always allowed");
         in_flight.enter(Stage::Running, 1);
         in_flight.grow(1 << 30);
-        assert_eq!(of_sizes(1 << 30, 0).jobs_that_fit(&in_flight), 0);
+        assert_eq!(of_payloads(1 << 30).jobs_that_fit(&in_flight, now), 0);
     }
 
     #[test]
     fn the_payloads_of_a_claim_fit_into_memory_whatever_came_before() {
         let in_flight = InFlight::default();
-        let small = of_sizes(200, 0);
+        let small = of_payloads(200);
         assert_eq!(small.max_payload_bytes(500, &in_flight), (64 << 20) / 500);
         in_flight.enter(Stage::Running, 1);
         in_flight.grow(60 << 20);
         assert_eq!(small.max_payload_bytes(2, &in_flight), 2 << 20);
-        assert_eq!(of_sizes(1 << 30, 0).max_payload_bytes(1, &in_flight), 4 << 20);
+        assert_eq!(of_payloads(1 << 30).max_payload_bytes(1, &in_flight), 4 << 20);
         in_flight.grow(60 << 20);
         assert_eq!(small.max_payload_bytes(1, &in_flight), 0);
 
         let in_flight = InFlight::default();
-        assert_eq!(of_sizes(1 << 30, 0).max_payload_bytes(1, &in_flight), 1 << 30, "one is always allowed");
+        assert_eq!(of_payloads(1 << 30).max_payload_bytes(1, &in_flight), 1 << 30, "one is always allowed");
     }
 
     #[test]
     fn jobs_that_will_leave_large_outputs_count_as_if_they_had() {
-        let demand = of_sizes(100, 4 << 20);
+        let (demand, now) = (of_payloads(100), Instant::now());
         let in_flight = InFlight::default();
-        assert_eq!(demand.jobs_that_fit(&in_flight), 16);
+        in_flight.learn_output(4 << 20);
+        assert_eq!(demand.jobs_that_fit(&in_flight, now), 16);
         in_flight.enter(Stage::Running, 2);
         in_flight.enter(Stage::Unstarted, 8);
         in_flight.grow(1_000);
-        assert_eq!(demand.jobs_that_fit(&in_flight), 6);
-        assert!(demand.outputs_are_most(9) && !demand.outputs_are_most(8));
+        assert_eq!(demand.jobs_that_fit(&in_flight, now), 6);
+        in_flight.hold_output(32 << 20);
+        assert!(!demand.outputs_are_most(&in_flight));
+        in_flight.hold_output(1);
+        assert!(demand.outputs_are_most(&in_flight));
+    }
+
+    /// A job of 60 MiB runs, and a thread is idle.
+    fn holding_much() -> InFlight {
+        let in_flight = InFlight::default();
+        in_flight.enter(Stage::Running, 1);
+        in_flight.grow(60 << 20);
+        in_flight
+    }
+
+    /// A claim every tenth of a second at the most, for so long; each finds that the first of the queue does not fit.
+    /// Returns when it was claimed and how many jobs were asked for.
+    fn claims_in(seconds: u32, brings_all: bool) -> Vec<(u32, usize)> {
+        let (in_flight, mut demand, begun) = (holding_much(), of_payloads(200), Instant::now());
+        demand.withheld(Some(10 << 20), false, begun);
+        let mut claims = Vec::new();
+        for tenth in 0..10 * seconds {
+            let at = begun + Duration::from_millis(100) * tenth;
+            let room = demand.room(demand.seen, &in_flight, 1, at);
+            if room > 0 {
+                claims.push((tenth / 10, room));
+                demand.claimed(Duration::from_millis(1), at);
+                demand.withheld(Some(10 << 20), brings_all, at);
+            }
+        }
+        claims
+    }
+
+    #[test]
+    fn while_the_first_of_the_queue_does_not_fit_a_worker_looks_once_a_second() {
+        let claims = claims_in(1_000, false);
+        assert!((900..=1_000).contains(&claims.len()), "{} claims", claims.len());
+    }
+
+    #[test]
+    fn those_behind_the_first_pass_and_keep_it_waiting_in_turns_that_grow() {
+        let claims = claims_in(31, true);
+        for (turns, seconds) in [1..3, 3..7, 7..15, 15..31].into_iter().enumerate() {
+            let of_turn: Vec<usize> =
+                claims.iter().filter(|(second, _)| seconds.contains(second)).map(|(_, room)| *room).collect();
+            if turns % 2 == 0 {
+                assert!(of_turn.len() > 5 && of_turn.iter().all(|room| *room > 100), "they pass: {of_turn:?}");
+            } else {
+                assert!(of_turn.iter().all(|room| *room == 1), "the first alone is looked at: {of_turn:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_is_claimed_as_soon_as_there_is_room_for_it() {
+        let (in_flight, mut demand, now) = (holding_much(), of_payloads(200), Instant::now());
+        demand.withheld(Some(10 << 20), false, now);
+        assert_eq!(demand.room(demand.seen, &in_flight, 1, now), 0);
+        in_flight.shrink(10 << 20);
+        let room = demand.room(demand.seen, &in_flight, 1, now);
+        assert!(room > 0 && demand.max_payload_bytes(room, &in_flight) >= 10 << 20, "{room}");
+
+        demand.withheld(Some(1 << 30), false, now);
+        assert_eq!(demand.room(demand.seen, &in_flight, 1, now), 0);
+        in_flight.shrink(50 << 20);
+        in_flight.leave(Stage::Running);
+        assert_eq!(demand.room(demand.seen, &in_flight, 2, now), 1);
+        assert_eq!(demand.max_payload_bytes(1, &in_flight), 1 << 30, "one is always allowed");
+        demand.withheld(None, true, now);
+        assert!(demand.room(demand.seen, &in_flight, 2, now) > 100, "it is gone");
+    }
+
+    #[test]
+    fn an_idle_thread_does_not_wait_for_as_much_room_as_one_large_job_took() {
+        let (in_flight, mut demand, now) = (InFlight::default(), of_payloads(1 << 30), Instant::now());
+        in_flight.enter(Stage::Running, 1);
+        demand.claimed(Duration::from_millis(1), now);
+        assert_eq!(demand.room(demand.seen, &in_flight, 1, now), 0);
+        assert_eq!(demand.room(demand.seen, &in_flight, 0, now + LOOK_AGAIN), 0, "no thread is idle");
+        assert_eq!(demand.room(demand.seen, &in_flight, 1, now + LOOK_AGAIN), 1);
     }
 
     #[test]
@@ -407,6 +551,9 @@ mod tests {
     #[test]
     fn a_fixed_buffer_is_what_is_wanted() {
         let config = changed(|config| config.buffer = 7);
-        assert_eq!(Demand::new(&config, 8, Instant::now()).ahead(RunTimes::default(), Instant::now()), 7);
+        assert_eq!(
+            Demand::new(&config, 8, Instant::now()).ahead(RunTimes::default(), &InFlight::default(), Instant::now()),
+            7
+        );
     }
 }

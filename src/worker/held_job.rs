@@ -2,7 +2,7 @@
 //! and its share of `worker.max_in_flight_bytes`.
 //!
 //! ```text
-//! claim ──▶ Held: unstarted, the payload ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
+//! claim ──▶ Held: unstarted, payload and checkpoint ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
 //! ```
 //!
 //! What it counts for is given back when it is dropped, so that no way out of memory can forget it.
@@ -31,6 +31,11 @@ pub(super) struct Held {
 /// and a large payload may have used little more than half of its own.
 const WASTE: usize = 64 << 10;
 
+/// What a job brings into memory.
+fn bytes_of(job: &Job) -> usize {
+    job.payload.len() + job.checkpoint().map_or(0, <[u8]>::len)
+}
+
 impl Held {
     /// Holds the unstarted jobs of one claim.
     pub(super) fn claimed(
@@ -40,12 +45,12 @@ impl Held {
     ) -> Vec<(Job, Held)> {
         let source = Arc::new(Source { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, jobs.len());
-        in_flight.grow(jobs.iter().map(|job| job.payload.len()).sum());
+        in_flight.grow(jobs.iter().map(bytes_of).sum());
         let hold = |mut job: Job| {
             if job.payload.capacity() - job.payload.len() >= WASTE {
                 job.payload.shrink_to_fit();
             }
-            let held = Held { source: source.clone(), stage: Stage::Unstarted, bytes: job.payload.len() };
+            let held = Held { source: source.clone(), stage: Stage::Unstarted, bytes: bytes_of(&job) };
             (job, held)
         };
         jobs.into_iter().map(hold).collect()
@@ -56,6 +61,11 @@ impl Held {
         let source = Arc::new(Source { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, 1);
         Held { source, stage: Stage::Unstarted, bytes: 0 }
+    }
+
+    /// How many it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn registration(&self) -> &Arc<Registration> {
@@ -104,5 +114,24 @@ impl Drop for Held {
         }
         self.holds(0);
         self.source.in_flight.leave(self.stage);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::NewJob;
+    use crate::worker::lease::validity::LeaseValidity;
+
+    #[test]
+    fn a_checkpoint_counts_as_long_as_the_payload_does() {
+        let in_flight = Arc::<InFlight>::default();
+        let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
+        let job = Job::for_test(NewJob::bytes(vec![1; 100])).with_checkpoint(vec![2; 60_000]);
+        let (job, mut held) = Held::claimed(&registration, &in_flight, vec![job]).remove(0);
+        assert_eq!((held.bytes(), in_flight.bytes()), (60_100, 60_100));
+        drop(job);
+        held.ended(0);
+        assert_eq!(in_flight.bytes(), 0);
     }
 }

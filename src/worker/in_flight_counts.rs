@@ -20,17 +20,23 @@ pub(super) enum Stage {
     AwaitingFinish,
 }
 
+/// The expected output follows a larger one at once. One that is smaller lowers it by this part of the difference: of a
+/// large output a fifth is still expected after fifty jobs that had none.
+const FORGETTING: usize = 32;
+
 /// The jobs in memory.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     /// In the order of [`Stage`].
     jobs: [AtomicUsize; 4],
-    /// Payloads and outputs of all of them.
+    /// Payloads, checkpoints and outputs of all of them.
     bytes: AtomicUsize,
     /// Of these, the outputs.
     output_bytes: AtomicUsize,
     /// How large the next output may be, estimated from earlier ones.
     expected_output: AtomicUsize,
+    /// Jobs that are to start, or run: room is kept for the output of each.
+    started: AtomicUsize,
     /// At how many unstarted jobs there is demand for more.
     low_water: AtomicUsize,
     demand: Notify,
@@ -66,48 +72,77 @@ impl InFlight {
         self.unstarted() + self.parked() + self.running() + self.awaiting_finish()
     }
 
-    /// Payloads and outputs of all that this process holds.
+    /// Payloads, checkpoints and outputs of all that this process holds.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Of these, the outputs.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.output_bytes.load(Ordering::Acquire)
+    }
+
+    /// How large the next output may be.
+    pub(super) fn expected_output(&self) -> usize {
+        self.expected_output.load(Ordering::Acquire)
+    }
+
+    fn unended(&self) -> usize {
+        self.unstarted() + self.parked() + self.running()
+    }
+
+    /// By how much a job may grow when it ends, and its output takes the place of its payload.
+    fn growth(&self) -> usize {
+        let payloads = self.bytes().saturating_sub(self.output_bytes());
+        self.expected_output().saturating_sub(payloads / self.unended().max(1))
+    }
+
+    /// How many bytes more may be held, beside what those that have not ended may grow.
+    pub(super) fn free_bytes(&self, max_bytes: u64) -> u64 {
+        let held = self.bytes() + self.growth().saturating_mul(self.unended());
+        max_bytes.saturating_sub(held as u64)
     }
 
     /// Whether one more job may start: not if its output may exceed the limit together with what is held. One may
     /// always run.
     pub(super) fn may_start(&self, max_bytes: u64) -> bool {
-        let (running, bytes) = (self.running(), self.bytes());
-        let expected = self.expected_output.load(Ordering::Acquire);
-        let fits = |growth: usize| (bytes + growth * (running + 1)) as u64 <= max_bytes;
-        if fits(expected) {
-            return true;
+        self.has_room_for(self.started.load(Ordering::Acquire) + 1, max_bytes)
+    }
+
+    /// Keeps room for the output of a job that starts, until the value is dropped. `None`: it [may not
+    /// start](Self::may_start).
+    pub(super) fn start(&self, max_bytes: u64) -> Option<Started<'_>> {
+        let one_more = |started| self.has_room_for(started + 1, max_bytes).then_some(started + 1);
+        self.started.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        Some(Started(self))
+    }
+
+    fn has_room_for(&self, started: usize, max_bytes: u64) -> bool {
+        let bytes = self.bytes().saturating_add(self.growth().saturating_mul(started));
+        bytes as u64 <= max_bytes || (started == 1 && self.awaiting_finish() == 0)
+    }
+
+    /// A job has run and left so many bytes.
+    pub(super) fn learn_output(&self, bytes: usize) {
+        if bytes == 0 && self.expected_output() == 0 {
+            return; // as most jobs
         }
-        // Of those that have not ended, the output takes the place of the payload.
-        let payloads = bytes.saturating_sub(self.output_bytes.load(Ordering::Acquire));
-        let unended = self.unstarted() + self.parked() + running;
-        let growth = expected.saturating_sub(payloads / unended.max(1));
-        fits(growth) || (running == 0 && self.awaiting_finish() == 0)
+        let learn = |expected: usize| match expected.checked_sub(bytes) {
+            Some(0) => None,
+            Some(less) => Some(expected - less.div_ceil(FORGETTING)),
+            None => Some(bytes),
+        };
+        let _ = self.expected_output.fetch_update(Ordering::AcqRel, Ordering::Acquire, learn);
     }
 
     /// A job has ended and left an output.
     pub(super) fn hold_output(&self, bytes: usize) {
         self.output_bytes.fetch_add(bytes, Ordering::AcqRel);
-        self.expected_output.fetch_max(bytes, Ordering::AcqRel);
     }
 
     /// An output was confirmed, or is dropped.
     pub(super) fn drop_output(&self, bytes: usize) {
         self.output_bytes.fetch_sub(bytes, Ordering::AcqRel);
-    }
-
-    /// More jobs were claimed, whose outputs may be smaller. It takes several claims to forget a large one.
-    pub(super) fn expect_smaller_outputs(&self) {
-        let expected = self.expected_output.load(Ordering::Acquire);
-        // One that is noted meanwhile stays.
-        let _ = self.expected_output.compare_exchange(
-            expected,
-            expected - expected / 4,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
     }
 
     /// Sets at how many unstarted jobs the prefetcher is to be woken.
@@ -182,9 +217,49 @@ impl InFlight {
     }
 }
 
+/// A job that is to start, or runs.
+#[derive(Debug)]
+pub(super) struct Started<'a>(&'a InFlight);
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        self.0.started.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_to_start_keeps_room_for_its_output_from_others() {
+        let in_flight = InFlight::default();
+        in_flight.learn_output(400);
+        let first = in_flight.start(1_000).expect("nothing is held");
+        let second = in_flight.start(1_000).expect("two outputs fit");
+        assert!(!in_flight.may_start(1_000) && in_flight.start(1_000).is_none(), "three do not, though none runs yet");
+        drop(first);
+        assert!(in_flight.start(1_000).is_some());
+        drop(second);
+        in_flight.grow(1_500);
+        let only = in_flight.start(1_000).expect("one may always run");
+        assert!(in_flight.start(1_000).is_none());
+        drop(only);
+        in_flight.enter(Stage::AwaitingFinish, 1);
+        assert!(in_flight.start(1_000).is_none(), "another's output is held");
+    }
+
+    #[test]
+    fn the_expected_output_grows_at_once_and_shrinks_with_each_job() {
+        let in_flight = InFlight::default();
+        let expected = [(0, 0), (1_000, 1_000), (1_000, 1_000), (360, 980), (0, 949)];
+        for (output, expected) in expected {
+            in_flight.learn_output(output);
+            assert_eq!(in_flight.expected_output(), expected);
+        }
+        (0..1_000).for_each(|_| in_flight.learn_output(0));
+        assert_eq!(in_flight.expected_output(), 0);
+    }
 
     #[test]
     fn it_is_idle_once_the_last_job_that_waits_for_others_leaves() {

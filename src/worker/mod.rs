@@ -150,7 +150,7 @@ impl Worker {
         queue.check_version(&mut session).await?;
         let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
-        let (ended, completion, own_lines) = completion_batcher::channel(&state);
+        let (ended, completion, own_lines) = completion_batcher::channel(&state, &pool);
         let executor = Executor::new(&state, pool, code, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());

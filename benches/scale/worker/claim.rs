@@ -99,8 +99,8 @@ impl Worker {
     fn claimed(&mut self, jobs: Vec<u32>, world: &mut World) {
         let claimed = jobs.len();
         let demand = &mut self.prefetch.demand;
-        demand.claimed(duration(world.now - self.prefetch.asked_at));
-        demand.claimed_payloads((claimed > 0).then_some(PAYLOAD as u64));
+        demand.claimed(duration(world.now - self.prefetch.asked_at), world.instant());
+        demand.claimed_payloads((claimed > 0).then_some(PAYLOAD));
         self.prefetch.limit.answered(claimed);
         self.prefetch.failed.reset();
         if claimed > 0 {

@@ -28,6 +28,7 @@ use crate::queue::lasting_session::Session;
 use crate::worker::call_size::CallSize;
 use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
+use crate::worker::run::fair_pool::Pool;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
@@ -129,9 +130,12 @@ struct Collecting {
 }
 
 /// The stage and the way into it.
-pub(in crate::worker) fn channel(state: &Arc<StageContext>) -> (CompletionSender, Arc<Completion>, OwnLines) {
+pub(in crate::worker) fn channel(
+    state: &Arc<StageContext>,
+    pool: &Arc<Pool>,
+) -> (CompletionSender, Arc<Completion>, OwnLines) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let confirmations = Arc::new(Confirmations::new(state.clone()));
+    let confirmations = Arc::new(Confirmations::new(state.clone(), pool.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
     let (locked, locked_rows) = locked_rows::channel(state, &confirmations);
     let batch_size = state.config.finish_batch_size as isize;
@@ -247,7 +251,7 @@ impl Completion {
             self.release(session, &registration, &jobs).await;
             registration.forget(jobs.into_iter());
             drop(releases);
-            self.state.in_flight.confirmed();
+            self.confirmations.have_left();
         }
     }
 

@@ -16,6 +16,7 @@ use crate::queue::lasting_session::Session;
 use crate::worker::held_job::Held;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::progress_writer::{self, write_next};
+use crate::worker::run::fair_pool::Pool;
 use crate::worker::stage_context::StageContext;
 
 use super::finish_retries::{Acknowledging, Repeats};
@@ -35,12 +36,13 @@ pub(in crate::worker) struct Ran {
 /// Of all sessions that acknowledge.
 pub(in crate::worker) struct Confirmations {
     state: Arc<StageContext>,
+    pool: Arc<Pool>,
     acknowledging: Acknowledging,
 }
 
 impl Confirmations {
-    pub(in crate::worker) fn new(state: Arc<StageContext>) -> Confirmations {
-        Confirmations { acknowledging: Acknowledging::new(state.clone()), state }
+    pub(in crate::worker) fn new(state: Arc<StageContext>, pool: Arc<Pool>) -> Confirmations {
+        Confirmations { acknowledging: Acknowledging::new(state.clone()), pool, state }
     }
 
     /// The tries of one call.
@@ -86,10 +88,16 @@ impl Confirmations {
         self.state.notes.forget(runs());
         let next_in_turn = jobs.iter().any(|job| job.in_group);
         drop(jobs); // what they hold is given back before anybody looks
-        self.state.in_flight.confirmed();
+        self.have_left();
         if next_in_turn || self.state.arrivals.ends_make_room() {
             self.state.arrivals.expect();
         }
+    }
+
+    /// Jobs have left memory: others may have been held back for their bytes.
+    pub(super) fn have_left(&self) {
+        self.state.in_flight.confirmed();
+        self.pool.pump();
     }
 
     fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {

@@ -173,6 +173,7 @@ impl Prefetcher {
             order: registration.settings.claim_order,
             max: room,
             max_payload_bytes: self.demand.max_payload_bytes(room, &state.in_flight),
+            passes: self.demand.lets_pass(&state.in_flight, Instant::now()),
             alone,
             seen: self.seen.take(),
         };
@@ -211,10 +212,10 @@ impl Prefetcher {
         arrivals.set_limited(limited);
         let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Idle };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
-        self.demand.claimed(took);
-        let longest = jobs.iter().map(|claimed| claimed.job.payload().len() as u64).max();
-        self.demand.claimed_payloads(longest.max(withheld.as_ref().map(|withheld| withheld.longest)));
-        in_flight.expect_smaller_outputs();
+        let now = Instant::now();
+        self.demand.claimed(took, now);
+        self.demand.claimed_payloads(jobs.iter().map(|claimed| claimed.held.bytes()).max());
+        self.demand.withheld(withheld.as_ref().map(|withheld| withheld.bytes), claimed + 1 >= room, now);
         metrics.claimed(claimed, took);
         tally.claimed(true);
         if claimed < room && withheld.is_none() {
@@ -269,8 +270,8 @@ impl Prefetcher {
     /// Gives back what a claim brought that does not fit into memory: another worker may have room for it, and the next
     /// claim asks for no more than fits.
     async fn give_back_withheld(&mut self, withheld: Withheld, registration: &Registration) {
-        let Withheld { longest, jobs } = withheld;
-        tracing::debug!(jobs = jobs.len(), longest, "payloads are too long for what is free; giving their jobs back");
+        let Withheld { bytes, jobs } = withheld;
+        tracing::debug!(jobs = jobs.len(), bytes, "payloads are too long for what is free; giving their jobs back");
         if jobs.is_empty() {
             return;
         }
@@ -318,7 +319,7 @@ impl Prefetcher {
     /// What idle threads would be idle for while there is no room.
     fn limit_without_room(&self) -> Limit {
         let StageContext { config, in_flight, .. } = &*self.state;
-        let is_full = self.demand.jobs_that_fit(in_flight) == 0;
+        let is_full = self.demand.jobs_that_fit(in_flight, Instant::now()) == 0;
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
         let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
         if is_held_back || (holds_no_more && in_flight.unstarted() == 0) { Limit::Finish } else { Limit::Busy }
@@ -329,7 +330,8 @@ impl Prefetcher {
         // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims
         // are.
         let awaiting = self.state.in_flight.awaiting_finish();
-        let is_most = awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(awaiting);
+        let is_most =
+            awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(&self.state.in_flight);
         if is_most { Limit::Finish } else { Limit::Claim }
     }
 
@@ -346,7 +348,6 @@ impl Prefetcher {
             () = tokio::time::sleep(self.demand.horizon()) => {}
             () = self.lost_answers.due() => {}
         }
-        self.executor.pump(); // jobs may have been held back for the bytes of others
         self.give_back_surplus();
     }
 
@@ -403,7 +404,6 @@ impl Prefetcher {
                 () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
                 // The last of the jobs that were in flight has ended: a drain need not wait for another claim.
                 () = in_flight.demand() => {
-                    self.executor.pump(); // as above
                     self.demand.notice(tally.run_times(), Instant::now());
                     if claimed == 0 && in_flight.jobs() == 0 {
                         arrivals.found_nothing();

@@ -167,7 +167,7 @@ mod tests {
 
         let ended = limited_by();
         ended.begin(Limit::Claim);
-        ended.tally.ran(Duration::from_millis(1_900), 0);
+        ended.tally.ran(Duration::from_millis(1_900));
         passed(&ended, 1_000);
         assert_eq!(ended.shares().1, Limit::Busy);
 

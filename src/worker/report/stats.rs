@@ -12,8 +12,8 @@ pub struct WorkerStats {
     pub running: usize,
     /// Ended jobs that SQL Server has not confirmed yet.
     pub awaiting_finish: usize,
-    /// Bytes of payloads and outputs of all these: the payload until the handler has returned, the output until it is
-    /// confirmed.
+    /// Bytes of payloads, checkpoints and outputs of all these: the first two until the handler has returned, the
+    /// output until it is confirmed.
     pub held_bytes: usize,
     /// Jobs that are done and confirmed. Where a handler has called [`finish_in`](crate::finish_in()), its transaction
     /// was rolled back, and the answer with which SQL Server said so was lost, the job counts here too, and again when

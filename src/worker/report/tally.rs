@@ -26,7 +26,6 @@ pub(in crate::worker) struct Tally {
     waited: TimeCounts,
     ran: TimeCounts,
     ended_ns: AtomicU64,
-    output_bytes: AtomicU64,
     last_claim_succeeded: AtomicBool,
     longest_turn_ms: AtomicU64,
     snoozed_at: Mutex<Option<Instant>>,
@@ -37,7 +36,6 @@ pub(in crate::worker) struct Tally {
 pub(in crate::worker) struct RunTimes {
     pub(in crate::worker) jobs: u64,
     pub(in crate::worker) total: Duration,
-    pub(in crate::worker) output_bytes: u64,
 }
 
 impl Tally {
@@ -46,13 +44,10 @@ impl Tally {
         self.waited.add(waited);
     }
 
-    /// A handler has returned after so long, with so much output.
-    pub(in crate::worker) fn ran(&self, run: Duration, output_bytes: usize) {
+    /// A handler has returned after so long.
+    pub(in crate::worker) fn ran(&self, run: Duration) {
         self.ran.add(run);
         add(&self.ended_ns, run.as_nanos() as u64);
-        if output_bytes > 0 {
-            add(&self.output_bytes, output_bytes as u64);
-        }
     }
 
     /// A claimed job is put off without a run.
@@ -129,13 +124,9 @@ impl Tally {
         self.last_claim_succeeded.store(succeeded, Ordering::Release);
     }
 
-    /// From which the prefetcher learns how fast jobs go, and how much room their outputs take.
+    /// From which the prefetcher learns how fast jobs go.
     pub(in crate::worker) fn run_times(&self) -> RunTimes {
-        RunTimes {
-            jobs: self.ran.read().count(),
-            total: Duration::from_nanos(read(&self.ended_ns)),
-            output_bytes: read(&self.output_bytes),
-        }
+        RunTimes { jobs: self.ran.read().count(), total: Duration::from_nanos(read(&self.ended_ns)) }
     }
 
     /// What the worker tells SQL Server of it.

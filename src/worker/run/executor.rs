@@ -24,6 +24,7 @@ use crate::worker::acknowledge::confirmations::Ran;
 use crate::worker::claim_ahead::most_ahead;
 use crate::worker::claimed::Claimed;
 use crate::worker::held_job::Held;
+use crate::worker::in_flight_counts::Started;
 use crate::worker::lease::validity::LeaseValidity;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
@@ -254,7 +255,8 @@ impl Jobs for Runs {
     }
 
     fn run(&self, slice_end: Instant) {
-        while let Some(claimed) = self.take() {
+        // (What was kept for its output is let go when the output is held.)
+        while let Some((claimed, _started)) = self.take() {
             if self.start(claimed) >= slice_end {
                 return;
             }
@@ -278,11 +280,17 @@ impl Runs {
             || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
     }
 
-    fn take(&self) -> Option<Claimed> {
-        if !self.may_start() {
+    /// A job, and the room for its output.
+    fn take(&self) -> Option<(Claimed, Option<Started<'_>>)> {
+        let started = if self.closed.load(Ordering::Acquire) {
+            None
+        } else if self.lease.is_in_doubt() {
             return None;
-        }
-        self.kind_limits.next().or_else(|| self.waiting.try_recv().ok())
+        } else {
+            Some(self.state.in_flight.start(self.state.config.max_in_flight_bytes)?)
+        };
+        let claimed = self.kind_limits.next().or_else(|| self.waiting.try_recv().ok())?;
+        Some((claimed, started))
     }
 
     /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
@@ -370,7 +378,8 @@ impl Runs {
             held.registration().failed(finish.job_id, finish.fence);
         }
         let output_bytes = finish.outcome.bytes();
-        tally.ran(run, output_bytes);
+        tally.ran(run);
+        self.state.in_flight.learn_output(output_bytes);
         let in_group = job.group_key().is_some();
         drop(job);
         held.ended(output_bytes);
@@ -424,7 +433,7 @@ mod tests {
 
     use super::*;
     use crate::config::WorkerConfig;
-    use crate::handler::{KindOptions, Permit, Places};
+    use crate::handler::{KindOptions, Output, Permit, Places};
     use crate::job::{Job, NewJob};
     use crate::worker::acknowledge::completion_batcher;
 
@@ -472,6 +481,38 @@ mod tests {
         assert_eq!(starts.load(Ordering::Acquire), 0);
     }
 
+    #[tokio::test]
+    async fn what_was_held_back_for_the_output_of_another_starts_when_that_is_confirmed() {
+        let clock = Arc::new(LeaseValidity::default());
+        clock.renewed(clock.now(), LEASE);
+        let config = WorkerConfig { max_in_flight_bytes: 1_000, ..WorkerConfig::default() };
+        let state = Arc::new(StageContext::for_test(config));
+        let pool = Pool::own(1, None).unwrap();
+        let (sender, completion, _large) = completion_batcher::channel(&state, &pool);
+        let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
+        handlers.check(&state.config).unwrap();
+        let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+        let executor = Executor::new(&state, pool, code, clock.clone(), sender);
+        let registration = Arc::new(Registration::for_test(clock));
+        // Without a row, so that nobody has to be told.
+        let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
+        let claimed = Held::claimed(&registration, &state.in_flight, vec![job(), job()]);
+        let claimed_at = Instant::now();
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        while state.in_flight.awaiting_finish() == 0 || executor.load().turns > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(state.in_flight.unstarted(), 1);
+        let confirming = tokio::spawn(completion.run_session(state.session()));
+        let both = async {
+            state.in_flight.idle().await;
+            state.in_flight.flushed().await;
+        };
+        tokio::time::timeout(LEASE, both).await.expect("the second has started");
+        confirming.abort();
+    }
+
     /// One whose jobs of kind `limited` have one place, and those of `long` run until the gate opens, and the place,
     /// taken by another worker.
     struct Limited {
@@ -506,10 +547,11 @@ mod tests {
             let other = places.join(Pool::own(1, None).unwrap());
             assert!(places.change(|line, now| line.take_place(other, now)));
             let taken = Permit::new(&places, other);
-            let (completion, batches, large) = completion_batcher::channel(&state);
+            let pool = Pool::own(1, None).unwrap();
+            let (completion, batches, large) = completion_batcher::channel(&state, &pool);
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
-            let executor = Executor::new(&state, Pool::own(1, None).unwrap(), code, clock, completion);
+            let executor = Executor::new(&state, pool, code, clock, completion);
             let _acknowledged = Box::new((batches, large));
             Limited { state, registration, executor, starts, gate, taken, _acknowledged }
         }
@@ -558,7 +600,8 @@ mod tests {
     }
 
     fn counting_executor(state: &Arc<StageContext>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
-        let (completion, ..) = completion_batcher::channel(state);
+        let pool = Pool::own(1, None).unwrap();
+        let (completion, ..) = completion_batcher::channel(state, &pool);
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {
@@ -568,7 +611,7 @@ mod tests {
         let mut handlers = Handlers::any(handler);
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
-        let executor = Executor::new(state, Pool::own(1, None).unwrap(), code, clock.clone(), completion);
+        let executor = Executor::new(state, pool, code, clock.clone(), completion);
         (executor, starts)
     }
 }
