@@ -21,25 +21,24 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @key nvarchar(256),
-    @ordinal int, @new_id bigint, @time_limit_ms int, @headers nvarchar(1300), @batch_id bigint, @group_key nvarchar(128), @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @texts nvarchar(max), @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0, @place int,
+    @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @texts nvarchar(max), @message nvarchar(2048);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
     own_id        bigint NOT NULL,
-    job_id        bigint NOT NULL,
-    duplicate     bit    NOT NULL,
+    found_id      bigint NULL,  -- the job that has its key already: it is a duplicate
     time_limit_ms int    NULL,
     headers       nvarchar(1300) COLLATE Latin1_General_100_BIN2 NULL,
     batch_id      bigint         NULL,
     group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
 );
--- The first of each key, in the order of the keys, and the job that has it.
+-- Those with a key, in the order of the keys.
 DECLARE @keyed TABLE
 (
-    dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
-    ordinal   int    NOT NULL,
-    job_id    bigint NULL
+    place     int NOT NULL PRIMARY KEY CLUSTERED,
+    ordinal   int NOT NULL,
+    dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL
 );
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
@@ -104,11 +103,10 @@ END;
 IF @has_members = 1 AND @delivery = 'at_most_once'
     THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
 
-INSERT @numbered (ordinal, own_id, job_id, duplicate)
-SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal), 0, 0
+INSERT @numbered (ordinal, own_id)
+SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal)
 FROM @jobs AS n;
-UPDATE @numbered SET job_id = own_id;
-SET @first_id = (SELECT MIN(job_id) FROM @numbered);
+SET @first_id = (SELECT MIN(own_id) FROM @numbered);
 IF @has_details = 1
     UPDATE i
     SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key
@@ -118,8 +116,11 @@ IF @part IS NOT NULL
     UPDATE @numbered SET batch_id = @part_of;
 
 IF @has_keys = 1
-    INSERT @keyed (dedup_key, ordinal)
-    SELECT n.dedup_key, MIN(n.ordinal) FROM @jobs AS n WHERE n.dedup_key IS NOT NULL GROUP BY n.dedup_key;
+BEGIN
+    INSERT @keyed (place, ordinal, dedup_key)
+    SELECT ROW_NUMBER() OVER (ORDER BY n.dedup_key, n.ordinal), n.ordinal, n.dedup_key FROM @jobs AS n WHERE n.dedup_key IS NOT NULL;
+    SET @keys = (SELECT COUNT(*) FROM @keyed);
+END;
 IF @has_members = 1
     INSERT @batches (batch_id) SELECT DISTINCT i.batch_id FROM @numbered AS i WHERE i.batch_id IS NOT NULL;
 IF (@has_keys = 1 OR @has_members = 1) AND @@TRANCOUNT = 0
@@ -128,6 +129,7 @@ IF (@has_keys = 1 OR @has_members = 1) AND @@TRANCOUNT = 0
 WHILE @again = 1
 BEGIN
     SET @again = 0;
+    SET @place = 1;
     IF @is_own = 1
         BEGIN TRANSACTION;
     IF @has_members = 1
@@ -152,7 +154,7 @@ BEGIN
             IF @is_own = 1
                 COMMIT TRANSACTION;
             IF @report = 1
-                SELECT i.ordinal, i.job_id, i.duplicate FROM @numbered AS i WHERE i.ordinal IS NULL;
+                SELECT i.ordinal, i.own_id AS job_id, CAST(0 AS bit) AS duplicate FROM @numbered AS i WHERE i.ordinal IS NULL;
             RETURN 0;
         END;
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@part_of, 0, @part);
@@ -160,7 +162,7 @@ BEGIN
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
          headers, batch_id, group_key, plain)
-    SELECT i.job_id,
+    SELECT i.own_id,
            @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
            @lifo,
@@ -183,31 +185,30 @@ BEGIN
     WHERE n.dedup_key IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    -- Each step of this loop seeks: none may read the whole list.
-    SET @key = (SELECT TOP (1) dedup_key FROM @keyed ORDER BY dedup_key);
-    WHILE @key IS NOT NULL
+    -- Each step of this loop seeks: none may read the whole list. An earlier job of the batch that has the key is found like any other.
+    WHILE @place <= @keys AND @again = 0
     BEGIN
-        SET @ordinal = (SELECT ordinal FROM @keyed WHERE dedup_key = @key);
-        SELECT @new_id = own_id, @time_limit_ms = time_limit_ms, @headers = headers, @batch_id = batch_id, @group_key = group_key
-        FROM @numbered WHERE ordinal = @ordinal;
-        SET @job_id = NULL;
-        WHILE @job_id IS NULL AND @again = 0
+        SELECT @ordinal = k.ordinal, @job_id = j.job_id
+        FROM @keyed AS k
+        LEFT LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+            ON j.queue_id = @queue_id AND j.dedup_key = k.dedup_key AND j.dedup_key IS NOT NULL AND j.ended = 0
+        WHERE k.place = @place
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @job_id IS NOT NULL
         BEGIN
-            SELECT @job_id = job_id
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
-            WHERE queue_id = @queue_id AND dedup_key = @key AND dedup_key IS NOT NULL AND ended = 0
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            IF @job_id IS NOT NULL
-                BREAK;
-
+            UPDATE @numbered SET found_id = @job_id WHERE ordinal = @ordinal;
+            SET @place = @place + 1;
+        END;
+        ELSE
+        BEGIN
             SET XACT_ABORT OFF;
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
                      payload, time_limit_ms, headers, batch_id, group_key)
-                SELECT @new_id,
+                SELECT i.own_id,
                        @queue_id,
-                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
+                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
                        @lifo,
                        ISNULL(n.priority, 0),
                        n.max_attempts,
@@ -218,14 +219,15 @@ BEGIN
                        n.dedup_key,
                        CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
                        ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-                       @time_limit_ms,
-                       @headers,
-                       @batch_id,
-                       @group_key
+                       i.time_limit_ms,
+                       i.headers,
+                       i.batch_id,
+                       i.group_key
                 FROM @jobs AS n
+                INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
                 WHERE n.ordinal = @ordinal
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-                SET @job_id = @new_id;
+                SET @place = @place + 1;
             END TRY
             BEGIN CATCH
                 -- Any other error rolls the caller's transaction back, as everywhere in readpast.
@@ -236,24 +238,13 @@ BEGIN
                 IF @is_own = 1
                 BEGIN
                     ROLLBACK TRANSACTION;
+                    UPDATE @numbered SET found_id = NULL WHERE found_id IS NOT NULL;
                     SET @again = 1;
                 END;
             END CATCH;
             SET XACT_ABORT ON;
         END;
-
-        IF @again = 1
-            BREAK;
-        UPDATE @keyed SET job_id = @job_id WHERE dedup_key = @key;
-        SET @key = (SELECT TOP (1) dedup_key FROM @keyed WHERE dedup_key > @key ORDER BY dedup_key);
     END;
-    IF @has_keys = 1 AND @again = 0
-        UPDATE i
-        SET job_id = k.job_id, duplicate = CASE WHEN k.job_id = i.own_id THEN 0 ELSE 1 END
-        FROM @jobs AS n
-        INNER LOOP JOIN @keyed AS k ON k.dedup_key = n.dedup_key
-        INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     -- The queue may have been deleted since it was looked for, see enqueue.
     IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
     BEGIN
@@ -282,9 +273,9 @@ BEGIN
     IF @has_members = 1 AND @again = 0
     BEGIN
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs)
-        SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.duplicate = 0 GROUP BY i.batch_id;
+        SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.found_id IS NULL GROUP BY i.batch_id;
         INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-        SELECT @queue_id, i.group_key, 0, MIN(i.job_id) FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.duplicate = 0 GROUP BY i.group_key;
+        SELECT @queue_id, i.group_key, 0, MIN(i.own_id) FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.found_id IS NULL GROUP BY i.group_key;
     END;
     IF @is_own = 1 AND @again = 0
         COMMIT TRANSACTION;
@@ -308,6 +299,6 @@ END;
 IF @report = 0
     RETURN 0;
 
-SELECT i.ordinal, i.job_id, i.duplicate
+SELECT i.ordinal, ISNULL(i.found_id, i.own_id) AS job_id, CAST(CASE WHEN i.found_id IS NULL THEN 0 ELSE 1 END AS bit) AS duplicate
 FROM @numbered AS i;
 GO
