@@ -1,6 +1,7 @@
 -- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the default).
 -- What is no longer to be kept is deleted by the workers, see expire.
--- Not in a transaction. Result: queue_id, created.
+-- In a transaction only for a queue that does not exist, as a migration creates it: that holds up nobody else's queue.
+-- Result: queue_id, created.
 -- Parameters are wider than the longest value, so that a longer one is refused and not cut.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @queue        nvarchar(129),
@@ -19,11 +20,15 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @message nvarchar(2048), @sink_id int;
+DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0;
 
 SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
 IF @@TRANCOUNT > 0
-    THROW 58003, N'create_queue locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
+BEGIN
+    SET @is_inside = 1;
+    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE name = @queue)
+        THROW 58003, N'create_queue locks the queue''s row, for which everybody would wait: change a queue outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
+END;
 
 IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
@@ -99,11 +104,13 @@ END;
 DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int, @old_rate int, @created bit = 0;
 
 BEGIN TRANSACTION;
--- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key.
-SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
-       @old_running = max_running, @old_rate = rate_jobs
-FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK)
-WHERE name = @queue;
+-- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key. In a caller's
+-- transaction it would keep the name behind the gap locked, another queue's; there, the second fails with 2627.
+IF @is_inside = 0
+    SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
+           @old_running = max_running, @old_rate = rate_jobs
+    FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK)
+    WHERE name = @queue;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;

@@ -358,6 +358,43 @@ async fn an_operator_s_open_transaction_holds_up_nobody_s_work_on_other_jobs() {
     }
 }
 
+/// Migration tools run a script in a transaction. Beside the new names' gap stand other queues, which go on: under
+/// REPEATABLE READ and below, "key-range locks" (docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md)
+/// are not taken, and those of HOLDLOCK would be on the name behind the gap.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_a_migration_creates_holds_up_nobody_else_s() {
+    let scene = Scene::new("migrated", Jobs::Plain).await;
+    let (mut migration, mut other) = (scene.fixture.session().await, scene.fixture.session().await);
+    other.sql("SET LOCK_TIMEOUT 0").await;
+    scene.prepare(&mut other).await;
+    migration.sql("BEGIN TRANSACTION").await;
+    for name in ["a", "worj", "worl", "z"] {
+        let created = migration.row(&format!("EXEC [$(schema)].[create_queue] @queue = N'{name}'")).await;
+        assert_eq!(created.get("created"), Some(true));
+        migration.sql(&format!("EXEC [$(schema)].[enqueue] @queue = N'{name}', @text = N'x'")).await;
+    }
+    let settings = [
+        "EXEC [$(schema)].[pause] @queue = N'work'",
+        "EXEC [$(schema)].[resume] @queue = N'work'",
+        "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7",
+        "EXEC [$(schema)].[list_history]",
+    ];
+    for work in WORK.iter().chain(&settings) {
+        if let Err(error) = other.try_sql(&scene.call(work)).await {
+            panic!("a queue is being created, and {work} fails: {error}");
+        }
+    }
+    migration.sql("COMMIT TRANSACTION").await;
+    assert_eq!(migration.number("SELECT COUNT(*) FROM [$(schema)].[queues]").await, 5);
+    // Once it is there, it is everybody's.
+    migration.sql("BEGIN TRANSACTION").await;
+    let (number, text) = migration.refusal("EXEC [$(schema)].[create_queue] @queue = N'a'").await;
+    assert!(number == 58003 && text.contains("outside of a transaction"), "{number} {text}");
+    migration.sql("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").await;
+    drop((migration, other));
+    scene.fixture.remove().await;
+}
+
 #[test]
 fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_transaction() {
     let reads = [
