@@ -26,7 +26,10 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
     @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
-    @is_linked bit = 0, @retry_passes bit;
+    @is_linked bit = 0, @retry_passes bit,
+    -- The halves of surrogate pairs, see mend_text.
+    @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
+    @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
 -- attempt: the one that has failed.
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 DECLARE @failed [$(schema)].[attempt_list];
@@ -46,6 +49,17 @@ SELECT @outcome = MAX(outcome), @least = MIN(outcome), @fence = MAX(fence), @sho
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
+-- Errors were made by a machine, which may have cut one within a character. A list without errors is not looked at.
+IF @outcome > 0
+    AND EXISTS (SELECT 1 FROM @jobs
+                WHERE PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'),
+                               (CAST(error AS nvarchar(max)) + N'.') COLLATE Latin1_General_100_BIN2) > 0
+                    OR PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'),
+                                (CAST(N'.' AS nvarchar(max)) + error) COLLATE Latin1_General_100_BIN2) > 0)
+BEGIN
+    EXEC [$(schema)].[finish_mended] @queue, @worker_id, @jobs;
+    RETURN 0;
+END;
 -- NOLOCK: a job of a batch or a group cannot have been claimed before the row that says so was there.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     SET @is_linked = 1;

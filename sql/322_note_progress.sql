@@ -10,7 +10,10 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME();
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808, @text nvarchar(max),
+    -- The halves of surrogate pairs, see mend_text.
+    @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
+    @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
 
 IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
@@ -53,5 +56,23 @@ INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
 WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[progress] AS p WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id)))
                   WHERE p.job_id = h.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+-- A program's own text, which it may have cut within a character.
+WHILE 1 = 1
+BEGIN
+    SET @job_id = NULL;
+    SELECT TOP (1) @job_id = h.job_id, @text = n.text
+    FROM @held AS h
+    INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
+    WHERE h.job_id > @last_id
+        AND (PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'), (n.text + N'.') COLLATE Latin1_General_100_BIN2) > 0
+             OR PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'), (N'.' + n.text) COLLATE Latin1_General_100_BIN2) > 0)
+    ORDER BY h.job_id;
+    IF @job_id IS NULL
+        BREAK;
+    SET @last_id = @job_id;
+    EXEC [$(schema)].[mend_text] @text OUTPUT;
+    UPDATE [$(schema)].[progress] WITH (ROWLOCK) SET text = @text WHERE job_id = @job_id;
+END;
 COMMIT TRANSACTION;
 GO

@@ -18,6 +18,7 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
+EXEC [$(schema)].[mend_text] @error OUTPUT;
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET error = @error, look_at = DATEADD(SECOND, 10, @now), looked_at = @now, revision = revision + 1
 WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0;

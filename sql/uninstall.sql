@@ -74,6 +74,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[recover];
 DROP PROCEDURE IF EXISTS [$(schema)].[release];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish_one];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish_with];
+DROP PROCEDURE IF EXISTS [$(schema)].[finish_mended];
 DROP PROCEDURE IF EXISTS [$(schema)].[finish];
 DROP PROCEDURE IF EXISTS [$(schema)].[call_sink];
 DROP PROCEDURE IF EXISTS [$(schema)].[await_jobs];

@@ -9,7 +9,7 @@ use readpast::{
 use readpast_devserver::SqlError;
 
 use crate::support::counted::drained;
-use crate::support::{Fixture, changed, dev_server, numbers};
+use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers};
 
 /// The first half of a pair, in whatever collation. (NCHAR makes one only where the collation has no supplementary
 /// characters.)
@@ -62,6 +62,95 @@ async fn half_a_character_is_refused_wherever_text_is_kept() {
         let enqueue =
             "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = @whole, @group_key = @whole";
         session.sql(&format!("DECLARE @whole nvarchar(2) = {whole}; {enqueue}")).await;
+    }
+    drop(session);
+    fixture.remove().await;
+}
+
+/// An error that a program has cut must not cost its job the acknowledgement. The other errors of a list stay as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_character_in_an_error_or_a_note_is_mended() {
+    let fixture = Fixture::new("halves_mended").await;
+    let ids = fixture.queue.enqueue_many(&numbers(7)).await.unwrap();
+    let ids: Vec<i64> = ids.iter().map(|job| job.job_id.0).collect();
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(7).await.len(), 7);
+    let id = worker.id;
+    let session = &mut worker.session;
+    let note = format!(
+        "DECLARE @notes [$(schema)].[progress_list];
+         INSERT @notes (job_id, fence, text) VALUES ({}, 1, {HALF}), ({}, 1, CAST(0x3DD800DE AS nvarchar(2)));
+         EXEC [$(schema)].[note_progress] @worker_id = '{id}', @notes = @notes",
+        ids[5], ids[6]
+    );
+    session.sql(&note).await;
+    // As LEFT(..., 4000) cuts; the first of a list; a whole one; none.
+    let finish = |call: &str, values: String| {
+        format!(
+            "DECLARE @jobs [$(schema)].[finish_list];
+             INSERT @jobs (job_id, fence, outcome, error) VALUES {values};
+             EXEC [$(schema)].[{call}] @queue = N'work', @worker_id = '{id}', @jobs = @jobs"
+        )
+    };
+    let long = format!("CONCAT(REPLICATE(N'x', 3998), {HALF})");
+    let list = format!(
+        "({}, 1, 2, {long}), ({}, 1, 2, CAST(0x3DD800DE AS nvarchar(2))), ({}, 1, 0, NULL)",
+        ids[0], ids[1], ids[2]
+    );
+    assert_eq!(session.sql(&finish("finish", list)).await.len(), 0);
+    let before = "CAST(0x00DE6100 AS nvarchar(2))"; // a second half at the beginning
+    assert_eq!(session.sql(&finish("finish_with", format!("({}, 1, 2, {before})", ids[3]))).await.len(), 0);
+    let one = format!(
+        "DECLARE @error nvarchar(4000) = {HALF};
+         EXEC [$(schema)].[finish_one] @queue = N'work', @worker_id = '{id}', @job_id = {}, @fence = 1, @outcome = 2, @error = @error",
+        ids[4]
+    );
+    assert_eq!(session.sql(&one).await.len(), 0);
+
+    // In the rows themselves: the driver would mend what it reads.
+    let replacement = "0x6100FDFF";
+    let kept = |table: &str, column: &str, job_id: i64, expected: &str| {
+        format!(
+            "SELECT COUNT(*) FROM [$(schema)].[{table}]
+             WHERE job_id = {job_id} AND CAST({column} AS varbinary(8000)) = {expected}"
+        )
+    };
+    let cut = format!("CAST(CONCAT(REPLICATE(N'x', 3998), CAST({replacement} AS nvarchar(2))) AS varbinary(8000))");
+    for table in ["jobs", "attempts"] {
+        for (job_id, expected) in
+            [(ids[0], cut.as_str()), (ids[1], "0x3DD800DE"), (ids[3], "0xFDFF6100"), (ids[4], replacement)]
+        {
+            assert_eq!(session.number(&kept(table, "error", job_id, expected)).await, 1, "{table} {job_id}");
+        }
+    }
+    assert_eq!(session.number(&kept("progress", "text", ids[5], replacement)).await, 1);
+    assert_eq!(session.number(&kept("progress", "text", ids[6], "0x3DD800DE")).await, 1);
+
+    let set = "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = N's', @cron = '* * * * *', @text = N'x'";
+    session.sql(set).await;
+    let fail = format!(
+        "DECLARE @error nvarchar(2048) = {HALF};
+         EXEC [$(schema)].[fail_schedule] @queue = N'work', @name = N's', @revision = 1, @error = @error"
+    );
+    session.sql(&fail).await;
+    let failed = "SELECT COUNT(*) FROM [$(schema)].[schedules] WHERE CAST(error AS varbinary(8000)) = 0x6100FDFF";
+    assert_eq!(session.number(failed).await, 1);
+    drop(worker);
+    fixture.remove().await;
+}
+
+/// Who only asks whether there is one does not pay for thousands.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_halves_are_mended_than_asked() {
+    let fixture = Fixture::new("halves_counted").await;
+    let mut session = fixture.session().await;
+    for (most, expected) in [("DEFAULT", "0xFDFFFDFFFDFF"), ("2", "0xFDFFFDFF3DD8"), ("0", "0x3DD83DD83DD8")] {
+        let mend = format!(
+            "DECLARE @text nvarchar(max) = CAST(0x3DD83DD83DD8 AS nvarchar(3));
+             EXEC [$(schema)].[mend_text] @text OUTPUT, {most};
+             SELECT CASE WHEN CAST(@text AS varbinary(10)) = {expected} THEN 1 ELSE 0 END"
+        );
+        assert_eq!(session.number(&mend).await, 1, "{most}");
     }
     drop(session);
     fixture.remove().await;

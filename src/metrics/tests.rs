@@ -160,7 +160,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 22] = [
+const INTERNAL_PROCEDURES: [&str; 23] = [
     "backlog",
     "mend_text",
     "check_text",
@@ -171,6 +171,7 @@ const INTERNAL_PROCEDURES: [&str; 22] = [
     "sweep",
     "look",
     "call_sink",
+    "finish_mended",
     "tend",
     "claim_limited",
     "link_queue",

@@ -68,6 +68,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("232_look.sql", include_str!("../../sql/232_look.sql")),
     ("235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql")),
     ("238_call_sink.sql", include_str!("../../sql/238_call_sink.sql")),
+    ("239_finish_mended.sql", include_str!("../../sql/239_finish_mended.sql")),
     ("240_finish.sql", include_str!("../../sql/240_finish.sql")),
     ("242_finish_with.sql", include_str!("../../sql/242_finish_with.sql")),
     ("245_finish_one.sql", include_str!("../../sql/245_finish_one.sql")),
