@@ -261,9 +261,10 @@ async fn programs_that_end_with_the_whole_service_cost_no_attempt() {
     let job = work.enqueue(NewJob::text("").max_attempts(1)).await;
     let worker = work.start(&["--shell", "echo $$ > child; exec sleep 1000"]);
     let child = work.process_of("child");
+    // As a service manager does that signals every process. The program's is the first to act.
+    child.signal(Signal::TERM);
+    child.wait_for_end();
     worker.signal(Signal::TERM);
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
-    child.signal(Signal::TERM); // as a service manager does that signals every process
     let began = Instant::now();
     worker.end().ok();
     assert!(began.elapsed() < Duration::from_secs(10));
@@ -304,14 +305,18 @@ async fn metrics_are_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_is_short_of_files_costs_no_attempt() {
     use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-    for keeps in [false, true] {
-        let work = WorkFixture::new(if keeps { "short_kept" } else { "short" }).await;
+    for (name, keeps) in [("short", false), ("short_file", false), ("short_kept", true)] {
+        let work = WorkFixture::new(name).await;
         let answer = r#"while read -r line; do
             id=$(echo "$line" | cut -d: -f2 | cut -d, -f1)
             echo "{{\"job_id\":$id}"
             case $line in *first*) echo $$ > kept; exit;; esac
         done"#;
-        let program: &[&str] = if keeps { &["--keep", "--", "sh", "-c", answer] } else { &["--", "cat"] };
+        let program: &[&str] = match name {
+            "short" => &["--", "cat"],
+            "short_file" => &["--", "cat", "{payload}"],
+            _ => &["--keep", "--", "sh", "-c", answer],
+        };
         let worker = work.start(&[&["--threads", "2"], program].concat());
         let before = work.enqueue(NewJob::text("before").kind("first")).await;
         let queue = work.queue.clone();

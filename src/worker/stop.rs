@@ -85,10 +85,11 @@ impl StopHandle {
         let stop = self.clone();
         tokio::spawn(async move {
             signals.next().await;
+            stop.stop();
+            // After it: whoever reads this may rely on it.
             tracing::info!(
                 "the worker is stopping: no more claims, running jobs may end; a second signal stops at once"
             );
-            stop.stop();
             let stopped_at = Instant::now();
             while stopped_at.elapsed() < SAME_SIGNAL {
                 signals.next().await;

@@ -8,9 +8,9 @@ use readpast::{BoxError, Context, Job, JobError, Output};
 use super::ending::{Ending, Why};
 use super::error_tail::ErrorTail;
 use super::exit_outcomes::{ExitOutcome, ExitOutcomes};
-use super::process::{self, Input, Process};
+use super::process::{Input, Process};
 use super::program;
-use super::runner::{Runner, ended_early};
+use super::runner::{Runner, ended_early, was_told_to_end};
 
 /// Runs the program for one job, and returns what that means for it.
 ///
@@ -61,9 +61,7 @@ fn judge(
     let text = errors.after(&in_words);
     Err(match outcome {
         // Somebody has told the whole service to end, with its programs: that is not the job's fault.
-        _ if context.is_stopping() && process::was_asked_to_end(status) => {
-            JobError::snooze(std::time::Duration::ZERO, text)
-        }
+        _ if was_told_to_end(status, context) => JobError::snooze(std::time::Duration::ZERO, text),
         ExitOutcome::Done | ExitOutcome::Retry => JobError::retry(text),
         ExitOutcome::RetryIn(delay) => JobError::retry_in(delay, text),
         ExitOutcome::Dead => JobError::dead(text),

@@ -8,9 +8,10 @@ use readpast::{BoxError, Context, Job, JobError, Output};
 
 use super::ending::{Ending, pause};
 use super::error_tail::ErrorTail;
-use super::process::{self, Input, LAST_READS, Process};
+use super::process::{Input, LAST_READS, Process};
 use super::protocol;
-use super::runner::{Runner, ended_early};
+use super::runner::{Runner, ended_early, was_told_to_end};
+use super::starting::is_shortage;
 
 /// Between the starts of programs that end, or answer wrongly, again and again without a right answer. The second is
 /// started at once, the third after the first of these, and then it doubles.
@@ -156,9 +157,13 @@ impl Place {
             }
         }
         let mut command = runner.program.for_many_jobs(runner.guard.run());
-        let started =
-            runner.starting.start(&runner.program, context, || Ok(Process::spawn(&mut command, &runner.guard, true)?));
-        let process = started.inspect_err(|_| self.failures += 1)?;
+        let process = runner.starting.start(&runner.program, context, || {
+            let started = Process::spawn(&mut command, &runner.guard, true);
+            if started.as_ref().is_err_and(|error| !is_shortage(error)) {
+                self.failures += 1;
+            }
+            Ok(started?)
+        })?;
         Ok(Some(Talk { process, output: Vec::new(), errors: ErrorTail::default() }))
     }
 }
@@ -215,7 +220,7 @@ impl Talk {
         }
         let status = self.process.end(&mut self.output, &mut self.errors)?;
         let text = self.errors.after(&format!("{} without an answer", self.process.in_words(status)));
-        if context.is_stopping() && process::was_asked_to_end(status) {
+        if was_told_to_end(status, context) {
             return Ok(JobError::snooze(Duration::ZERO, text).into());
         }
         Ok(JobError::retry(text).into())

@@ -233,9 +233,7 @@ impl Process {
 
     /// How it has ended, in words: `exit code 3`, `killed by SIGSEGV`. A SIGKILL may have been the OOM killer's.
     pub fn in_words(&self, status: ExitStatus) -> String {
-        let signal = status.signal().or_else(|| signal_of_child(status.code()?));
-        let is_oom = signal == Some(Signal::KILL.as_raw()) && oom_kills() > self.oom_kills;
-        format!("{}{}", in_words(status), if is_oom { OOM } else { "" })
+        with_oom(status, self.oom_kills, oom_kills())
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
@@ -274,8 +272,17 @@ fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Added where the kernel has ended processes of this control group, or machine, while the program ran.
-const OOM: &str = ", out of memory: the OOM killer ended it";
+/// Added where the kernel has ended processes of this control group, or machine, while the program ran. It may have been
+/// another one.
+const OOM: &str = ", perhaps out of memory: the OOM killer has ended processes meanwhile";
+
+/// How a program has ended that began and ended with these counts of the OOM killer.
+fn with_oom(status: ExitStatus, before: Option<u64>, now: Option<u64>) -> String {
+    let signal = status.signal().or_else(|| signal_of_child(status.code()?));
+    let has_killed = before.zip(now).is_some_and(|(before, now)| now > before);
+    let is_oom = has_killed && signal == Some(Signal::KILL.as_raw());
+    format!("{}{}", in_words(status), if is_oom { OOM } else { "" })
+}
 
 /// A shell, or a container, ends with this and the number of the signal that its own child was killed by.
 const SIGNALS: i32 = 128;
@@ -327,3 +334,20 @@ const NAMED: [(Signal, &str); 17] = [
     (Signal::XCPU, "SIGXCPU"),
     (Signal::SYS, "SIGSYS"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oom_killer_is_named_where_it_was_at_work_and_a_sigkill_was_the_end() {
+        let ended = |raw, before, now| with_oom(ExitStatus::from_raw(raw), before, now);
+        let killed = Signal::KILL.as_raw();
+        let as_after_it = (128 + killed) << 8;
+        assert_eq!(ended(killed, Some(2), Some(3)), format!("killed by SIGKILL{OOM}"));
+        assert_eq!(ended(as_after_it, Some(2), Some(3)), format!("exit code 137 (as after SIGKILL){OOM}"));
+        assert_eq!(ended(killed, Some(3), Some(3)), "killed by SIGKILL");
+        assert_eq!(ended(killed, None, Some(3)), "killed by SIGKILL");
+        assert_eq!(ended(1 << 8, Some(2), Some(3)), "exit code 1");
+    }
+}

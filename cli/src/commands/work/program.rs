@@ -13,6 +13,7 @@ use tempfile::{TempDir, TempPath};
 
 use super::job_variables;
 use super::placeholders::{Argument, Values};
+use super::starting::is_shortage;
 use crate::exit::{Exit, failure};
 
 /// The program with its arguments.
@@ -135,10 +136,14 @@ fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
         std::fs::write(&path, &payload)?;
         Ok(path)
     };
-    // A full disk is not the job's fault.
-    let put_off =
-        |error| JobError::snooze(NO_ROOM_PAUSE, format!("{}: {error}", no_room("write the payload to a file")));
-    Ok(written().map_err(put_off)?)
+    written().map_err(|error| {
+        let what = no_room("write the payload to a file");
+        if is_shortage(&error) {
+            return anyhow::Error::from(error).context(what).into(); // whoever starts programs waits for its end
+        }
+        // A full disk is not the job's fault.
+        JobError::snooze(NO_ROOM_PAUSE, format!("{what}: {error}")).into()
+    })
 }
 
 /// Until a job is tried again whose payload could not be written.

@@ -1,13 +1,15 @@
 //! What both ways of running programs have in common.
 
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use readpast::{Context, JobError};
 
-use super::ending::Why;
+use super::ending::{Why, pause};
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
+use super::process;
 use super::program::Program;
 use super::starting::Starting;
 
@@ -46,4 +48,17 @@ pub fn ended_early(why: Why, context: &Context, errors: &ErrorTail) -> JobError 
         Why::LeaseLost => JobError::retry(errors.after(LEASE_LOST)),
         Why::Cancelled | Why::OutputTooLong => JobError::retry(errors.after(CANCELLED)),
     }
+}
+
+/// How long after the end of a program the worker may learn that it is to end, too: a service manager tells all
+/// processes at once, and theirs may be the first to act.
+const TOLD_AT_ONCE: Duration = Duration::from_secs(2);
+
+/// Whether a program has ended because the whole service, or everything in a terminal, was told to.
+pub fn was_told_to_end(status: ExitStatus, context: &Context) -> bool {
+    if !process::was_asked_to_end(status) {
+        return false;
+    }
+    pause(context, TOLD_AT_ONCE);
+    context.is_stopping()
 }

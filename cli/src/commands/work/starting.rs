@@ -104,7 +104,7 @@ impl Starting {
 }
 
 /// Whether an error, or one that it comes from, says that the machine is short of something.
-fn is_shortage(error: &(dyn Error + 'static)) -> bool {
+pub fn is_shortage(error: &(dyn Error + 'static)) -> bool {
     let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     number.is_some_and(|number| SHORTAGES.contains(&number)) || error.source().is_some_and(is_shortage)
 }
