@@ -1,21 +1,21 @@
 //! The page as a server of its own.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::response::Response;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use readpast::Queue;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -30,7 +30,8 @@ use crate::routes::routes;
 /// Limits for clients.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// The most open connections. If more arrive, the oldest one that has not sent a request is closed.
+    /// The most open connections. If more arrive, one that waits for a request is closed: first those that have not
+    /// sent any, then the one that has waited longest.
     connections: usize,
     /// A connection without a request for this long is closed, both before the first and between two.
     silence: Duration,
@@ -44,8 +45,8 @@ const LIMITS: Limits = Limits { connections: 512, silence: Duration::from_secs(1
 /// Serves the page at an address until `end`: then what is being answered is answered, the live parts end, and what is
 /// being done to many jobs stops. Its end is noted in the audit, which is waited for at most ten seconds.
 ///
-/// At most 512 connections are open. One that has not sent a request within ten seconds is closed, and so is one that
-/// takes nothing of its answer for half a minute.
+/// At most 512 connections are open: for another one, the one is closed that has waited longest for a request. One that
+/// has not sent a request within ten seconds is closed, and so is one that takes nothing of its answer for half a minute.
 ///
 /// # Errors
 ///
@@ -86,19 +87,26 @@ struct Connections {
     page_ends: watch::Receiver<bool>,
     limits: Limits,
     tasks: JoinSet<()>,
-    /// From the one that was opened first on.
-    open: VecDeque<Open>,
+    open: Vec<Open>,
 }
 
 struct Open {
     task: AbortHandle,
-    /// It has sent a whole request.
-    has_asked: Arc<AtomicBool>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+/// Whether a connection waits for a request.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    /// It has sent one before.
+    has_asked: bool,
+    /// `None`: one is being answered.
+    since: Option<Instant>,
 }
 
 impl Connections {
     fn new(router: Router, page_ends: watch::Receiver<bool>, limits: Limits) -> Connections {
-        Connections { router, page_ends, limits, tasks: JoinSet::new(), open: VecDeque::new() }
+        Connections { router, page_ends, limits, tasks: JoinSet::new(), open: Vec::new() }
     }
 
     /// Waits for a connection or for the end of one. Can be dropped at any time.
@@ -118,20 +126,28 @@ impl Connections {
 
     /// Whether there is a place, or one can be made.
     fn has_place(&self) -> bool {
-        self.open.len() < self.limits.connections || self.open.iter().any(Open::is_idle)
+        self.open.len() < self.limits.connections || self.dispensable().is_some()
+    }
+
+    /// Which one makes room for another.
+    fn dispensable(&self) -> Option<usize> {
+        let waiting = self.open.iter().enumerate().filter_map(|(place, open)| {
+            let Waiting { has_asked, since } = *open.waiting.lock();
+            Some((has_asked, since?, place))
+        });
+        waiting.min().map(|(.., place)| place)
     }
 
     fn answer(&mut self, stream: TcpStream) {
         if self.open.len() >= self.limits.connections
-            && let Some(oldest) = self.open.iter().position(Open::is_idle)
-            && let Some(oldest) = self.open.remove(oldest)
+            && let Some(place) = self.dispensable()
         {
-            oldest.task.abort();
+            self.open.swap_remove(place).task.abort();
         }
-        let has_asked = Arc::new(AtomicBool::new(false));
+        let waiting = Arc::new(Mutex::new(Waiting { has_asked: false, since: Some(Instant::now()) }));
         let (router, page_ends) = (self.router.clone(), self.page_ends.clone());
-        let task = self.tasks.spawn(converse(stream, router, has_asked.clone(), page_ends, self.limits));
-        self.open.push_back(Open { task, has_asked });
+        let task = self.tasks.spawn(converse(stream, router, waiting.clone(), page_ends, self.limits));
+        self.open.push(Open { task, waiting });
     }
 
     /// Waits until what is being answered is answered.
@@ -140,9 +156,45 @@ impl Connections {
     }
 }
 
-impl Open {
-    fn is_idle(&self) -> bool {
-        !self.has_asked.load(Ordering::Relaxed)
+/// A request is being answered until this is dropped.
+struct Answering(Arc<Mutex<Waiting>>);
+
+impl Answering {
+    fn begin(waiting: &Arc<Mutex<Waiting>>) -> Answering {
+        *waiting.lock() = Waiting { has_asked: true, since: None };
+        Answering(waiting.clone())
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.lock().since = Some(Instant::now());
+    }
+}
+
+/// The body of an answer; when it is dropped, the request is answered.
+struct Answer {
+    body: Body,
+    _answering: Answering,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -150,16 +202,16 @@ impl Open {
 async fn converse(
     stream: TcpStream,
     router: Router,
-    has_asked: Arc<AtomicBool>,
+    waiting: Arc<Mutex<Waiting>>,
     mut page_ends: watch::Receiver<bool>,
     limits: Limits,
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
-        has_asked.store(true, Ordering::Relaxed);
+        let answering = Answering::begin(&waiting);
         let mut router = router.clone();
         async move {
             let answer: Result<Response, Infallible> = router.call(request.map(Body::new)).await;
-            answer
+            answer.map(|answer| answer.map(|body| Answer { body, _answering: answering }))
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -197,7 +249,19 @@ mod tests {
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (_page_ends, ending) = watch::channel(false);
-            let router = Router::new().route("/", get(async || "hello"));
+            let end = Arc::new(tokio::sync::Notify::new());
+            let ended = end.clone();
+            let slow = async move || {
+                let body = async move {
+                    ended.notified().await;
+                    Ok::<_, Infallible>("at last")
+                };
+                Body::from_stream(futures_util::stream::once(body))
+            };
+            let router = Router::new()
+                .route("/", get(async || "hello"))
+                .route("/slow", get(slow))
+                .route("/end", get(async move || end.notify_one()));
             let mut open = Connections::new(router, ending, limits);
             loop {
                 open.one_more(&listener).await;
@@ -234,6 +298,39 @@ mod tests {
         }
         asked.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
         assert!(until_closed(&mut asked).await.ends_with(b"hello"), "it keeps its place");
+    }
+
+    /// Asks, keeps the connection, and has the answer.
+    async fn kept_alive(address: std::net::SocketAddr) -> TcpStream {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let answered = async {
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"hello") {
+                answer.push(connection.read_u8().await.unwrap());
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), answered).await.expect("the page has a place for it");
+        connection
+    }
+
+    #[tokio::test]
+    async fn where_all_have_asked_the_one_that_has_waited_longest_makes_room_and_none_that_is_being_answered() {
+        let address = served(Limits { connections: 3, silence: LONG, stalled: LONG }).await;
+        let mut answered = TcpStream::connect(address).await.unwrap();
+        answered.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut head = [0; 15];
+        answered.read_exact(&mut head).await.unwrap(); // its body is to come
+        let mut first = kept_alive(address).await;
+        let mut second = kept_alive(address).await;
+        let _third = kept_alive(address).await;
+        assert!(until_closed(&mut first).await.is_empty());
+        let _fourth = kept_alive(address).await;
+        assert!(until_closed(&mut second).await.is_empty());
+        let mut end = TcpStream::connect(address).await.unwrap();
+        end.write_all(b"GET /end HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        until_closed(&mut end).await;
+        assert!(String::from_utf8_lossy(&until_closed(&mut answered).await).contains("at last"));
     }
 
     #[tokio::test]
