@@ -264,3 +264,33 @@ async fn an_error_that_ends_the_worker_at_a_claim_leaves_no_job_claimed_and_coun
     drop(session);
     fixture.remove().await;
 }
+
+/// As where somebody's code that runs in a claim cuts a text of that job, and says it in a message: the answer has the
+/// job, and cannot be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_claim_has_an_answer_that_cannot_be_read_is_dead_and_the_others_run() {
+    let fixture = Fixture::new("claim_unreadable").await;
+    let says =
+        "BEGIN
+             IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE worker_id = @worker_id AND state = 2 AND kind = 'bad' AND claimed_at >= @now)
+                 PRINT @half;
+             RETURN @alone_waits;
+         END;";
+    let claim = crate::support::shipped::file("sql/230_claim.sql");
+    assert!(claim.contains("RETURN @alone_waits;"));
+    let mut session = fixture.session().await;
+    let claim = claim.replace("RETURN @alone_waits;", says);
+    let begin = format!("SET NOCOUNT ON; DECLARE @half nvarchar(2) = {HALF};");
+    session.script(&claim.replace("SET NOCOUNT ON;", &begin)).await.unwrap();
+    let kind = |place| if place == 12 { "bad" } else { "good" };
+    let jobs: Vec<_> = (0..30).map(|place| NewJob::text(place.to_string()).kind(kind(place))).collect();
+    let bad = fixture.queue.enqueue_many(&jobs).await.unwrap()[12].job_id;
+    let summary = echo(&fixture.queue).await;
+    assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.lost), (29, 1, 0));
+    let job = fixture.queue.job(bad).await.unwrap().unwrap();
+    assert_eq!(job.state, JobState::Dead);
+    let error = job.error.unwrap();
+    assert!(error.starts_with("it cannot be read: SQL Server's answer has text that cannot be read"), "{error}");
+    drop(session);
+    fixture.remove().await;
+}

@@ -40,6 +40,21 @@ impl Session {
         worker: WorkerId,
         known: &[(JobId, Fence)],
     ) -> Result<usize, Error> {
+        let unknown = self.unknown_jobs(queue, worker, known).await?;
+        if unknown.is_empty() {
+            return Ok(0);
+        }
+        let not_ours = self.release(worker, &unknown).await?;
+        Ok(unknown.len() - not_ours.len())
+    }
+
+    /// The jobs that are claimed for this worker but not among `known`.
+    pub(crate) async fn unknown_jobs(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        known: &[(JobId, Fence)],
+    ) -> Result<Vec<(JobId, Fence)>, Error> {
         let list = table_type(self.schema(), "job_list");
         let mut command = self.command("recover");
         command.bind_param("@queue", queue);
@@ -49,11 +64,7 @@ impl Session {
         for mut row in self.rows("recover", command).await? {
             unknown.push((JobId(row.required("job_id")?), Fence(row.required("fence")?)));
         }
-        if unknown.is_empty() {
-            return Ok(0);
-        }
-        let not_ours = self.release(worker, &unknown).await?;
-        Ok(unknown.len() - not_ours.len())
+        Ok(unknown)
     }
 }
 

@@ -140,6 +140,11 @@ impl Prefetcher {
                     }
                 }
                 Err(error) if error.is_transient() => self.repeat_later(room, error).await,
+                Err(error @ Error::UnreadableText { .. })
+                    if room > 0 && registration.settings.delivery == Delivery::AtLeastOnce =>
+                {
+                    self.search_unreadable(room, error, &registration).await;
+                }
                 Err(error) => {
                     self.lost_answers.answer_lost(); // as in `repeat_later`
                     state.stop.fail(error);
@@ -265,6 +270,33 @@ impl Prefetcher {
             tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
         }
         self.state.stop.pause(pause).await;
+    }
+
+    /// The answer to a claim of `room` jobs cannot be read. One of them is to blame: the claim is halved until it is
+    /// alone, and then dead. (Where a claim deletes the row, each try would cost jobs. There, the worker ends.)
+    async fn search_unreadable(&mut self, room: usize, error: Error, registration: &Arc<Registration>) {
+        self.lost_answers.answer_lost();
+        self.limit.timed_out(room);
+        self.claim_failed();
+        if room > 1 {
+            tracing::warn!(batch = room, %error, "the answer to a claim cannot be read; it is repeated for fewer jobs");
+            return;
+        }
+        let known = registration.held();
+        match self.session.unknown_jobs(&self.state.queue, registration.worker_id, &known).await {
+            Ok(unknown) => {
+                let [run] = unknown[..] else {
+                    self.state.stop.pause(self.failed.next()).await;
+                    return;
+                };
+                registration.hold(std::iter::once(run));
+                let error = JobError::dead(format!("it cannot be read: {error}"));
+                self.executor.not_delivered(registration, run, 0, Some(error)); // its attempt is not known
+                self.failed.reset();
+            }
+            Err(error) if error.is_transient() => self.repeat_later(room, error).await,
+            Err(error) => self.state.stop.fail(error),
+        }
     }
 
     /// Gives back what a claim brought that does not fit into memory: another worker may have room for it, and the next
