@@ -227,8 +227,8 @@ const IGNORED_KEYS: [&str; 25] = [
     "typesystemversion",
 ];
 
-/// The keys whose values may be shown. A key that is misspelt is not among them.
-const SHOWN_KEYS: [&str; 29] = [
+/// The keys whose values may be shown and are any text. A key that is misspelt is not among them.
+const TEXT_KEYS: [&str; 16] = [
     "server",
     "datasource",
     "address",
@@ -239,14 +239,18 @@ const SHOWN_KEYS: [&str; 29] = [
     "userid",
     "uid",
     "user",
-    "encrypt",
-    "trustservercertificate",
     "trustservercertificateca",
     "hostnameincertificate",
     "applicationname",
     "app",
     "workstationid",
     "wsid",
+];
+
+/// Those whose values are one of a few words, or a number. A longer value is in the wrong place.
+const WORD_KEYS: [&str; 13] = [
+    "encrypt",
+    "trustservercertificate",
     "multisubnetfailover",
     "connecttimeout",
     "connectiontimeout",
@@ -275,28 +279,7 @@ const OTHER_KEYS: [&str; 9] = [
 
 const HIDDEN: &str = "***";
 
-/// The shown keys that take any text. The others take a few words or a number, and a longer value is in the wrong
-/// place.
-const FREE_KEYS: [&str; 16] = [
-    "server",
-    "datasource",
-    "address",
-    "addr",
-    "networkaddress",
-    "database",
-    "initialcatalog",
-    "userid",
-    "uid",
-    "user",
-    "trustservercertificateca",
-    "hostnameincertificate",
-    "applicationname",
-    "app",
-    "workstationid",
-    "wsid",
-];
-
-/// The values of the other keys.
+/// The words.
 const WORDS: [&str; 11] = [
     "danger_plaintext",
     "dbmssocn",
@@ -315,11 +298,9 @@ const WORDS: [&str; 11] = [
 fn is_harmless(key: &str, value: &str) -> bool {
     let is_short_number = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
     let word = squeezed(value);
-    let fits = FREE_KEYS.contains(&key)
-        || is_short_number
-        || word.starts_with("activedirectory")
-        || WORDS.contains(&word.as_str());
-    (SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key)) && fits && !may_hold_password(value)
+    let is_word = is_short_number || word.starts_with("activedirectory") || WORDS.contains(&word.as_str());
+    let takes_words = WORD_KEYS.contains(&key) || IGNORED_KEYS.contains(&key);
+    (TEXT_KEYS.contains(&key) || takes_words && is_word) && !may_hold_password(value)
 }
 
 /// Whether a text that is in the wrong place may be a connection string or a URL, or a part of one that has a password
@@ -332,7 +313,7 @@ pub(crate) fn may_hold_password(text: &str) -> bool {
 /// Whether a key is one of ADO.NET's. One that is not may be a piece of a password with a `;` in it, and is shown
 /// nowhere.
 fn is_known(key: &str) -> bool {
-    SHOWN_KEYS.contains(&key) || IGNORED_KEYS.contains(&key) || OTHER_KEYS.contains(&key)
+    [&TEXT_KEYS[..], &WORD_KEYS, &IGNORED_KEYS, &OTHER_KEYS].iter().any(|keys| keys.contains(&key))
 }
 
 impl ConnectionString {
