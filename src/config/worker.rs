@@ -129,7 +129,8 @@ pub struct WorkerConfig {
     pub unknown_kind_delay_ms: u64,
 
     /// For how long a worker puts off a job whose kind it has no handler for, from the first time on; then the job is
-    /// dead. The default is a day. On a queue with delivery `at_most_once` it is dead at once.
+    /// dead. Each worker has a time of its own, which begins anew when it restarts: where all restart more often than
+    /// that, such jobs stay. The default is a day. On a queue with delivery `at_most_once` it is dead at once.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,
