@@ -24,8 +24,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
-    @message nvarchar(2048), @outcome tinyint, @least tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
+DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint,
+    @message nvarchar(2048), @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
     @is_linked bit = 0, @retry_passes bit,
     -- The halves of surrogate pairs, see mend_text.
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
@@ -44,7 +44,7 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 -- One look at the list says what is needed below.
-SELECT @outcome = MAX(outcome), @least = MIN(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
+SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
        @longest = MAX(ISNULL(retry_ms, 0))
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
@@ -65,8 +65,9 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_i
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- All rows are locked before, in the order of job_id: where a list of both done and other jobs is changed by two statements, and where jobs may
--- belong to batches or groups. What they belong to must not be read before: a call that was given up, and now comes again, may be ending them at the
+-- All rows are locked before, in the order of job_id: where jobs are not done, and where they may belong to batches or groups.
+-- A list of both done and other jobs is changed by two statements; and a retry is due from now on, which is after the wait for
+-- its row: promote looks for retries from two seconds ago on. What they belong to must not be read before: a call that was given up, and now comes again, may be ending them at the
 -- same time, and then end or roll back.
 IF @is_linked = 1
 BEGIN
@@ -79,7 +80,7 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     DELETE @members WHERE batch_id IS NULL AND group_key IS NULL;
 END;
-ELSE IF @least = 0 AND @outcome > 0
+ELSE IF @outcome > 0
     SELECT @locked = j.fence
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -88,10 +89,8 @@ ELSE IF @least = 0 AND @outcome > 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @sink IS NOT NULL
-BEGIN
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
-    SET @now = SYSUTCDATETIME();  -- a sink may take long, and promote looks for retries from two seconds ago on
-END;
+SET @now = SYSUTCDATETIME();  -- the locks or the sink may have taken long
 
 IF @completion = 'delete'
 BEGIN

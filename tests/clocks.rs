@@ -1,6 +1,8 @@
 //! SQL Server's clock jumps, in both directions: while a call waits for a lock, over the days that something is kept,
 //! and while nobody works. (Schedules: `schedules.rs`; sweeps: `ghosts.rs`; workers at work: `server_errors.rs`.)
 
+use std::sync::Arc;
+
 use readpast::{NewJob, QueueOptions, Schedule};
 use readpast_devserver::DevServer;
 
@@ -52,6 +54,56 @@ async fn a_lease_that_is_given_after_the_clock_jumped_ahead_has_not_run_out() {
         assert_eq!(session.number(LEASES_LEFT).await, 1, "{call}");
         server.shutdown().await;
     }
+}
+
+/// promote begins at the retries that are due since two seconds ago, but for a look each minute.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_has_waited_for_its_row_is_due_after_that() {
+    for groups in [false, true] {
+        let server = DevServer::start().await.unwrap();
+        let fixture = Fixture::on(&server, "late_retry", QueueOptions::default()).await;
+        let jobs = numbers(2).into_iter().map(|job| if groups { job.group_key("a") } else { job });
+        fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap();
+        let mut worker = WorkerSession::register(&fixture).await;
+        let job = worker.claim_one().await;
+        let finish = format!(
+            "DECLARE @jobs [$(schema)].[finish_list];
+             INSERT @jobs (job_id, fence, outcome, retry_ms) VALUES ({}, {}, 1, 60000);
+             EXEC [$(schema)].[finish] @queue = N'work', @worker_id = '{}', @jobs = @jobs",
+            job.job_id, job.fence, worker.id
+        );
+        let lock = format!("UPDATE [$(schema)].[jobs] SET priority = priority WHERE job_id = {}", job.job_id);
+        let mut session = jump_while_it_waits(&server, &fixture, worker.session, finish, &lock, async || {}).await;
+        let due = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 1 AND due_at > SYSUTCDATETIME()";
+        assert_eq!(session.number(due).await, 1, "{groups}");
+        server.shutdown().await;
+    }
+}
+
+/// So it is behind a sink that takes long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_beside_a_result_is_due_after_the_sink_has_taken_it() {
+    let server = Arc::new(DevServer::start().await.unwrap());
+    let fixture = Fixture::on(&server, "slow_sink", QueueOptions::default()).await;
+    fixture
+        .sql("CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS EXEC [$(schema)].[slow]")
+        .await;
+    fixture.sql("CREATE PROCEDURE [$(schema)].[slow] AS RETURN 0").await;
+    fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+    fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(2).await;
+    let jumping = Arc::downgrade(&server);
+    server.faults().on_call(&format!("{}.slow", fixture.schema()), move |_| {
+        if let Some(server) = jumping.upgrade() {
+            server.faults().set_clock(2 * DAY);
+        }
+        None
+    });
+    assert_eq!(worker.finish(&[claimed[0].done(), claimed[1].retry(60_000, "busy")]).await, []);
+    let due = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 1 AND due_at > SYSUTCDATETIME()";
+    assert_eq!(worker.session.number(due).await, 1);
+    Arc::into_inner(server).unwrap().shutdown().await;
 }
 
 /// reap shortens leases that were given before the clock was set back. Those that were renewed after it jumped ahead
