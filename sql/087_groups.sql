@@ -1,6 +1,7 @@
 -- Groups: jobs of a queue with one key, of which no more than the queue's group_limit have the turn at once (ready, claimed or scheduled for their next
 -- attempt); the others wait in state 6, where no claim meets them.
--- groups: how many have the turn; a row only where there are some. Only advance_groups touches it.
+-- groups: how many have the turn; a row only where there are some, or where a job waits that advance_groups could not have.
+-- Only advance_groups changes it.
 -- group_events: what advance_groups is to look at. Rows are only added, by whoever enqueues or ends jobs and in the same transaction, so that nobody
 -- waits for anybody here: to a group has come a job (ended = 0), or jobs of it have given their turn away. Each job
 -- that comes to wait has its row here: advance_groups looks for waiting jobs from there on, and not at the head of jobs_waiting, which may be full of

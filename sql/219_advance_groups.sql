@@ -117,23 +117,20 @@ BEGIN TRY
             DELETE g
             FROM @groups AS k
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
-            WHERE k.in_turn <= 0 AND g.queue_id = @queue_id
+            WHERE k.in_turn <= 0 AND k.from_id IS NULL AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            -- A row without turns tells of a job that waits and could not be had: not committed, it has an event of its own,
+            -- which is committed with it. So no event is written for it here, again and again; once a minute promote does.
             UPDATE g
-            SET in_turn = k.in_turn, from_id = ISNULL(k.from_id, 9223372036854775807)
+            SET in_turn = CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END, from_id = ISNULL(k.from_id, 9223372036854775807)
             FROM @groups AS k
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
-            WHERE k.in_turn > 0 AND k.is_new = 0 AND g.queue_id = @queue_id
+            WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 0 AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             INSERT [$(schema)].[groups] (queue_id, group_key, in_turn, from_id)
-            SELECT @queue_id, k.group_key, k.in_turn, ISNULL(k.from_id, 9223372036854775807) FROM @groups AS k WHERE k.in_turn > 0 AND k.is_new = 1;
-            -- Of these groups no row tells where to begin. What waits there is locked or not committed.
-            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-            SELECT @queue_id, k.group_key, 0, k.from_id
+            SELECT @queue_id, k.group_key, CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END, ISNULL(k.from_id, 9223372036854775807)
             FROM @groups AS k
-            WHERE k.in_turn <= 0 AND k.from_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @next AS n WHERE n.group_key = k.group_key);
-            IF @@ROWCOUNT > 0
-                SET @is_full = 0;
+            WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 1;
         END;
         COMMIT TRANSACTION;
 
@@ -142,10 +139,11 @@ BEGIN TRY
         IF @first_ready IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
-        -- Seldom: only when there is something to gain. A few numbers are left below, for those who have drawn theirs and not inserted yet; what comes later
-        -- still is found by promote.
+        -- Seldom: every acknowledgement of a group would change the queue's row otherwise, to save reading a page of
+        -- ghosts. A few numbers are left below, for those who have drawn theirs and not inserted yet; what comes later still
+        -- is found by promote.
         SET @last_event = (SELECT MAX(event_id) FROM @events);
-        IF @last_event > @events_from + 16
+        IF @last_event > @events_from + 64
         BEGIN
             SET @next_event = (SELECT TOP (1) event_id FROM [$(schema)].[group_events] WITH (NOLOCK)
                                WHERE queue_id = @queue_id AND event_id >= @events_from

@@ -72,6 +72,14 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
+-- Groups in which nobody has the turn, although a job has waited that advance_groups could not have: somebody's transaction may
+-- have held it without changing it, and there is no event of that.
+IF @looks = 1
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+    SELECT TOP (1000) @queue_id, g.group_key, 0, g.from_id
+    FROM [$(schema)].[groups] AS g WITH (NOLOCK)
+    WHERE g.queue_id = @queue_id AND g.in_turn = 0
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
 -- A sweep that fails must not keep schedules from being fired. (Locks of others: the next one comes soon.)
 BEGIN TRY

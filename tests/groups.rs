@@ -15,6 +15,9 @@ use readpast_devserver::DevServer;
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Claimed, Fixture, WorkerSession, changed, number, numbers, until};
 
+/// The next promote looks at everything, as it does once a minute.
+const LOOK_SOON: &str = "UPDATE [$(schema)].[duties] SET looked_at = '00010101'";
+
 /// Enqueues jobs of these keys; returns their ids.
 async fn enqueue(fixture: &Fixture, keys: &[&str]) -> Vec<i64> {
     let jobs: Vec<NewJob> = keys.iter().map(|key| NewJob::text("x").group_key(*key)).collect();
@@ -408,6 +411,99 @@ async fn a_job_that_is_locked_for_a_moment_gets_its_turn_later() {
     other.sql("ROLLBACK TRANSACTION").await;
     promote(&fixture).await;
     claim_only(&mut worker, jobs[1]).await;
+    fixture.remove().await;
+}
+
+/// A producer's transaction may be long, and have jobs of many groups: nothing is written for them until it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_job_that_is_not_committed_has_nothing_written_again_and_again() {
+    for commits in [true, false] {
+        let fixture = Fixture::new("idle_group").await;
+        let jobs = enqueue(&fixture, &["a", "a"]).await;
+        let (mut producer, mut observer) = (fixture.session().await, fixture.session().await);
+        let add = "BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'a'";
+        producer.sql(add).await;
+        let mut worker = WorkerSession::register(&fixture).await;
+        for job in jobs {
+            let claimed = claim_only(&mut worker, job).await;
+            worker.finish(&[claimed.done()]).await;
+        }
+        let events = "SELECT COUNT(*) FROM [$(schema)].[group_events] WITH (READPAST)";
+        let left = "SELECT COUNT(*) FROM [$(schema)].[groups]";
+        for _ in 0..3 {
+            assert_eq!((observer.number(left).await, observer.number(events).await), (1, 0));
+            observer.sql("EXEC [$(schema)].[advance_groups] 1").await;
+        }
+        if commits {
+            producer.sql("COMMIT TRANSACTION").await;
+            promote(&fixture).await;
+            let last = worker.claim_one().await;
+            worker.finish(&[last.done()]).await;
+        } else {
+            producer.sql("ROLLBACK TRANSACTION").await;
+            fixture.sql(LOOK_SOON).await;
+            promote(&fixture).await;
+        }
+        assert_eq!((observer.number(left).await, observer.number(events).await), (0, 0), "{commits}");
+        drop((worker, producer, observer));
+        fixture.remove().await;
+    }
+}
+
+/// Somebody's own T-SQL has held it and changed nothing: there is no event of that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_held_by_hand_gets_its_turn_within_a_minute_of_that() {
+    let fixture = Fixture::new("held_by_hand").await;
+    let jobs = enqueue(&fixture, &["a", "a"]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = claim_only(&mut worker, jobs[0]).await;
+    let mut other = fixture.session().await;
+    other.sql("BEGIN TRANSACTION").await;
+    other.sql(&format!("UPDATE [$(schema)].[jobs] SET group_key = N'b' WHERE job_id = {}", jobs[1])).await;
+    other.sql(&format!("UPDATE [$(schema)].[jobs] SET group_key = N'a' WHERE job_id = {}", jobs[1])).await;
+    worker.finish(&[first.done()]).await;
+    assert_eq!(worker.claim(10).await, []);
+    other.sql("ROLLBACK TRANSACTION").await;
+    fixture.sql(LOOK_SOON).await;
+    promote(&fixture).await;
+    claim_only(&mut worker, jobs[1]).await;
+    drop((worker, other));
+    fixture.remove().await;
+}
+
+/// Of the queue's row of `duties`, which promote and heartbeats need.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledgement_seldom_moves_the_place_where_events_begin_and_never_over_promote_s() {
+    let fixture = Fixture::new("events_from").await;
+    let mut session = fixture.session().await;
+    let events_from = "SELECT events_from FROM [$(schema)].[duties]";
+    let mut worker = WorkerSession::register(&fixture).await;
+    for _ in 0..10 {
+        enqueue(&fixture, &["a", "b"]).await;
+        let claimed: Vec<_> = worker.claim(10).await.iter().map(Claimed::done).collect();
+        worker.finish(&claimed).await;
+    }
+    assert_eq!(session.number(events_from).await, 0);
+    let many = "INSERT [$(schema)].[group_events] (queue_id, group_key, ended)
+                SELECT TOP (300) 1, N'none', 0
+                FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18)) AS a (x)
+                CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18)) AS b (x)";
+    session.sql(many).await;
+    session.sql("EXEC [$(schema)].[advance_groups] 1").await;
+    let raised = session.number(events_from).await;
+    assert!(raised > 300, "{raised}");
+
+    // promote has found an event far below, between this call's look and its end.
+    session
+        .sql(
+            "ALTER PROCEDURE [$(schema)].[lower_marks] @queue_id int, @job_id bigint AS
+             UPDATE [$(schema)].[duties] SET events_from = 1",
+        )
+        .await;
+    session.sql(many).await;
+    enqueue(&fixture, &["c"]).await;
+    assert_eq!(session.number(events_from).await, 1);
+    drop((worker, session));
     fixture.remove().await;
 }
 

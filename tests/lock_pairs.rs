@@ -1,7 +1,7 @@
 //! Every procedure against every other, on the same jobs: who waits for whom is the table of sql/README.md, and nobody
 //! is ever a deadlock's victim.
 
-use readpast::{CompletionPolicy, QueueOptions};
+use readpast::{CompletionPolicy, NewJob, QueueOptions};
 
 use crate::support::scripts::numbered;
 use crate::support::{Fixture, Session, WorkerSession};
@@ -356,6 +356,34 @@ async fn an_operator_s_open_transaction_holds_up_nobody_s_work_on_other_jobs() {
         drop((operator, other));
         scene.fixture.remove().await;
     }
+}
+
+/// A claim asks for checkpoints when it has claimed, and would fail with its jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_is_read_while_its_job_is_being_cancelled() {
+    let fixture = Fixture::new("read_cancelled").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let job = worker.claim_one().await;
+    let session = &mut worker.session;
+    let note = format!(
+        "DECLARE @notes [$(schema)].[progress_list];
+         INSERT @notes (job_id, fence, [checkpoint]) VALUES ({}, 1, 0x61);
+         EXEC [$(schema)].[note_progress] @worker_id = '{}', @notes = @notes",
+        job.job_id, worker.id
+    );
+    session.sql(&note).await;
+    let mut operator = fixture.session().await;
+    let cancel = format!("EXEC [$(schema)].[cancel] @queue = N'work', @job_id = {}", job.job_id);
+    operator.sql(&format!("BEGIN TRANSACTION; {cancel}")).await;
+    let read = format!(
+        "SET LOCK_TIMEOUT 0; DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES ({}, 1);
+         EXEC [$(schema)].[checkpoints] @worker_id = '{}', @jobs = @jobs",
+        job.job_id, worker.id
+    );
+    assert_eq!(session.sql(&read).await.len(), 1);
+    drop((worker, operator));
+    fixture.remove().await;
 }
 
 /// Migration tools run a script in a transaction. Beside the new names' gap stand other queues, which go on: under
