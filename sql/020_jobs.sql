@@ -41,7 +41,19 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         in_turn        bit              NULL,      -- 1: it has one of the turns of its group (group_limit)
-        plain          bit              NULL,      -- 1: none of what claim would have to put into details
+        plain          bit              NULL,      -- 1: details is NULL
+        -- For claim: what most jobs have nothing of, as one JSON object. Not kept.
+        details AS CASE WHEN plain = 1 THEN NULL
+                        WHEN dedup_key IS NOT NULL OR correlation_id IS NOT NULL OR time_limit_ms IS NOT NULL OR checkpointed = 1
+                            OR headers IS NOT NULL OR batch_id IS NOT NULL OR group_key IS NOT NULL
+                        THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(dedup_key, 'json') + N'"', N'null'),
+                                         N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), correlation_id) + N'"', N'null'),
+                                         N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), time_limit_ms), N'null'),
+                                         N',"checkpointed":', CASE WHEN checkpointed = 1 THEN N'true' ELSE N'false' END,
+                                         N',"headers":', ISNULL(headers, N'null'),
+                                         N',"batch_id":', ISNULL(CONVERT(nvarchar(20), batch_id), N'null'),
+                                         N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
+                   END,
         CONSTRAINT jobs_pk PRIMARY KEY CLUSTERED (job_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
@@ -123,7 +135,7 @@ BEGIN TRY
         SET @column = NULL;
         SELECT TOP (1) @column = c.name
         FROM sys.columns AS c
-        WHERE c.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND c.name NOT IN (N'job_id', N'payload', N'output')
+        WHERE c.object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND c.name NOT IN (N'job_id', N'payload', N'output', N'details')
             AND LEFT(c.name, 6) <> N'their_'
             AND NOT EXISTS (SELECT 1 FROM sys.stats AS s WHERE s.object_id = c.object_id AND s.name = CONCAT(N'jobs_stats_', c.name))
         ORDER BY c.column_id;

@@ -1,20 +1,24 @@
--- For claim and await_jobs: the next priority, from @at_least on, that may have ready jobs in jobs_ready, and the job id to begin at. NULL: there is
+-- For claim, claim_limited and look: the next priority, from @at_least on, that may have ready jobs, and what its mark says (see marks). NULL: there is
 -- none. @lowered goes with the mark; NULL: no claim has met this priority yet, and a job of it is ready.
 --
 -- Marks are read with NOLOCK: a claim must not wait for anybody, and a mark that is too low only costs reading.
 CREATE OR ALTER PROCEDURE [$(schema)].[next_priority]
-    @queue_id int,
-    @at_least smallint,
-    @priority smallint OUTPUT,
-    @from_id  bigint OUTPUT,
-    @lowered  bigint OUTPUT
+    @queue_id   int,
+    @is_lifo    bit,
+    @at_least   smallint,
+    @priority   smallint OUTPUT,
+    @job_id     bigint OUTPUT,
+    @from_id    bigint OUTPUT,
+    @below_to   bigint OUTPUT,
+    @below_from bigint OUTPUT,
+    @highest    bigint OUTPUT,
+    @lowered    bigint OUTPUT
 AS
 SET NOCOUNT ON;
 DECLARE @known smallint, @unknown smallint, @up_to smallint = 32767;
 
-SET @from_id = 0;
-SET @lowered = NULL;
-SELECT TOP (1) @known = m.priority, @from_id = m.job_id, @lowered = m.lowered
+SELECT TOP (1) @known = m.priority, @job_id = m.job_id, @from_id = m.from_id, @below_to = m.below_to, @below_from = m.below_from,
+       @highest = m.highest, @lowered = m.lowered
 FROM [$(schema)].[marks] AS m WITH (NOLOCK)
 WHERE m.queue_id = @queue_id AND m.priority >= @at_least
 ORDER BY m.priority;
@@ -22,18 +26,20 @@ ORDER BY m.priority;
 -- Before the next priority that has a mark there may be a new one. As a claim would see it: not what others have locked.
 IF @known > @at_least
     SET @up_to = @known - 1;
-IF @known IS NULL OR @known > @at_least
+IF @is_lifo = 0 AND (@known IS NULL OR @known > @at_least)
     SELECT TOP (1) @unknown = j.priority
     FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
     WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority >= @at_least AND j.priority <= @up_to
     ORDER BY j.priority
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+ELSE IF @known IS NULL OR @known > @at_least
+    SELECT TOP (1) @unknown = j.priority
+    FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority >= @at_least AND j.priority <= @up_to
+    ORDER BY j.priority
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SET @priority = @known;
 IF @unknown IS NOT NULL
-BEGIN
-    SET @priority = @unknown;
-    SET @from_id = 0;
-    SET @lowered = NULL;
-END;
+    SELECT @priority = @unknown, @job_id = 0, @from_id = 0, @below_to = 0, @below_from = 0, @highest = 0, @lowered = NULL;
 GO

@@ -11,8 +11,13 @@ SET XACT_ABORT OFF;
 IF @@TRANCOUNT > 0
     RETURN;
 BEGIN TRY
+    -- What lies below @job_id stays as it is.
     UPDATE [$(schema)].[marks] WITH (ROWLOCK)
-    SET job_id = CASE WHEN job_id > @job_id THEN @job_id ELSE job_id END, lowered = lowered + 1
+    SET job_id     = CASE WHEN job_id > @job_id THEN @job_id ELSE job_id END,
+        from_id    = CASE WHEN from_id > @job_id THEN @job_id ELSE from_id END,
+        below_to   = CASE WHEN below_to > @job_id THEN @job_id ELSE below_to END,
+        below_from = CASE WHEN below_from > @job_id THEN @job_id ELSE below_from END,
+        lowered    = lowered + 1
     WHERE queue_id = @queue_id;
 END TRY
 BEGIN CATCH

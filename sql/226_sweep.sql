@@ -1,4 +1,4 @@
--- For promote: compares the marks of a queue with the head of jobs_ready, reading over whatever is not cleaned up there. It finds what a mark has
+-- For promote: compares the marks of a queue with its ready index, reading over whatever is not cleaned up there. It finds what a mark has
 -- passed over: jobs whose claim was rolled back, and jobs of producers that had not committed when later ones were claimed.
 --
 -- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order before it was changed to or from
@@ -10,9 +10,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
 SET NOCOUNT ON;
+SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint, @lowered bigint, @head bigint,
-    @missed bigint, @raised bigint, @newest bigint,
+    @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint, @below_from bigint,
     @met int = 0, @took_ms bigint, @sweep_ms int, @is_lifo bit = 0;
+DECLARE @misplaced TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 -- Not in a caller's transaction, which would keep the marks locked.
 IF @@TRANCOUNT > 0
@@ -22,25 +24,27 @@ IF @@TRANCOUNT > 0
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')
     SET @is_lifo = 1;
+-- Found in the index, changed by their keys: a row before its index entry, as finish does (see reap).
 IF @is_lifo = 0
-    WITH misplaced_jobs AS
-    (
-        SELECT TOP (1000) lifo
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
-        ORDER BY priority, job_id DESC
-    )
-    UPDATE misplaced_jobs SET lifo = 0
+    INSERT @misplaced (job_id)
+    SELECT TOP (1000) j.job_id
+    FROM [$(schema)].[jobs] AS e WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = e.job_id
+    WHERE e.queue_id = @queue_id AND e.state = 0 AND e.lifo = 1 AND e.alone = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-IF @is_lifo = 1
-    WITH misplaced_jobs AS
-    (
-        SELECT TOP (1000) lifo
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0
-        ORDER BY priority, job_id
-    )
-    UPDATE misplaced_jobs SET lifo = 1
+ELSE
+    INSERT @misplaced (job_id)
+    SELECT TOP (1000) j.job_id
+    FROM [$(schema)].[jobs] AS e WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = e.job_id
+    WHERE e.queue_id = @queue_id AND e.state = 0 AND e.lifo = 0 AND e.alone = 0
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF EXISTS (SELECT 1 FROM @misplaced)
+    UPDATE j
+    SET lifo = @is_lifo
+    FROM @misplaced AS m
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    WHERE j.state = 0 AND j.lifo <> @is_lifo
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id)
@@ -48,34 +52,79 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @que
 WHILE @next IS NOT NULL
 BEGIN
     SET @priority = NULL;
-    SELECT TOP (1) @priority = m.priority, @mark = m.job_id, @lowered = m.lowered
+    SET @missed = NULL;
+    SELECT TOP (1) @priority = m.priority, @mark = m.job_id, @lowered = m.lowered, @from_id = m.from_id,
+           @below_to = m.below_to, @below_from = m.below_from
     FROM [$(schema)].[marks] AS m WITH (NOLOCK)
     WHERE m.queue_id = @queue_id AND m.priority >= @next
     ORDER BY m.priority;
     IF @priority IS NULL
         BREAK;
-    SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
-                    ORDER BY j.job_id)
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would read over all between it and the
-    -- present head until its transaction ends.
-    SET @missed = NULL;
-    IF @head < @mark
-        SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                          WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority AND j.job_id < @mark
-                          ORDER BY j.job_id)
+    IF @is_lifo = 1
+    BEGIN
+        -- In a gap: what a claim could take cuts it. Above and between the gaps and below them: the highest job, whether it is committed or not.
+        IF @below_to > 0
+            SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                                  AND j.job_id >= @below_from AND j.job_id < @below_to
+                              ORDER BY j.job_id)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @missed IS NULL
+            SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                                  AND j.job_id >= @from_id AND j.job_id < @mark
+                              ORDER BY j.job_id)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                            AND j.job_id >= @mark
+                        ORDER BY j.job_id DESC)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @head IS NULL
+            SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                                AND j.job_id >= @below_to AND j.job_id < @from_id
+                            ORDER BY j.job_id DESC)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @head IS NULL AND @below_to > 0
+            SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                                AND j.job_id < @below_from
+                            ORDER BY j.job_id DESC)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @missed IS NOT NULL
+            EXEC [$(schema)].[lower_marks] @queue_id, @missed;
+        SET @raised = ISNULL(@head + 1, 0);
+        EXEC [$(schema)].[widen_gap] @queue_id, @priority, @lowered, @raised, @newest;
+        -- What a claim has seen before no longer widens it: it has passed over jobs that others had locked.
+        UPDATE [$(schema)].[marks] WITH (ROWLOCK)
+        SET lowered = lowered + 1
+        WHERE queue_id = @queue_id AND priority = @priority AND @head IS NOT NULL;
+    END;
+    ELSE
+    BEGIN
+        SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                        ORDER BY j.job_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would read over all between it and the
+        -- present head until its transaction ends.
+        IF @head < @mark
+            SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority AND j.job_id < @mark
+                              ORDER BY j.job_id)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a few entries to read over: up to the
-    -- head or, where nothing is ready, to the newest number from before this look. What a claim has seen before no longer raises it.
-    SET @raised = ISNULL(@head, @newest) - 32;
-    UPDATE [$(schema)].[marks] WITH (ROWLOCK)
-    SET job_id  = CASE WHEN @missed < job_id THEN @missed - 32
-                       WHEN lowered = @lowered AND @raised > job_id + 32 THEN @raised
-                       ELSE job_id END,
-        lowered = lowered + 1
-    WHERE queue_id = @queue_id AND priority = @priority AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
+        -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a few entries to read over: up to the
+        -- head or, where nothing is ready, to the newest number from before this look. What a claim has seen before no longer raises it.
+        SET @raised = ISNULL(@head, @newest) - 32;
+        UPDATE [$(schema)].[marks] WITH (ROWLOCK)
+        SET job_id  = CASE WHEN @missed < job_id THEN @missed - 32
+                           WHEN lowered = @lowered AND @raised > job_id + 32 THEN @raised
+                           ELSE job_id END,
+            lowered = lowered + 1
+        WHERE queue_id = @queue_id AND priority = @priority AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
+    END;
 
     -- Most queues have a few priorities. Of more, those without jobs are forgotten: each costs every claim a seek.
     SET @met = @met + 1;

@@ -19,9 +19,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @claim_order varchar(4), @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
+DECLARE @is_lifo bit, @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
     @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @counted int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
-    @from_id bigint, @lowered bigint, @limited_at datetime2(3), @places_known bit = 0, @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int;
+    @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @highest bigint, @lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
+    @limited_at datetime2(3), @places_known bit = 0, @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, priority smallint NOT NULL, withheld bit NOT NULL);
 DECLARE @entries TABLE (n int NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, job_id bigint NOT NULL, fence int NOT NULL);
 DECLARE @taken TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
@@ -39,7 +40,7 @@ BEGIN TRY
         SET @kept_by = 4;
     END;
     SET @now = SYSUTCDATETIME();
-    SELECT @claim_order = claim_order, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
+    SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
            @limited_at = limited_at, @places_known = CASE WHEN max_running <= 1000 THEN places_known ELSE 0 END
     FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
 
@@ -58,9 +59,10 @@ BEGIN TRY
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF @@ROWCOUNT <= @max_running
             BEGIN
-                DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+                DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id OPTION (MAXDOP 1, KEEPFIXED PLAN);
                 INSERT [$(schema)].[claim_places] (queue_id, place, worker_id, job_id, fence)
-                SELECT @queue_id, n, worker_id, job_id, fence FROM @entries;
+                SELECT @queue_id, n, worker_id, job_id, fence FROM @entries
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
                 SET @places_known = 1;
                 SET @places_found = 1;
             END;
@@ -122,51 +124,60 @@ BEGIN TRY
         OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
             INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        IF @@ROWCOUNT > 0
+        -- A queue without limits is here for such a job only.
+        IF @@ROWCOUNT > 0 OR (@max_running IS NULL AND @rate_jobs IS NULL)
             SET @room = 0;
     END;
 
-    IF @claim_order = 'lifo' AND @room > 0
-    BEGIN
-        WITH next_jobs AS
-        (
-            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0
-            ORDER BY priority, job_id DESC
-        )
-        UPDATE next_jobs
-        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
-            INTO @jobs (job_id, fence, priority, withheld)
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SET @room = 0;
-    END;
-
     -- As claim does.
+    SET @part = 2;
     WHILE @room > 0
     BEGIN
-        EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @from_id OUTPUT, @lowered OUTPUT;
-        IF @priority IS NULL
+        IF @part = 0 AND @gap_from > @below_to
+            SELECT @part = 1, @from_id = @below_to, @end_id = @gap_from;
+        ELSE IF @part < 2 AND @below_from > 0
+            SELECT @part = 2, @from_id = 0, @end_id = @below_from;
+        ELSE IF @priority = 32767
             BREAK;
-        IF @lowered IS NULL
-            INSERT @unmarked (priority) VALUES (@priority);
-        WITH next_jobs AS
-        (
-            SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
-            ORDER BY job_id
-        )
-        UPDATE next_jobs
-        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
-            INTO @jobs (job_id, fence, priority, withheld)
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        ELSE
+        BEGIN
+            EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT, @below_to OUTPUT,
+                 @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;
+            IF @priority IS NULL
+                BREAK;
+            IF @lowered IS NULL
+                INSERT @unmarked (priority) VALUES (@priority);
+            SELECT @part = CASE @is_lifo WHEN 1 THEN 0 ELSE 2 END, @from_id = @mark, @end_id = 9223372036854775807;
+            IF @priority < 32767
+                SET @at_least = @priority + 1;
+        END;
+        IF @is_lifo = 0
+            WITH next_jobs AS
+            (
+                SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+                ORDER BY job_id
+            )
+            UPDATE next_jobs
+            SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+            OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+                INTO @jobs (job_id, fence, priority, withheld)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        ELSE
+            WITH next_jobs AS
+            (
+                SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id >= @from_id AND job_id < @end_id
+                ORDER BY job_id DESC
+            )
+            UPDATE next_jobs
+            SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+            OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+                INTO @jobs (job_id, fence, priority, withheld)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = @room - @@ROWCOUNT;
-        IF @priority = 32767
-            BREAK;
-        SET @at_least = @priority + 1;
     END;
 
     SET @claimed = (SELECT COUNT(*) FROM @jobs);
@@ -186,18 +197,19 @@ BEGIN TRY
         SET @room = @@ROWCOUNT;
         IF @room < @claimed
         BEGIN
-            SET @places = (SELECT COUNT(*) FROM [$(schema)].[claim_places] WHERE queue_id = @queue_id);
+            SELECT @places = COUNT(*) FROM [$(schema)].[claim_places] WHERE queue_id = @queue_id OPTION (MAXDOP 1, KEEPFIXED PLAN);
             INSERT [$(schema)].[claim_places] (queue_id, place, worker_id, job_id, fence)
             SELECT @queue_id, @places + c.n - @room, @worker_id, c.job_id, c.fence
             FROM (SELECT job_id, fence, ROW_NUMBER() OVER (ORDER BY job_id) AS n FROM @jobs) AS c
-            WHERE c.n > @room;
+            WHERE c.n > @room
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
         END;
     END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
         -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld, and those behind it, whose
         -- payloads are withheld for that reason.
-        SET @direction = CASE WHEN @claim_order = 'lifo' THEN -1 ELSE 1 END;
+        SET @direction = CASE WHEN @is_lifo = 1 THEN -1 ELSE 1 END;
         SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1 ORDER BY priority, job_id * @direction;
         UPDATE @jobs SET withheld = 1
         WHERE priority > @long_priority OR (priority = @long_priority AND job_id * @direction >= @long_id * @direction);
@@ -237,17 +249,7 @@ SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS 
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind,
        CASE WHEN c.withheld = 0 THEN j.payload_utf16 END AS payload_utf16,
        CASE WHEN c.withheld = 0 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
-       CASE WHEN j.plain = 1 THEN NULL
-            WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
-            OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.group_key IS NOT NULL
-            THEN CAST(CONCAT(N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(j.dedup_key, 'json') + N'"', N'null'),
-                             N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), j.correlation_id) + N'"', N'null'),
-                             N',"time_limit_ms":', ISNULL(CONVERT(nvarchar(11), j.time_limit_ms), N'null'),
-                             N',"checkpointed":', CASE WHEN j.checkpointed = 1 THEN N'true' ELSE N'false' END,
-                             N',"headers":', ISNULL(j.headers, N'null'),
-                             N',"batch_id":', ISNULL(CONVERT(nvarchar(20), j.batch_id), N'null'),
-                             N',"group_key":', ISNULL(N'"' + STRING_ESCAPE(j.group_key, 'json') + N'"', N'null'), N'}') AS nvarchar(4000))
-            END AS details
+       j.details
 FROM @jobs AS c
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id

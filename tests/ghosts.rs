@@ -4,7 +4,7 @@
 //! or a readable secondary holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them,
 //! and counts the entries that scans read.
 
-use readpast::{Handlers, NewJob, QueueOptions, Worker};
+use readpast::{ClaimOrder, Handlers, NewJob, QueueOptions, Worker};
 use readpast_devserver::DevServer;
 use tiberius::Row;
 use uuid::Uuid;
@@ -23,7 +23,15 @@ const A_CLAIM_OF_500: u64 = 700;
 struct Claimer {
     session: Session,
     id: Uuid,
-    seen: Option<(i16, i64, i64)>,
+    seen: Option<Seen>,
+}
+
+struct Seen {
+    priority: i16,
+    job_id: i64,
+    from_id: i64,
+    lowered: i64,
+    highest: i64,
 }
 
 impl Claimer {
@@ -37,20 +45,23 @@ impl Claimer {
     /// Claims up to `max` jobs: priority, id and fence of each.
     async fn claim(&mut self, max: usize) -> Vec<(i16, i64, i64)> {
         let seen = match self.seen.take() {
-            Some((priority, job_id, lowered)) => {
-                format!("SET @lowered = {lowered}; SET @priority = {priority}; SET @job_id = {job_id};")
-            }
+            Some(Seen { priority, job_id, from_id, lowered, highest }) => format!(
+                "SELECT @lowered = {lowered}, @highest = {highest}, @priority = {priority}, @job_id = {job_id},
+                        @from_id = {from_id};"
+            ),
             None => String::new(),
         };
         let sql = format!(
-            "DECLARE @lowered bigint, @priority smallint, @job_id bigint; {seen}
+            "DECLARE @lowered bigint, @highest bigint, @priority smallint, @job_id bigint, @from_id bigint; {seen}
              EXEC [$(schema)].[claim] @queue = N'work', @worker_id = '{}', @max = {max}, @seen_priority = @priority,
-                  @seen_job_id = @job_id, @lowered = @lowered OUTPUT;
-             SELECT ISNULL(@lowered, -1) AS lowered;",
+                  @seen_job_id = @job_id, @seen_from_id = @from_id, @lowered = @lowered OUTPUT,
+                  @highest = @highest OUTPUT;
+             SELECT ISNULL(@lowered, -1) AS lowered, ISNULL(@highest, -1) AS highest;",
             self.id
         );
         let mut results: Vec<Vec<Row>> = self.session.try_sql(&sql).await.unwrap();
-        let lowered = number(&results.pop().unwrap()[0], "lowered");
+        let said = results.pop().unwrap();
+        let (lowered, highest) = (number(&said[0], "lowered"), number(&said[0], "highest"));
         let mut jobs: Vec<(i16, i64, i64)> = results
             .iter()
             .flatten()
@@ -60,7 +71,9 @@ impl Claimer {
         if let Some((priority, job_id, _)) = jobs.last().copied()
             && lowered >= 0
         {
-            self.seen = Some((priority, job_id, lowered));
+            let of_last = jobs.iter().find(|job| job.0 == priority);
+            let from_id = of_last.map_or(job_id, |job| job.1);
+            self.seen = Some(Seen { priority, job_id, from_id, lowered, highest });
         }
         jobs
     }
@@ -87,10 +100,10 @@ const LOOK: &str =
     "DECLARE @found bit, @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'work');
                     EXEC [$(schema)].[look] @queue_id, @found OUTPUT;";
 
-async fn work_off(jobs: u32) {
+async fn work_off(order: ClaimOrder, jobs: u32) {
     let server = DevServer::start().await.unwrap();
     server.faults().keep_ghosts(true);
-    let fixture = Fixture::on(&server, "ghosts", QueueOptions::default()).await;
+    let fixture = Fixture::on(&server, "ghosts", QueueOptions::default().claim_order(order)).await;
     fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.expect("it starts");
     assert_eq!(worker.drain().await.unwrap().stats.done, u64::from(jobs));
@@ -108,7 +121,9 @@ async fn work_off(jobs: u32) {
         assert_eq!(claimer.claim(500).await.len(), 500);
         claims.push(server.entries_read() - before);
     }
-    println!("{jobs} ghosts: a look reads {look} entries, an empty claim {empty_claim}, claims of 500 {claims:?}");
+    println!(
+        "{order:?}, {jobs} ghosts: a look reads {look} entries, an empty claim {empty_claim}, claims of 500 {claims:?}"
+    );
     assert!(look <= A_LOOK && empty_claim <= A_LOOK, "look {look}, empty claim {empty_claim}");
     // The first claim of this worker has nothing to go by but the mark; the claimed entries of the others are ghosts,
     // too.
@@ -117,13 +132,72 @@ async fn work_off(jobs: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_and_a_claim_do_not_read_what_is_not_cleaned_up() {
-    work_off(20_000).await;
+    for order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
+        work_off(order, 20_000).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute; run with --release and --ignored"]
 async fn nor_after_a_million_jobs() {
-    work_off(1_000_000).await;
+    for order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
+        work_off(order, 1_000_000).await;
+    }
+}
+
+/// Where the newest go first, ghosts gather above the jobs that wait, and above jobs that came later and wait, too.
+async fn pile_up(jobs: u32) {
+    let server = DevServer::start().await.unwrap();
+    server.faults().keep_ghosts(true);
+    let options = QueueOptions::default().claim_order(ClaimOrder::Lifo);
+    let fixture = Fixture::on(&server, "pile", options).await;
+    let mut claimer = Claimer::register(&fixture).await;
+    let mut session = fixture.session().await;
+    let mut claim = async |max: usize, expected: usize| {
+        let before = server.entries_read();
+        assert_eq!(claimer.claim(max).await.len(), expected);
+        server.entries_read() - before
+    };
+    fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
+    let (mut most, mut claims) = (0, 0);
+    for _ in 0..jobs / 2_000 {
+        fixture.queue.enqueue_many(&numbers(2_000)).await.unwrap();
+        for _ in 0..4 {
+            most = claim(500, 500).await.max(most);
+            claims += 1;
+        }
+    }
+    // Of the oldest jobs, below all that.
+    most = claim(500, 500).await.max(most);
+    // Jobs that come in faster than they are claimed, and then those that waited meanwhile.
+    fixture.queue.enqueue_many(&numbers(2_500)).await.unwrap();
+    for _ in 0..3 {
+        most = claim(500, 500).await.max(most);
+    }
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
+    let after_some = claim(500, 500).await;
+    let look = read_by(&server, &mut session, LOOK).await;
+    let through_both = [claim(500, 500).await, claim(500, 500).await, claim(500, 500).await];
+    println!(
+        "{jobs} ghosts above 2,000 jobs: {claims} claims of 500 read {most} entries at the most, one above jobs that \
+         came later {after_some}, a look {look}, those that pass both gaps {through_both:?}"
+    );
+    assert!(most <= A_CLAIM_OF_500 && after_some <= A_CLAIM_OF_500 + 500, "{most}, {after_some}");
+    assert!(
+        look <= A_CLAIM_OF_500 && through_both.iter().all(|entries| *entries <= A_CLAIM_OF_500),
+        "{look}, {through_both:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_the_newest_jobs_do_not_read_over_those_before_them() {
+    pile_up(100_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute; run with --release and --ignored"]
+async fn nor_over_a_million_of_them_above_jobs_that_wait() {
+    pile_up(1_000_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -417,8 +491,9 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
 async fn no_job_is_missed_in_any_sequence() {
     let server = DevServer::start().await.unwrap();
     server.faults().keep_ghosts(true);
-    for seed in 0..8 {
-        let options = QueueOptions::default().max_attempts(1_000);
+    for seed in 0..12 {
+        let order = [ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Lifo][seed as usize % 3];
+        let options = QueueOptions::default().max_attempts(1_000).claim_order(order);
         let fixture = Fixture::on(&server, "random", options).await;
         let mut random = fastrand::Rng::with_seed(seed);
         let mut claimers = [Claimer::register(&fixture).await, Claimer::register(&fixture).await];

@@ -636,7 +636,7 @@ impl Plant {
             for (statement, plan) in returned.plans.iter().enumerate() {
                 let file = folder(size).join(format!("{n:02}-{}-{statement:02}.sqlplan", call.procedure));
                 std::fs::write(&file, plan).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-                for judged in judged(plan, "jobs") {
+                for judged in [judged(plan, "jobs"), judged(plan, "claim_places")].into_iter().flatten() {
                     seen.insert(call.procedure);
                     println!("    {}", judged.text);
                     println!("        {}", judged.operators.join("; "));
@@ -739,25 +739,26 @@ fn is_hot(script: &str) -> bool {
     (200..410).contains(&number) && !by_people || script.contains("note_requeued") || script.contains("outcomes")
 }
 
-/// The statements of a script that look for something in `jobs`, without comments. (A semicolon ends each of ours.)
-fn searches_of_jobs(script: &str) -> Vec<String> {
+/// The statements of a script that look for something in a table, without comments. (A semicolon ends each of ours.)
+fn searches_of(table: &str, script: &str) -> Vec<String> {
+    let table = format!("].[{table}]");
     let code: Vec<&str> = script.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
     let code = code.join("\n");
     let statements = code.split(';').map(str::to_owned);
-    statements.filter(|text| text.contains("].[jobs]") && (text.contains("WHERE") || text.contains("JOIN"))).collect()
+    statements.filter(|text| text.contains(&table) && (text.contains("WHERE") || text.contains("JOIN"))).collect()
 }
 
 // "KEEPFIXED PLAN: Forces the Query Optimizer not to recompile a query due to changes in statistics": "Query hints"
 // (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-query.md). An OPTION clause belongs to a statement, so
 // that the condition of an IF can have none.
 #[test]
-fn every_search_of_jobs_that_runs_all_the_time_keeps_its_plan() {
+fn every_search_of_jobs_and_of_claims_that_runs_all_the_time_keeps_its_plan() {
     let scripts = numbered();
     let hot: Vec<_> = scripts.iter().filter(|(name, _)| is_hot(name)).collect();
     assert!(hot.len() > 40, "{}", hot.len());
     let mut searches = 0;
     for (name, script) in hot {
-        for statement in searches_of_jobs(script) {
+        for statement in [searches_of("jobs", script), searches_of("claim_places", script)].concat() {
             searches += 1;
             assert!(statement.contains("KEEPFIXED PLAN"), "{name}: {statement}");
         }
@@ -791,7 +792,7 @@ async fn the_optimizer_needs_no_statistics_of_its_own_on_any_column_that_a_scrip
         let mut scripts = numbered();
         scripts.retain(|(_, script)| script.contains("CREATE OR ALTER PROCEDURE"));
         let comparing =
-            scripts.iter().find(|(_, script)| searches_of_jobs(script).iter().any(|text| compares(text, &column)));
+            scripts.iter().find(|(_, script)| searches_of("jobs", script).iter().any(|text| compares(text, &column)));
         if let Some((script, _)) = comparing {
             compared += 1;
             assert!(with_histogram.contains(&column), "{column} is compared in {script}");

@@ -160,12 +160,13 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 23] = [
+const INTERNAL_PROCEDURES: [&str; 25] = [
     "backlog",
     "mend_text",
     "check_text",
     "check_headers",
     "next_priority",
+    "widen_gap",
     "lower_marks",
     "note_attempts",
     "sweep",
@@ -173,6 +174,7 @@ const INTERNAL_PROCEDURES: [&str; 23] = [
     "call_sink",
     "finish_mended",
     "tend",
+    "claim_once",
     "claim_limited",
     "link_queue",
     "lock_batch",

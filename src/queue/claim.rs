@@ -80,19 +80,25 @@ pub(crate) enum ClaimLimit {
     Rate,
 }
 
-/// Where a claim ended in the index of ready jobs. Passed on with the next claim, it lets SQL Server begin there,
-/// beyond the entries that are deleted but not yet cleaned up (sql/070_marks.sql).
+/// What a claim has seen of the index of ready jobs. Passed on with the next claim, it lets SQL Server begin beyond the
+/// entries that are deleted but not yet cleaned up (sql/070_marks.sql).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimEnd {
+    /// The last one that the claim came to.
     priority: i16,
+    /// The highest and the lowest of that priority.
     job_id: JobId,
+    from_id: JobId,
     lowered: i64,
+    highest: i64,
 }
 
 impl ClaimEnd {
-    fn of(jobs: &[Job], lowered: Option<i64>) -> Option<ClaimEnd> {
+    fn of(jobs: &[Job], lowered: Option<i64>, highest: Option<i64>) -> Option<ClaimEnd> {
         let last = jobs.iter().max_by_key(|job| (job.priority, job.id))?;
-        Some(ClaimEnd { priority: last.priority, job_id: last.id, lowered: lowered? })
+        let first = jobs.iter().filter(|job| job.priority == last.priority).min_by_key(|job| job.id)?;
+        let (priority, job_id, from_id) = (last.priority, last.id, first.id);
+        Some(ClaimEnd { priority, job_id, from_id, lowered: lowered?, highest: highest? })
     }
 }
 
@@ -138,11 +144,13 @@ impl Session {
     pub(crate) async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<ClaimAnswer, Error> {
         let mut command = self.claim_command(&request);
         // Without a value where nothing was seen: the procedure then raises no mark.
-        if let Some(ClaimEnd { priority, job_id, .. }) = request.seen {
+        if let Some(ClaimEnd { priority, job_id, from_id, .. }) = request.seen {
             command.bind_param("@seen_priority", priority);
             command.bind_param("@seen_job_id", job_id.0);
+            command.bind_param("@seen_from_id", from_id.0);
         }
         command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
+        command.bind_out_param("@highest", request.seen.map_or(0_i64, |seen| seen.highest));
         // The worst case: all jobs asked for have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
         let limit = AnswerLimit::of_rows(request.max, payloads);
@@ -155,6 +163,7 @@ impl Session {
             _ => None,
         };
         let lowered = answer.try_return_value("@lowered").ok().flatten();
+        let highest = answer.try_return_value("@highest").ok().flatten();
         let (mut jobs, mut unreadable, mut lengths) = (Vec::new(), Vec::new(), HashMap::new());
         for row in all_rows("claim", answer) {
             let job = match read_job(row, &mut lengths)? {
@@ -177,7 +186,7 @@ impl Session {
                 message: format!("claim returned {claimed} jobs instead of {} at most", request.max),
             });
         }
-        let end = ClaimEnd::of(&jobs, lowered).filter(|_| lengths.is_empty());
+        let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty());
         // OUTPUT returns rows in no particular order.
         match request.order {
             ClaimOrder::Fifo => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),

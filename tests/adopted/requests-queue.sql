@@ -265,9 +265,6 @@ RETURN 0;
 -- 220_enqueue_batch.sql
 THROW 58003, N'this queue is the table dbo.RequestsQueue: to enqueue a job, insert a row there', 1;
 -- 230_claim.sql
-    IF @room = 0
-    IF @priority = 32767
-        BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[RequestsQueue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 -- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
@@ -307,6 +304,7 @@ OUTPUT deleted.[id], deleted.[request], deleted.[InsertedDate]
 INTO @rows ([their_id], [their_request], [their_InsertedDate])
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
+    RETURN @alone_waits;
 INSERT [requests].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_id], [their_request], [their_InsertedDate])
@@ -330,6 +328,7 @@ BEGIN CATCH
     -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
     IF @room = @max OR @open > 0
         THROW;
+    RETURN @alone_waits;
 END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details

@@ -328,9 +328,6 @@ END;
 GO
 
 -- 230_claim.sql
-    IF @room = 0
-    IF @priority = 32767
-        BREAK;
 -- The jobs that are held came first. What room is left is for rows of [dbo].[SimpleQueue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 -- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
@@ -379,6 +376,7 @@ INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload,
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
+    RETURN @alone_waits;
 -- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin
 -- again. (The failed ones stay listed, as after a requeue.) First the numbers, from the index alone; then the jobs by their numbers,
 -- each before its index entries, as everybody locks them.
@@ -408,11 +406,13 @@ IF @@ROWCOUNT > 0
     INNER LOOP JOIN @rows AS k ON k.place = n.place
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
     WHERE NOT (j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     -- What is left gets a job, also where the one it had is gone by now.
     DELETE k
     FROM @known AS n
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [simple_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Id], [their_ProcessingStartedAt])
@@ -446,6 +446,7 @@ BEGIN CATCH
     -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
     IF @room = @max OR @open > 0
         THROW;
+    RETURN @alone_waits;
 END CATCH;
 -- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
