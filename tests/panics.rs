@@ -101,3 +101,14 @@ async fn a_recorder_that_panics_ends_the_worker_with_an_error() {
         fixture.remove().await;
     }
 }
+
+/// In a job's thread, where it counts that the worker has no handler for the job's kind.
+#[tokio::test]
+async fn a_recorder_that_panics_in_a_job_s_thread_loses_no_job() {
+    let fixture = fixture("recorder_thread").await;
+    let recorder = PanickingRecorder("readpast_deferred_jobs_total");
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let builder = Worker::builder(&fixture.queue, Handlers::new().kind("another", |_, _| Ok(())));
+    ends_with_an_error(&fixture, builder, "the recorder's defect").await;
+    fixture.remove().await;
+}

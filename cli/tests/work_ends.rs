@@ -6,7 +6,7 @@ use readpast::{JobState, NewJob};
 use rustix::process::Signal;
 
 use crate::support::until;
-use crate::worker_process::{WorkFixture, wait_for};
+use crate::worker_process::{WorkFixture, WorkerProcess, wait_for};
 
 /// Runs until it is asked to end, which it notes, as does what it has started. Gives all its time to that.
 const POLITE: &str = "
@@ -296,6 +296,26 @@ async fn metrics_are_served() {
     std::io::Write::write_all(&mut socket, request).unwrap();
     std::io::Read::read_to_string(&mut socket, &mut page).unwrap();
     assert!(page.contains("readpast_run_seconds") || page.contains("readpast_"), "{page}");
+    worker.signal(Signal::TERM);
+    worker.end().ok();
+}
+
+/// As where a cleaner of temporary files has been there, or the disk is full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_whose_file_cannot_be_written_costs_no_attempt() {
+    let work = WorkFixture::new("no_file").await;
+    let folder = crate::support::temporary_folder("no_file");
+    let mut command = work.command(&["--", "cat", "{payload}"]);
+    command.env("TMPDIR", &folder);
+    let worker = WorkerProcess::start(command);
+    let directory = || std::fs::read_dir(&folder).unwrap().next().map(|entry| entry.unwrap().path());
+    wait_for("the directory for payloads", || directory().is_some());
+    std::fs::remove_dir_all(directory().unwrap()).unwrap();
+    let job = work.enqueue(NewJob::text("x").max_attempts(1)).await;
+    until("the job is put off", async || work.row(job).await.error.is_some()).await;
+    let row = work.row(job).await;
+    assert!(row.error.as_ref().is_some_and(|error| error.contains("which TMPDIR chooses")), "{row:?}");
+    assert!(matches!(row.state, JobState::Scheduled | JobState::Ready) && row.attempt == 0, "{row:?}");
     worker.signal(Signal::TERM);
     worker.end().ok();
 }
