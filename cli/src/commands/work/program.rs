@@ -128,11 +128,12 @@ pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
     Ok(job.text()?.into_owned().into_bytes().into())
 }
 
-/// Only this user can read the file, and the directory.
+/// Only this user can look into the directory. A job has a fence once.
 fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
     let payload = payload(job)?;
     let written = || -> io::Result<TempPath> {
-        let path = tempfile::Builder::new().prefix(&format!("{}-", job.id())).tempfile_in(files)?.into_temp_path();
+        // (Errors of the crate's own way to make a file do not say the system's number.)
+        let path = TempPath::try_from_path(files.join(format!("{}-{}", job.id(), job.fence())))?;
         std::fs::write(&path, &payload)?;
         Ok(path)
     };
