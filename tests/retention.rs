@@ -171,6 +171,30 @@ async fn locked_jobs_are_not_waited_for() {
     }
 }
 
+/// What a job has noted is deleted once its end is committed. One that is being deleted holds up its part only.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_is_not_committed_keeps_few_notes_of_others() {
+    let fixture = Fixture::new("notes_in_parts").await;
+    let job_id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let mut session = fixture.session().await;
+    let notes = format!(
+        "INSERT [$(schema)].[progress] (job_id, queue_id, fence, noted_at)
+         SELECT {job_id} + n.x, 1, 1, SYSUTCDATETIME()
+         FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19)) AS n (x)"
+    );
+    session.sql(&notes).await;
+    let mut other = fixture.session().await;
+    other.sql(&format!("BEGIN TRANSACTION; DELETE [$(schema)].[jobs] WHERE job_id = {job_id}")).await;
+    expire(&mut session, ", @max = 20").await;
+    let left = "SELECT COUNT(*) FROM [$(schema)].[progress]";
+    assert_eq!(session.number(left).await, 2, "of twenty, in ten parts");
+    other.sql("ROLLBACK TRANSACTION").await;
+    expire(&mut session, ", @max = 20").await;
+    assert_eq!(session.number(left).await, 1, "the job is there still");
+    drop((session, other));
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_deletes_what_is_too_old() {
     let fixture = Fixture::with("worker", keeping(Keep::For(HOUR), Keep::For(HOUR))).await;
