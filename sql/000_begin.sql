@@ -1,21 +1,23 @@
 -- readpast: start of the installation.
 --
--- Run all numbered scripts of this folder in the order of their names, in one session, as a member of db_owner; `readpast install --script`
--- prints them as one. README.md says how. Running them again changes nothing; from two sessions at once, the second waits for the first.
+-- Run all numbered scripts of this folder in the order of their names, in one session, as a member of db_owner;
+-- `readpast install --script` prints them as one. README.md says how. Running them again changes nothing; from two
+-- sessions at once, the second waits for the first.
 
--- Filtered indexes demand these settings where procedures are created and where rows are changed (error 1934 otherwise).
--- sqlcmd starts with QUOTED_IDENTIFIER OFF.
+-- Filtered indexes demand these settings where procedures are created and where rows are changed (error 1934
+-- otherwise). sqlcmd starts with QUOTED_IDENTIFIER OFF.
 SET QUOTED_IDENTIFIER, ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET NUMERIC_ROUNDABORT OFF;
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
--- A statement that changes a table waits for everybody who reads it, and everybody who comes later waits behind it. So it gives up soon, and
--- the scripts say so (58012).
+-- A statement that changes a table waits for everybody who reads it, and everybody who comes later waits behind it. So
+-- it gives up soon, and the scripts say so (58012).
 SET LOCK_TIMEOUT 3000;
 GO
 
--- What the procedures need, before anything is made: STRING_AGG came with SQL Server 2017 (14), and CREATE OR ALTER only with a service pack of 2016.
--- The numbers of Azure SQL (EngineEdition 5 and higher) are no SQL Server's: it is always new.
+-- What the procedures need, before anything is made: STRING_AGG came with SQL Server 2017 (14), and CREATE OR ALTER
+-- only with a service pack of 2016. The numbers of Azure SQL (EngineEdition 5 and higher) are no SQL Server's: it is
+-- always new.
 IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4 AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
     THROW 58003, N'this SQL Server is too old for readpast: SQL Server 2017 (14) or later is needed, or Azure SQL', 1;
 -- Below 130 there is no OPENJSON: databases that were moved up from an old server keep their level.
@@ -44,7 +46,8 @@ BEGIN
 END;
 GO
 
--- Owned by dbo, whoever runs this: the tables and procedures are the schema's owner's, and a user who owns something cannot be dropped.
+-- Owned by dbo, whoever runs this: the tables and procedures are the schema's owner's, and a user who owns something
+-- cannot be dropped.
 IF SCHEMA_ID(N'$(schema)') IS NULL
     EXEC (N'CREATE SCHEMA [$(schema)] AUTHORIZATION dbo');
 GO
@@ -60,8 +63,8 @@ IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     );
 GO
 
--- A newer release has been here: its procedures must not be overwritten by older ones. Before the indexes, which the newer release's scripts may
--- have dropped: who has the wrong scripts must not build any for them.
+-- A newer release has been here: its procedures must not be overwritten by older ones. Before the indexes, which the
+-- newer release's scripts may have dropped: who has the wrong scripts must not build any for them.
 DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
 IF @installed > 1
 BEGIN
@@ -71,10 +74,12 @@ BEGIN
 END;
 GO
 
--- An index that somebody has dropped is not made again by the way where there are many rows: until it is there, whoever enqueues or finishes waits, since
--- CREATE INDEX holds S on the table for as long ("CREATE INDEX", ONLINE = OFF). Whoever wants that now says so in this session, before the scripts:
+-- An index that somebody has dropped is not made again by the way where there are many rows: until it is there, whoever
+-- enqueues or finishes waits, since CREATE INDEX holds S on the table for as long ("CREATE INDEX", ONLINE = OFF).
+-- Whoever wants that now says so in this session, before the scripts:
 --     CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL);
--- Where the edition has ONLINE = ON (Enterprise, Developer, Azure SQL), make the index with it instead, as its script has it.
+-- Where the edition has ONLINE = ON (Enterprise, Developer, Azure SQL), make the index with it instead, as its script
+-- has it.
 DECLARE @index nvarchar(128), @rows bigint, @message nvarchar(2048);
 SELECT TOP (1) @index = v.index_name, @rows = p.rows
 FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_lifo'), (N'jobs', N'jobs_ready_alone'), (N'jobs', N'jobs_scheduled'),

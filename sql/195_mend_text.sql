@@ -1,7 +1,8 @@
--- Puts U+FFFD in the place of each half of a surrogate pair. LEFT, SUBSTRING and every conversion that cuts can leave one ("Collation and Unicode
--- support" in Microsoft's documentation: a surrogate pair counts as two characters), and clients that decode strictly can then read neither the value
--- nor an error that quotes it.
--- Binary data becomes nvarchar as it stands, the lower byte of each unit first: NCHAR does not make halves under every collation.
+-- Puts U+FFFD in the place of each half of a surrogate pair. LEFT, SUBSTRING and every conversion that cuts can leave
+-- one ("Collation and Unicode support" in Microsoft's documentation: a surrogate pair counts as two characters), and
+-- clients that decode strictly can then read neither the value nor an error that quotes it.
+-- Binary data becomes nvarchar as it stands, the lower byte of each unit first: NCHAR does not make halves under every
+-- collation.
 CREATE OR ALTER PROCEDURE [$(schema)].[mend_text]
     @text nvarchar(max) OUTPUT,
     @most int = 2147483647  -- so many at the most

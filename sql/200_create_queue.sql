@@ -1,5 +1,5 @@
--- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the default).
--- What is no longer to be kept is deleted by the workers, see expire.
+-- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the
+-- default). What is no longer to be kept is deleted by the workers, see expire.
 -- In a transaction only for a queue that does not exist, as a migration creates it: that holds up nobody else's queue.
 -- Result: queue_id, created.
 -- Parameters are wider than the longest value, so that a longer one is refused and not cut.
@@ -83,7 +83,8 @@ BEGIN
                           N'; rate_jobs must be 1 or more, with rate_ms between 100 and 86400000 (a day), or 0 for no limit, without rate_ms');
     THROW 58003, @message, 1;
 END;
--- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see its definition.
+-- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see
+-- its definition.
 IF @sink <> N''
 BEGIN
     SET @sink_id = OBJECT_ID(@sink, N'P');
@@ -161,7 +162,8 @@ BEGIN
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
-    -- Behind the change: whoever brings in the first such job notes it, and then looks at this setting (link_queue). One of the two sees the other.
+    -- Behind the change: whoever brings in the first such job notes it, and then looks at this setting (link_queue).
+    -- One of the two sees the other.
     IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
         AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
         THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;

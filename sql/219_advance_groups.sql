@@ -1,12 +1,14 @@
--- For those who enqueue or end jobs of groups, when that is committed, and for promote: gives the turn to waiting jobs of the groups in which something
--- has happened (group_events), in the order of their ids.
+-- For those who enqueue or end jobs of groups, when that is committed, and for promote: gives the turn to waiting jobs
+-- of the groups in which something has happened (group_events), in the order of their ids.
 --
--- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 turns in one transaction. It waits
--- for nobody else: events and waiting jobs that are locked are not committed, and those who commit them call it again. (Operators, who lock waiting
--- jobs that are committed, take the application lock first, see lock_groups: else a group's next job could be passed over. A session that only looks
--- whether a job is one of those it changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
--- nothing: the next promote does it, within about a second. So it does where another session has had the application lock for @wait_ms. It never
--- fails, because what it is called for has been done; @error is for promote, which tells the worker.
+-- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 turns in
+-- one transaction. It waits for nobody else: events and waiting jobs that are locked are not committed, and those who
+-- commit them call it again. (Operators, who lock waiting jobs that are committed, take the application lock first, see
+-- lock_groups: else a group's next job could be passed over. A session that only looks whether a job is one of those it
+-- changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
+-- nothing: the next promote does it, within about a second. So it does where another session has had the application
+-- lock for @wait_ms. It never fails, because what it is called for has been done; @error is for promote, which tells
+-- the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,
     @wait_ms  int            = 200,  -- for the application lock
@@ -20,7 +22,8 @@ IF @@TRANCOUNT > 0
     RETURN;
 DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint, @last_event bigint, @next_event bigint;
 DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL, job_id bigint NULL);
--- in_turn: how many have the turn, without those that gave it away. from_id: no job waits below (NULL: that is not known); at last, NULL: none waits.
+-- in_turn: how many have the turn, without those that gave it away. from_id: no job waits below (NULL: that is not
+-- known); at last, NULL: none waits.
 DECLARE @groups TABLE
 (
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
@@ -119,8 +122,9 @@ BEGIN TRY
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
             WHERE k.in_turn <= 0 AND k.from_id IS NULL AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- A row without turns tells of a job that waits and could not be had: not committed, it has an event of its own,
-            -- which is committed with it. So no event is written for it here, again and again; once a minute promote does.
+            -- A row without turns tells of a job that waits and could not be had: not committed, it has an event of its
+            -- own, which is committed with it. So no event is written for it here, again and again; once a minute
+            -- promote does.
             UPDATE g
             SET in_turn = CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END, from_id = ISNULL(k.from_id, 9223372036854775807)
             FROM @groups AS k
@@ -140,8 +144,8 @@ BEGIN TRY
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
         -- Seldom: every acknowledgement of a group would change the queue's row otherwise, to save reading a page of
-        -- ghosts. A few numbers are left below, for those who have drawn theirs and not inserted yet; what comes later still
-        -- is found by promote.
+        -- ghosts. A few numbers are left below, for those who have drawn theirs and not inserted yet; what comes later
+        -- still is found by promote.
         SET @last_event = (SELECT MAX(event_id) FROM @events);
         IF @last_event > @events_from + 64
         BEGIN
@@ -151,7 +155,8 @@ BEGIN TRY
             SET @next_event = CASE WHEN @next_event < @last_event THEN @next_event ELSE @last_event END - 8;
             UPDATE [$(schema)].[duties] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             SET events_from = @next_event
-            WHERE queue_id = @queue_id AND events_from >= @events_from AND events_from < @next_event;  -- promote may have lowered it meanwhile
+            WHERE queue_id = @queue_id AND events_from < @next_event
+                AND events_from >= @events_from;  -- promote may have lowered it meanwhile
         END;
         DELETE @events;
         DELETE @groups;

@@ -1,21 +1,25 @@
--- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this fence.
--- A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never dead of it: it was too early
--- for it, or the worker has no handler for its kind.
+-- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this
+-- fence. A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never
+-- dead of it: it was too early for it, or the worker has no handler for its kind.
 -- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
 --
--- The ends of jobs of batches are added to the batches' counts, which may end them; where jobs of groups have ended, the next ones get their turn.
+-- The ends of jobs of batches are added to the batches' counts, which may end them; where jobs of groups have ended,
+-- the next ones get their turn.
 --
--- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue deletes done jobs.
+-- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue
+-- deletes done jobs.
 --
--- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink): what it writes and the
--- acknowledgement are committed together or not at all. When it fails, the error is 58020 and nothing was changed.
+-- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink):
+-- what it writes and the acknowledgement are committed together or not at all. When it fails, the error is 58020 and
+-- nothing was changed.
 --
--- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence; nothing was
--- changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs, it reports them as lost.
+-- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence;
+-- nothing was changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs,
+-- it reports them as lost.
 --
--- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK: a table-valued parameter has no statistics,
--- so that without the hints the optimizer may scan the table. (FORCESEEK with an INDEX hint, not with index columns, which is not allowed for the
--- target of a DELETE or UPDATE.) Every finisher locks in the order of job_id.
+-- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK: a table-valued parameter has no
+-- statistics, so that without the hints the optimizer may scan the table. (FORCESEEK with an INDEX hint, not with index
+-- columns, which is not allowed for the target of a DELETE or UPDATE.) Every finisher locks in the order of job_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -65,10 +69,11 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_i
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- All rows are locked before, in the order of job_id: where jobs are not done, and where they may belong to batches or groups.
--- A list of both done and other jobs is changed by two statements; and a retry is due from now on, which is after the wait for
--- its row: promote looks for retries from two seconds ago on. What they belong to must not be read before: a call that was given up, and now comes again, may be ending them at the
--- same time, and then end or roll back.
+-- All rows are locked before, in the order of job_id: where jobs are not done, and where they may belong to batches or
+-- groups. A list of both done and other jobs is changed by two statements; and a retry is due from now on, which is
+-- after the wait for its row: promote looks for retries from two seconds ago on. What they belong to must not be read
+-- before: a call that was given up, and now comes again, may be ending them at the same time, and then end or roll
+-- back.
 IF @is_linked = 1
 BEGIN
     INSERT @members (job_id, in_turn, batch_id, group_key)

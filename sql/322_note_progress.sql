@@ -1,8 +1,9 @@
--- Keeps what running jobs have noted about themselves: a checkpoint for their next attempt, and how far they are. Only of jobs that this worker
--- holds under this fence; what others have noted since stays as it is. Result: none.
+-- Keeps what running jobs have noted about themselves: a checkpoint for their next attempt, and how far they are. Only
+-- of jobs that this worker holds under this fence; what others have noted since stays as it is. Result: none.
 --
--- The jobs' rows are locked first, in the order of job_id as finish locks them, and stay locked until the end: nobody else can get one of these
--- jobs meanwhile, so that only its holder writes its row of progress. UPDLOCK, because an S lock would be let go at once.
+-- The jobs' rows are locked first, in the order of job_id as finish locks them, and stay locked until the end: nobody
+-- else can get one of these jobs meanwhile, so that only its holder writes its row of progress. UPDLOCK, because an S
+-- lock would be let go at once.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_progress]
     @worker_id uniqueidentifier,
     @notes     [$(schema)].[progress_list] READONLY

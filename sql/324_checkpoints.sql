@@ -1,5 +1,6 @@
--- The checkpoints of jobs that a worker has claimed: of those whose details say checkpointed. Only of jobs that this worker holds under this fence.
--- NOLOCK: no more than who holds the job, which nobody changes while this worker does; an operator who is cancelling it has its row locked.
+-- The checkpoints of jobs that a worker has claimed: of those whose details say checkpointed. Only of jobs that this
+-- worker holds under this fence. NOLOCK: no more than who holds the job, which nobody changes while this worker does;
+-- an operator who is cancelling it has its row locked.
 -- Result: job_id, checkpoint. A job without one is not in it.
 CREATE OR ALTER PROCEDURE [$(schema)].[checkpoints]
     @worker_id uniqueidentifier,

@@ -1,8 +1,9 @@
--- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips what another has locked.
--- A job of a group that has not the turn waits for it then. Also does what advance_groups could not do in producers' transactions.
--- With @worker_id, it does so only for the worker that has the duties of the queue (see duties), and keeps them for three more seconds.
--- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do for due_schedules),
--- error (what failed of advance_groups and sweep, which the next call tries again; NULL: nothing).
+-- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips
+-- what another has locked. A job of a group that has not the turn waits for it then. Also does what advance_groups
+-- could not do in producers' transactions. With @worker_id, it does so only for the worker that has the duties of the
+-- queue (see duties), and keeps them for three more seconds.
+-- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do
+-- for due_schedules), error (what failed of advance_groups and sweep, which the next call tries again; NULL: nothing).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
@@ -23,8 +24,8 @@ BEGIN
     THROW 58001, @message, 1;
 END;
 
--- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is about to be committed may be due
--- by then. NOLOCK sees what is locked or not committed, which must not be passed.
+-- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is
+-- about to be committed may be due by then. NOLOCK sees what is locked or not committed, which must not be passed.
 SELECT @due_from = due_from, @events_from = events_from,
        @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0 ELSE 1 END  -- the clock was set back
 FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id;
@@ -72,8 +73,8 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
--- Groups in which nobody has the turn, although a job has waited that advance_groups could not have: somebody's transaction may
--- have held it without changing it, and there is no event of that.
+-- Groups in which nobody has the turn, although a job has waited that advance_groups could not have: somebody's
+-- transaction may have held it without changing it, and there is no event of that.
 IF @looks = 1
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
     SELECT TOP (1000) @queue_id, g.group_key, 0, g.from_id

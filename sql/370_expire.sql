@@ -1,9 +1,12 @@
--- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the oldest first. Run it until it
--- returns less than @max; the worker that has the duties of the queue does so every minute. Result: expired.
--- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago and whose follow-ups belong
--- to the queue; expired is the greatest of the three numbers. And it thins the queue's history (thin_history).
--- As purge: first the ids, then the rows in the order of their ids. Only rows that were had count for @max: who holds a row need not hold its entry in
--- the index, and the same locked rows would be found each time. They go when they are free.
+-- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the
+-- oldest first. Run it until it returns less than @max; the worker that has the duties of the queue does so every
+-- minute. Result: expired.
+-- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago
+-- and whose follow-ups belong to the queue; expired is the greatest of the three numbers. And it thins the queue's
+-- history (thin_history).
+-- As purge: first the ids, then the rows in the order of their ids. Only rows that were had count for @max: who holds a
+-- row need not hold its entry in the index, and the same locked rows would be found each time. They go when they are
+-- free.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
     @max   int = 1000
@@ -105,8 +108,9 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 
--- What jobs had noted (progress) that are gone or done: an id never comes back. Looked for without locks, and made sure of without waiting, because
--- an end that is not committed may be taken back. In ten parts, so that a job whose row is locked holds up its part only, until the next run.
+-- What jobs had noted (progress) that are gone or done: an id never comes back. Looked for without locks, and made sure
+-- of without waiting, because an end that is not committed may be taken back. In ten parts, so that a job whose row is
+-- locked holds up its part only, until the next run.
 SET LOCK_TIMEOUT 0;
 SET XACT_ABORT OFF;
 WHILE @parts < 10

@@ -1,10 +1,12 @@
--- For the worker that has the duties: enqueues the job of a schedule for one of its times and moves the schedule on to the next, in one
--- transaction, if nobody has changed the schedule since it was read (@revision). So each time is fired once, however many workers believe that they
--- have the duties, and however often a call is repeated. Without @fire_at the schedule is only moved on.
+-- For the worker that has the duties: enqueues the job of a schedule for one of its times and moves the schedule on to
+-- the next, in one transaction, if nobody has changed the schedule since it was read (@revision). So each time is fired
+-- once, however many workers believe that they have the duties, and however often a call is repeated. Without @fire_at
+-- the schedule is only moved on.
 --
--- A schedule that is locked counts as changed: the worker looks again a moment later. So it is where the clock was set back since the worker looked
--- (@looked_at).
--- Result: revision (NULL: nothing has happened), job_id (NULL: none was asked for), duplicate (an unfinished job has the key; none was added).
+-- A schedule that is locked counts as changed: the worker looks again a moment later. So it is where the clock was set
+-- back since the worker looked (@looked_at).
+-- Result: revision (NULL: nothing has happened), job_id (NULL: none was asked for), duplicate (an unfinished job has
+-- the key; none was added).
 CREATE OR ALTER PROCEDURE [$(schema)].[fire_schedule]
     @queue     nvarchar(129),
     @name      nvarchar(129),
@@ -17,7 +19,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
--- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later (fail_schedule).
+-- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later
+-- (fail_schedule).
 SET LOCK_TIMEOUT 1000;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
     @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit, @message nvarchar(2048);

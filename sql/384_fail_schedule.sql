@@ -1,5 +1,6 @@
--- For the worker that has the duties: notes why a schedule could not be fired. It is looked at again ten seconds later, and none of its times is
--- passed over by that. Does nothing where the schedule was changed since it was read (@revision), or is locked.
+-- For the worker that has the duties: notes why a schedule could not be fired. It is looked at again ten seconds later,
+-- and none of its times is passed over by that. Does nothing where the schedule was changed since it was read
+-- (@revision), or is locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[fail_schedule]
     @queue    nvarchar(129),
     @name     nvarchar(129),

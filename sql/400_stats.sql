@@ -1,8 +1,10 @@
--- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody wait, and what
--- it returns is a sample, not a balance. Reads every entry of the small indexes once or, with @most, so many of each: a count of @most says
--- that there are at least so many, and the oldest ready job is that of those that were counted. So it is cheap at any depth.
--- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead, archived, workers,
--- oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
+-- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody
+-- wait, and what it returns is a sample, not a balance. Reads every entry of the small indexes once or, with @most, so
+-- many of each: a count of @most says that there are at least so many, and the oldest ready job is that of those that
+-- were counted. So it is cheap at any depth.
+-- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead,
+-- archived, workers, oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink,
+-- cancelled,
 -- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL,

@@ -1,8 +1,10 @@
--- What a client needs to know before it starts: the installed version, what of the database or the session would make the other procedures
--- fail, and whether a queue exists. A client of version v works with this schema where min_compatible <= v <= version.
--- Result: version, min_compatible, database_name, read_only, read_committed_snapshot (NULL where the login cannot see it), wrong_set_options (empty when
--- all is well), queue_exists (NULL without @queue), roles (whose procedures the login may run, with spaces between them), server_version,
--- compatibility_level (130 or higher; NULL where the login cannot see it). Later versions add columns at the end.
+-- What a client needs to know before it starts: the installed version, what of the database or the session would make
+-- the other procedures fail, and whether a queue exists. A client of version v works with this schema where
+-- min_compatible <= v <= version.
+-- Result: version, min_compatible, database_name, read_only, read_committed_snapshot (NULL where the login cannot see
+-- it), wrong_set_options (empty when all is well), queue_exists (NULL without @queue), roles (whose procedures the
+-- login may run, with spaces between them), server_version, compatibility_level (130 or higher; NULL where the login
+-- cannot see it). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
     @queue nvarchar(129) = NULL
 AS
@@ -33,7 +35,8 @@ SELECT @version AS version,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[backlog]', N'OBJECT', N'EXECUTE') = 1 THEN N'autoscaler ' END) AS roles,
        CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)) AS server_version,
        CAST(d.compatibility_level AS int) AS compatibility_level
--- By name: in Azure SQL Database the ids in sys.databases are others than DB_ID. A login that does not see its database there gets the row, too.
+-- By name: in Azure SQL Database the ids in sys.databases are others than DB_ID. A login that does not see its database
+-- there gets the row, too.
 FROM (SELECT DB_NAME() AS name) AS here
 LEFT JOIN sys.databases AS d ON d.name = here.name;
 GO
