@@ -358,7 +358,7 @@ impl Kept {
 
 impl Failed {
     fn log(&self, source: &str) {
-        tracing::warn!(source, error = self.message, seconds_left = self.seconds_left, retry_in = ?self.retry_in, "there is no new token");
+        tracing::warn!(source, error = self.message, seconds_left = self.seconds_left, retry_in = ?self.retry_in, "could not get a new token; retrying");
     }
 }
 

@@ -44,7 +44,7 @@ pub enum Error {
     },
 
     /// The configuration file cannot be read.
-    #[error("the configuration file {} cannot be read: {cause}", path.display())]
+    #[error("cannot read the configuration file {}: {cause}", path.display())]
     #[non_exhaustive]
     ConfigFile {
         /// The file.
@@ -127,7 +127,7 @@ pub enum Error {
     /// next login is tried after a pause, or as soon as the file has another password; until then, this error is what
     /// connecting ends with. `docs/logins.md` has the pauses. A call on an open connection whose token has run out can
     /// end with it as well; the next call connects anew.
-    #[error("login failed: {message} (error {number}); {remedy}, SQL Server's own log has the reason")]
+    #[error("login failed: {message} (error {number}); {remedy}; SQL Server's error log has the reason")]
     #[non_exhaustive]
     LoginFailed {
         /// SQL Server's error number.
@@ -144,7 +144,7 @@ pub enum Error {
     /// The login is good, but the database cannot be opened (4060, 911, 916): it does not exist, is not on-line, or the
     /// login has no user in it. Check `Database` in the connection string.
     #[error(
-        "the database cannot be opened: {message} (error {number}); check Database, and that the login has a user in it"
+        "cannot open the database: {message} (error {number}); check Database, and that the login has a user in the database"
     )]
     #[non_exhaustive]
     Database {
@@ -156,7 +156,7 @@ pub enum Error {
 
     /// A call took longer than `connection.command_timeout_ms` or `connection.connect_timeout_ms`. What it asked for
     /// may or may not have happened; nothing has where it was still connecting.
-    #[error("no answer to {call} within {} ms", after.as_millis())]
+    #[error("{call} timed out after {} ms", after.as_millis())]
     #[non_exhaustive]
     TimedOut {
         /// The procedure, or `connecting to` and the server; `the login before this one` where a password is not sent
@@ -168,7 +168,7 @@ pub enum Error {
 
     /// All connections that a queue and its clones share were in use for as long as a call may wait for one: SQL Server
     /// is slow or out of reach, or too much was asked of it at once. Nothing was sent.
-    #[error("no connection became free within {} ms; nothing was sent", after.as_millis())]
+    #[error("no connection became available within {} ms; nothing was sent", after.as_millis())]
     #[non_exhaustive]
     NoFreeConnection {
         /// The time limit, `connection.command_timeout_ms`.
@@ -201,7 +201,7 @@ pub enum Error {
 
     /// The queue does not exist (58001). Create it with [`Queue::create`](crate::Queue::create), or correct
     /// `queue.name`.
-    #[error("{message}, with Queue::create, or correct queue.name")]
+    #[error("{message} or Queue::create, or correct queue.name")]
     #[non_exhaustive]
     UnknownQueue {
         /// Names the queue.
@@ -210,7 +210,7 @@ pub enum Error {
 
     /// The worker is not registered or was marked lost, because its lease was not renewed in time (58002). Its jobs may
     /// run elsewhere by now. A [`Worker`](crate::Worker) registers anew by itself.
-    #[error("the worker's lease was lost, its jobs may run elsewhere")]
+    #[error("the worker lost its lease; its jobs may be running on another worker")]
     LeaseLost,
 
     /// SQL Server refused what was asked for because of its contents (58003): a queue's setting, or a job. Correct the
@@ -236,7 +236,7 @@ pub enum Error {
     },
 
     /// A job cannot be enqueued as it is. Nothing was sent. Correct the job.
-    #[error("the job cannot be enqueued: {reason}")]
+    #[error("cannot enqueue the job: {reason}")]
     #[non_exhaustive]
     InvalidJob {
         /// What is wrong and what is allowed.
@@ -245,7 +245,7 @@ pub enum Error {
 
     /// A checkpoint is too large to be kept. The one before it stays. Keep such a state elsewhere, and its address in
     /// the checkpoint.
-    #[error("a checkpoint has {bytes} bytes; it must have 65535 at most")]
+    #[error("the checkpoint is {bytes} bytes; it must be at most 65535")]
     #[non_exhaustive]
     CheckpointTooLarge {
         /// How large it is.
@@ -253,7 +253,7 @@ pub enum Error {
     },
 
     /// A schedule cannot be set as it is. Nothing was sent. Correct the schedule.
-    #[error("the schedule cannot be set: {reason}")]
+    #[error("cannot set the schedule: {reason}")]
     #[non_exhaustive]
     InvalidSchedule {
         /// What is wrong and what is allowed.
@@ -261,7 +261,7 @@ pub enum Error {
     },
 
     /// A batch cannot be created as it is. Nothing was sent. Correct the batch.
-    #[error("the batch cannot be created: {reason}")]
+    #[error("cannot create the batch: {reason}")]
     #[non_exhaustive]
     InvalidBatch {
         /// What is wrong and what is allowed.
@@ -294,7 +294,7 @@ pub enum Error {
     /// if `cause` is [transient](Error::is_transient) and there was time left for it. Handing them in again adds no job
     /// a second time while the first has not ended. Those of [`Queue::enqueue_part`](crate::Queue::enqueue_part) were
     /// tried again, too, and can be handed in again with the same number.
-    #[error("{jobs} jobs may or may not have been enqueued: {cause}")]
+    #[error("it is unknown whether {} enqueued: {cause}", jobs_were(*jobs))]
     #[non_exhaustive]
     EnqueueInDoubt {
         /// How many: 1, or a chunk of an [`enqueue_many`](crate::Queue::enqueue_many).
@@ -306,7 +306,7 @@ pub enum Error {
     /// Some chunks of an [`enqueue_many`](crate::Queue::enqueue_many) were committed before one failed. The later
     /// jobs are not in the queue. Exception: where `cause` is an [`Error::EnqueueInDoubt`], the next `jobs` of them may
     /// be.
-    #[error("{} jobs were enqueued, then: {cause}", enqueued.len())]
+    #[error("{} enqueued, then: {cause}", jobs_were(enqueued.len()))]
     #[non_exhaustive]
     EnqueuedInPart {
         /// The jobs that are certainly in the queue, in the caller's order.
@@ -336,7 +336,7 @@ pub enum Error {
     /// of db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on
     /// working where its changes allow that.
     #[error(
-        "the installed schema has version {found}, this release needs version {wanted}; to upgrade it, {}",
+        "the installed schema is version {found}, but this release needs version {wanted}; to upgrade, {}",
         remedy::INSTALL
     )]
     #[non_exhaustive]
@@ -349,7 +349,7 @@ pub enum Error {
 
     /// A newer release has installed a schema with which this one no longer works. Use a newer release of the crate.
     #[error(
-        "the installed schema needs a release that knows version {needed}, this one, readpast {}, knows version {known} at most; use a newer \
+        "the installed schema needs a release that supports version {needed}, but readpast {} supports at most {known}; use a newer \
          release of the crate",
         env!("CARGO_PKG_VERSION")
     )]
@@ -399,7 +399,7 @@ pub enum Error {
 
     /// A job's payload is not what the handler took it for. The job becomes dead, because the payload will not get
     /// better.
-    #[error("the payload of job {job_id} is not valid: {reason}")]
+    #[error("invalid payload of job {job_id}: {reason}")]
     #[non_exhaustive]
     Payload {
         /// The job.
@@ -410,7 +410,7 @@ pub enum Error {
     },
 
     /// A value cannot be written as JSON, for example a map whose keys are no strings.
-    #[error("the value cannot be written as JSON: {message}")]
+    #[error("cannot write the value as JSON: {message}")]
     #[non_exhaustive]
     Json {
         /// What is wrong with it.
@@ -419,7 +419,7 @@ pub enum Error {
 
     /// SQL Server's answer is not one that this release understands: the procedures were changed, or the driver has a
     /// bug. Have the scripts in `sql/` run to get the procedures of this release.
-    #[error("unexpected answer from SQL Server: {message}")]
+    #[error("unexpected response from SQL Server: {message}")]
     #[non_exhaustive]
     Protocol {
         /// What was unexpected.
@@ -431,7 +431,7 @@ pub enum Error {
     /// code. The call may or may not have taken effect. If an acknowledgement ends like this, the
     /// [`Worker`](crate::Worker) finds the job that causes it, and retries that job; if a claim does, that job is dead.
     /// (With [`Delivery::AtMostOnce`](crate::Delivery::AtMostOnce), a claim that ends like this ends the worker.)
-    #[error("SQL Server's answer has text that cannot be read: {message}")]
+    #[error("cannot read text in SQL Server's response: {message}")]
     #[non_exhaustive]
     UnreadableText {
         /// What the driver says.
@@ -440,7 +440,7 @@ pub enum Error {
 
     /// The operating system gave no threads for the worker's pool. Lower `worker.threads`, or raise the limit on
     /// threads.
-    #[error("the worker's threads cannot be started: {message}; lower worker.threads, or raise the limit on threads")]
+    #[error("cannot start the worker's threads: {message}; lower worker.threads, or raise the limit on threads")]
     #[non_exhaustive]
     Threads {
         /// What the operating system said.
@@ -467,6 +467,11 @@ impl InvalidPayload {
     pub(crate) fn new(reason: String) -> InvalidPayload {
         InvalidPayload(reason)
     }
+}
+
+/// The beginning of a sentence: `1 job was`, `2 jobs were`.
+fn jobs_were(jobs: usize) -> String {
+    if jobs == 1 { "1 job was".to_owned() } else { format!("{jobs} jobs were") }
 }
 
 /// Logins that SQL Server refuses for good: password wrong, expired, must be changed, account locked or disabled, not
@@ -789,11 +794,7 @@ mod tests {
             assert!(error.to_string().contains(script), "{error}");
         }
         let new = Error::SchemaTooNew { needed: 3, known: 2 }.to_string();
-        assert!(new.contains(concat!(
-            "readpast ",
-            env!("CARGO_PKG_VERSION"),
-            ", knows version 2 at most; use a newer"
-        )));
+        assert!(new.contains(concat!("readpast ", env!("CARGO_PKG_VERSION"), " supports at most 2; use a newer")));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Headers {
 /// such a header counts as none, and where not even its name can be read, all of them.
 pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
     let cannot_be_read =
-        |error: serde_json::Error| tracing::warn!(%error, "a job's header cannot be read; its handler does not get it");
+        |error: serde_json::Error| tracing::warn!(%error, "cannot read a header of a job; its handler runs without it");
     let named: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).map_err(cannot_be_read).ok()?;
     let value = |(name, json): (String, Box<RawValue>)| {
         let value = serde_json::from_str(json.get()).map_err(cannot_be_read).ok()?;

@@ -173,7 +173,7 @@ impl Job {
         } else {
             serde_json::from_slice(&self.payload)
         };
-        parsed.map_err(|error| self.payload_error(format!("it is not the expected JSON: {error}")))
+        parsed.map_err(|error| self.payload_error(format!("not the expected JSON: {error}")))
     }
 
     /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its
@@ -236,17 +236,17 @@ pub(crate) fn decode_text(bytes: &[u8], utf16: bool) -> Result<Cow<'_, str>, Str
     if !utf16 {
         return match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Cow::Borrowed(text)),
-            Err(error) => Err(format!("it is not UTF-8: {error}")),
+            Err(error) => Err(format!("not UTF-8: {error}")),
         };
     }
     let (pairs, odd_byte) = bytes.as_chunks::<2>();
     if !odd_byte.is_empty() {
-        return Err("it is not UTF-16: its length is odd".to_string());
+        return Err("not UTF-16: its length is odd".to_string());
     }
     let units = pairs.iter().map(|pair| u16::from_le_bytes(*pair));
     match char::decode_utf16(units).collect::<Result<String, _>>() {
         Ok(text) => Ok(Cow::Owned(text)),
-        Err(error) => Err(format!("it is not UTF-16: {error}")),
+        Err(error) => Err(format!("not UTF-16: {error}")),
     }
 }
 
@@ -551,10 +551,7 @@ mod tests {
             assert!(matches!(error, Error::Payload { job_id: JobId(7), .. }), "{error}");
         }
         let error = job(b"{\"n\":", false).json::<serde_json::Value>().unwrap_err();
-        assert!(
-            error.to_string().starts_with("the payload of job 7 is not valid: it is not the expected JSON"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("invalid payload of job 7: not the expected JSON"), "{error}");
     }
 
     proptest::proptest! {

@@ -136,7 +136,7 @@ mod tests {
             (Schedule { job: NewJob::text("x").kind("a b"), ..schedule() }, "its job: kind is 'a b'; it must be"),
         ] {
             let error = wrong.check().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("the schedule cannot be set: {reason}")), "{error}");
+            assert!(error.starts_with(&format!("cannot set the schedule: {reason}")), "{error}");
         }
     }
 }

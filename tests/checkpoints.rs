@@ -144,7 +144,7 @@ async fn a_checkpoint_has_65535_bytes_at_most() {
     context.checkpoint(vec![1; 65_535]).unwrap();
     let error = context.checkpoint(vec![2; 65_536]).unwrap_err();
     assert!(matches!(error, Error::CheckpointTooLarge { bytes: 65_536, .. }));
-    assert_eq!(error.to_string(), "a checkpoint has 65536 bytes; it must have 65535 at most");
+    assert_eq!(error.to_string(), "the checkpoint is 65536 bytes; it must be at most 65535");
     assert_eq!(context.noted_checkpoint(), Some(vec![1; 65_535]), "the one before stays");
 }
 

@@ -142,7 +142,7 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     let expected = [
         "a follow-up in queue 'nowhere' cannot be enqueued, error 58001: there is no queue 'nowhere'",
         "it has 1001 follow-ups; it must have 1000 at most",
-        "of a follow-up, the job cannot be enqueued: kind is 'two words'",
+        "a follow-up: cannot enqueue the job: kind is 'two words'",
         "the payload of a follow-up has 70000 bytes; it must have 65535 at most",
     ];
     assert!(errors.iter().zip(expected).all(|(error, expected)| error.starts_with(expected)), "{errors:?}");

@@ -290,7 +290,7 @@ async fn a_job_whose_claim_has_an_answer_that_cannot_be_read_is_dead_and_the_oth
     let job = fixture.queue.job(bad).await.unwrap().unwrap();
     assert_eq!(job.state, JobState::Dead);
     let error = job.error.unwrap();
-    assert!(error.starts_with("it cannot be read: SQL Server's answer has text that cannot be read"), "{error}");
+    assert!(error.starts_with("it cannot be read: cannot read text in SQL Server's response"), "{error}");
     drop(session);
     fixture.remove().await;
 }

@@ -173,8 +173,8 @@ async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
     queue.enqueue_many(&numbers(50)).await.unwrap();
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     worker.drain().await.unwrap();
-    assert_eq!(messages(queue.name()), ["the worker has started", "the worker has ended"]);
-    let started = line(queue.name(), "the worker has started");
+    assert_eq!(messages(queue.name()), ["the worker started", "the worker has ended"]);
+    let started = line(queue.name(), "the worker started");
     assert_eq!(
         (started.level, started.field("worker"), started.field("batch_size")),
         (Level::INFO, "night-shift", "500")
@@ -264,14 +264,15 @@ async fn a_lost_lease_and_the_new_registration_are_a_line_each() {
     let (mut config, queue) = logged_queue(&fixture, "logs: lost").await;
     config.worker.heartbeat_interval_ms = 100;
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
-    let first_id = line(queue.name(), "the worker has started").field("worker_id").to_string();
+    let first_id = line(queue.name(), "the worker started").field("worker_id").to_string();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
-    let anew = logged(queue.name(), "the worker has registered anew").await;
+    let anew = logged(queue.name(), "the worker registered again").await;
     worker.shutdown().await.unwrap();
-    let lost = line(queue.name(), "the lease was lost");
+    let lost = line(queue.name(), "the worker lost its lease; registering again");
     assert_eq!((lost.level, lost.field("worker_id")), (Level::WARN, first_id.as_str()));
     assert_ne!(anew.field("worker_id"), first_id);
-    let lost_lines = messages(queue.name()).iter().filter(|line| *line == "the lease was lost").count();
+    let lost_lines =
+        messages(queue.name()).iter().filter(|line| *line == "the worker lost its lease; registering again").count();
     assert_eq!(lost_lines, 1);
     fixture.remove().await;
 }
@@ -287,14 +288,14 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     let monitor = worker.monitor();
     until("a claim is answered", || monitor.stats().last_claim_succeeded).await;
     proxy.block();
-    let failed = logged(queue.name(), "SQL Server does not answer; calls are repeated until it does").await;
+    let failed = logged(queue.name(), "SQL Server does not respond; retrying until it does").await;
     assert_eq!((failed.level, failed.field("call").is_empty()), (Level::WARN, false));
     until("calls have failed again and again", || proxy.refused() > 10).await;
     proxy.unblock();
     let again = logged(queue.name(), "reconnected").await;
     assert_eq!(again.level, Level::INFO);
     assert!(!again.field("procedure").is_empty());
-    let over = logged(queue.name(), "SQL Server answers again").await;
+    let over = logged(queue.name(), "SQL Server responds again").await;
     assert!(over.level == Level::INFO && over.field("failed").parse::<u64>().unwrap() >= 3, "{over:?}");
     let warnings: Vec<Line> = lines_of(queue.name()).into_iter().filter(|line| line.level == Level::WARN).collect();
     assert_eq!(warnings.len(), 1, "an outage of less than a minute is one warning: {warnings:#?}");
@@ -358,14 +359,14 @@ async fn each_reaped_worker_is_a_line() {
         let is_reaper = |line: &Line| line.fields.get("worker").is_some_and(|worker| *worker == config.name);
         lines.filter(|line| is_reaper(line) && line.message() == message).collect()
     };
-    let lost = of_reaper("a worker was lost: its lease ran out");
+    let lost = of_reaper("a worker was lost: its lease expired");
     let mut ids: Vec<&str> = lost.iter().map(|line| line.field("lost_worker_id")).collect();
     let mut expected = [gone.id.to_string(), idle.id.to_string()];
     ids.sort_unstable();
     expected.sort_unstable();
     assert_eq!(ids, expected);
     assert!(lost.iter().all(|line| line.level == Level::WARN && line.field("lost_worker") == "a test"), "{lost:?}");
-    let given_back = of_reaper("the jobs of lost workers were given back");
+    let given_back = of_reaper("returned the jobs of lost workers to the queue");
     assert_eq!(given_back.len(), 1, "{given_back:?}");
     assert_eq!((given_back[0].level, given_back[0].field("ready")), (Level::WARN, "3"));
     fixture.remove().await;
@@ -386,7 +387,7 @@ async fn an_error_of_sql_server_is_logged_with_its_number() {
         .await;
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.run()).await.expect("the worker ends");
     assert_eq!(ended.unwrap_err().sql_number(), Some(50001));
-    let failed = line(queue.name(), "the worker cannot go on and stops");
+    let failed = line(queue.name(), "the worker is stopping because of an error");
     assert_eq!((failed.level, failed.field("sql_error")), (Level::ERROR, "50001"));
     fixture.remove().await;
 }

@@ -23,7 +23,7 @@ impl Audit {
     /// Notes how it ended. Where that is not possible, it has happened all the same.
     pub async fn end(self, jobs: Option<u64>, outcome: Option<&str>) {
         if let Err(error) = self.queue.end_audit(self.id, jobs, outcome).await {
-            say(&format!("how it ended could not be noted: {error}"));
+            say(&format!("could not save the outcome in the audit: {error}"));
         }
     }
 }

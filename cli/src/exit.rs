@@ -46,21 +46,24 @@ pub enum Exit {
 impl Exit {
     /// For the documentation: each code with its meaning.
     pub const ALL: [(Exit, &str); 12] = [
-        (Exit::Ok, "all that was asked for has happened"),
-        (Exit::Failed, "something else went wrong; the message says what"),
-        (Exit::Usage, "the command line, the settings or the input are not valid"),
+        (Exit::Ok, "success"),
+        (Exit::Failed, "any other failure; the message says what"),
+        (Exit::Usage, "the command line, the settings or the input is not valid"),
         (
             Exit::NotFound,
-            "there is no such queue, job, schedule or batch; or a job that was named is in no state for it",
+            "the queue, job, schedule or batch does not exist, or a job is in a state that does not allow the action",
         ),
-        (Exit::Refused, "it is not allowed as things are, or was not confirmed"),
-        (Exit::PermissionDenied, "the login may not do it; the message names the role"),
-        (Exit::Unreachable, "SQL Server cannot be reached, does not let this login in, or does not answer"),
-        (Exit::Schema, "readpast is not installed there, in another version, or cannot be used as it is"),
-        (Exit::TimedOut, "`wait` and `drain`: the time is over"),
+        (Exit::Refused, "refused in the current state, or not confirmed"),
+        (Exit::PermissionDenied, "the login lacks a permission; the message names the role"),
+        (Exit::Unreachable, "SQL Server cannot be reached, rejects the login, or does not respond"),
+        (
+            Exit::Schema,
+            "readpast is not installed in the schema, has another version there, or cannot be used as configured",
+        ),
+        (Exit::TimedOut, "`wait` and `drain`: timed out"),
         (Exit::Dead, "`wait`: the job is dead"),
         (Exit::Cancelled, "`wait`: the job was cancelled"),
-        (Exit::Interrupted, "Ctrl-C; what was done before stays done"),
+        (Exit::Interrupted, "Ctrl-C; what was done before is kept"),
     ];
 }
 
@@ -115,7 +118,7 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> Option<&'static str> 
         return Some(match error.kind() {
             PosOverflow => "the number is too large",
             NegOverflow => "the number is too small",
-            _ => "it must be a whole number",
+            _ => "it must be an integer",
         });
     }
     if source.is::<AddrParseError>() {
@@ -216,21 +219,23 @@ pub fn code_of(error: &Error) -> Exit {
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::Config { key, value, .. } if key == "connection.url" && value == "empty" => Some(
-            "set READPAST_URL, for example to 'Server=db1;Database=work;User ID=app;Password=…'; `readpast dev` starts a stand-in to \
-             try it on",
+            "set READPAST_URL, for example to 'Server=db1;Database=work;User ID=app;Password=…'; to try readpast without a \
+             server, run `readpast dev`",
         ),
-        Error::Connect { .. } => {
-            Some("are Server and its port right, is TCP/IP on there, and does a firewall let it through?")
-        }
-        Error::NotInstalled { .. } => {
-            Some("readpast install, as db_owner; readpast install --script prints it for a DBA; or is --schema wrong?")
-        }
+        Error::Connect { .. } => Some(
+            "check Server and its port, that TCP/IP is enabled on the server, and that no firewall blocks the port",
+        ),
+        Error::NotInstalled { .. } => Some(
+            "run `readpast install` as db_owner, or correct --schema; `readpast install --script` prints the script for a DBA",
+        ),
         Error::SchemaTooOld { .. } => {
-            Some("readpast upgrade, as db_owner; readpast upgrade --script prints it for a DBA")
+            Some("run `readpast upgrade` as db_owner; `readpast upgrade --script` prints the script for a DBA")
         }
-        Error::UnknownQueue { .. } => Some("readpast queues lists them; readpast queue create makes one"),
+        Error::UnknownQueue { .. } => {
+            Some("run `readpast queues` to list the queues, or `readpast queue create` to create one")
+        }
         Error::QueueInUse { message, .. } if message.contains("jobs") => {
-            Some("readpast queue show says how many; --with-jobs deletes them, too")
+            Some("`readpast queue show` shows how many; pass --with-jobs to delete them, too")
         }
         _ => None,
     }

@@ -18,7 +18,7 @@ fn what_is_wrong<T: DeserializeOwned>(text: &[u8], fields: &[(&str, &str)]) -> O
     let object: Map<String, Value> = match serde_json::from_slice(text) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Some("it must be a JSON object: {…}".to_owned()),
-        Err(error) => return Some(format!("it is not JSON, from column {} on", error.column())),
+        Err(error) => return Some(format!("not JSON from column {} on", error.column())),
     };
     for (name, value) in object {
         let Some((_, allowed)) = fields.iter().find(|(field, _)| *field == name) else {

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            exit::say(&format!("the operating system gives no thread: {error}"));
+            exit::say(&format!("cannot start a thread: {error}"));
             return Exit::Failed.into();
         }
     };

@@ -103,7 +103,10 @@ pub async fn confirm(yes: bool, what: &str) -> Result<()> {
         return Ok(());
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(failure(Exit::Refused, format!("to {what}, add --yes: there is no terminal to ask on")));
+        return Err(failure(
+            Exit::Refused,
+            format!("cannot ask for confirmation without a terminal; to {what}, pass --yes"),
+        ));
     }
     let question = format!("{}{}? [y/N] ", what[..1].to_uppercase(), &what[1..]);
     let _ = write!(io::stderr(), "{}", in_line(&question)); // where it cannot be written, no answer comes either

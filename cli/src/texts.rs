@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-pub use readpast_web::texts::{age, exact, first_line, jobs, keep, number, rate, read_time, word};
+pub use readpast_web::texts::{age, counted, exact, first_line, keep, number, rate, read_time, word};
 
 /// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| match humantime::parse_duration(&format!("1{text}")) {
-        Ok(_) if text.starts_with(char::is_alphabetic) => format!("its number is missing; write it as 1{text}"),
+        Ok(_) if text.starts_with(char::is_alphabetic) => format!("the number is missing; write it as 1{text}"),
         _ => "write it as 90s, 5m, 1h 30m or 7d".to_owned(),
     })
 }
@@ -76,7 +76,7 @@ mod tests {
     fn a_name_is_near_when_a_letter_or_two_differ() {
         let near = |name| nearest(name, ["work", "mail", "kind"].into_iter());
         assert_eq!([near("wrok"), near("kid"), near("m"), near("invoices")], [Some("work"), Some("kind"), None, None]);
-        assert_eq!(duration("m").unwrap_err(), "its number is missing; write it as 1m");
+        assert_eq!(duration("m").unwrap_err(), "the number is missing; write it as 1m");
         assert_eq!(duration("5x").unwrap_err(), "write it as 90s, 5m, 1h 30m or 7d");
     }
 

@@ -38,12 +38,12 @@ fn the_exit_code_says_what_the_worker_says() {
 fn who_does_not_answer_is_not_well() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let message = health(&[&format!("http://{nobody}/healthz")]).failed(1);
-    assert!(message.contains("does not answer"), "{message}");
+    assert!(message.contains("does not respond"), "{message}");
     let message = health(&[&answering("220 mail.example.com ESMTP\r\n")]).failed(1);
     assert!(message.contains("no answer of HTTP"), "{message}");
     // Somebody listens, and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let message = health(&[&format!("http://{}/healthz", silent.local_addr().unwrap())]).failed(1);
-    assert!(message.contains("does not answer"), "{message}");
+    assert!(message.contains("does not respond"), "{message}");
     health(&["https://localhost/healthz"]).failed(2);
 }

@@ -116,7 +116,7 @@ async fn a_lost_connection_is_said_and_mended() {
     let mut terminal = top(&fixture, proxy.url());
     terminal.until_it_says("no worker");
     proxy.close();
-    let screen = terminal.until_it_says("no answer, trying again");
+    let screen = terminal.until_it_says("no response, retrying");
     assert!(screen.contains("no worker"), "what was read stays: {screen}");
     // It answers keys meanwhile.
     terminal.press("?");

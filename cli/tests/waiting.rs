@@ -66,7 +66,7 @@ async fn drain_goes_on_after_the_server_was_away() {
     let terminal = Terminal::start(&fixture.command_as(proxy.url(), &["drain", "work", "--timeout", "5m"]), 120, 24);
     terminal.until_it_says("0 of 1");
     proxy.close();
-    terminal.until_it_says("trying again");
+    terminal.until_it_says("retrying");
     proxy.open();
     let worker = Worker::builder(&queue, Handlers::any(handle)).start().await.unwrap();
     let (code, screen) = terminal.end();

@@ -26,7 +26,7 @@ async fn watching_prints_again_and_again_also_after_the_server_was_away() {
     assert_eq!([ready(), ready()], [0, 0]);
     proxy.close();
     let error = errors.next().unwrap().unwrap();
-    assert!(error.contains("trying again"), "{error}");
+    assert!(error.contains("retrying"), "{error}");
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     proxy.open();
     while ready() == 0 {}

@@ -159,7 +159,7 @@ async fn what_the_page_cannot_show_stands_in_the_log() {
     assert!(Command::new("kill").args(["-TERM", &page.id().to_string()]).status().unwrap().success());
     let mut log = String::new();
     page.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-    assert!(log.contains("a page could not be shown") && log.contains("permission denied"), "{log}");
+    assert!(log.contains("cannot show a page") && log.contains("permission denied"), "{log}");
     assert_eq!(page.wait().unwrap().code(), Some(0));
 }
 

@@ -367,6 +367,6 @@ async fn a_machine_that_is_short_of_files_costs_no_attempt() {
             until("a job is done", async || is_done(id).await).await;
             assert_eq!(work.row(id).await.attempt, 1);
         }
-        assert!(worker.logged().contains("programs can be started again"), "{}", worker.logged());
+        assert!(worker.logged().contains("programs start again"), "{}", worker.logged());
     }
 }

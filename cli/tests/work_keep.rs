@@ -189,7 +189,7 @@ async fn a_program_that_crashes_costs_its_job_one_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_no_json_is_a_failure() {
-    let error = "the program's answer is not valid: it is not JSON, from column 1 on: hello\nStandard output is for answers alone";
+    let error = "invalid reply of the program: not JSON from column 1 on: hello\nStandard output is only for replies";
     recovers("no_json", "return 'hello'", error).await;
 }
 
@@ -214,7 +214,7 @@ async fn an_answer_that_does_not_end_is_a_failure() {
     let handle = "    while True: sys.stdout.write('x' * 10000)";
     drain(&work, &[vec!["--max-output".to_owned(), "1KiB".to_owned()], python(handle)].concat()).ok();
     let error = work.row(job).await.error.unwrap();
-    assert_eq!(error, "the program's answer is longer than 67584 bytes");
+    assert_eq!(error, "the program's reply is longer than 67584 bytes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,7 +229,7 @@ async fn what_a_program_says_unasked_costs_no_job() {
     let chatty = work.enqueue(NewJob::text("chatty")).await;
     let next = work.enqueue(NewJob::text("")).await;
     let run = drain(&work, &python(handle));
-    assert!(run.stderr.contains("a program has said something unasked, and is replaced"), "{run:?}");
+    assert!(run.stderr.contains("a program wrote output without having a job; restarting it"), "{run:?}");
     assert!(run.stdout.starts_with("2 done, 0 retried"), "{run:?}");
     assert_ne!(work.output(chatty).await, work.output(next).await);
 }
@@ -254,7 +254,7 @@ while head := os.read(0, 100):
     let limits = ["--time-limit", "10s", "--keep", "--threads", "1", "--", "python3", "-c", &program];
     let run = work.drain(&limits);
     assert!(run.stdout.starts_with("2 done"), "{run:?}");
-    assert!(run.stderr.contains("a program has answered before it has read its job, and is replaced"), "{run:?}");
+    assert!(run.stderr.contains("a program replied before reading its job; restarting it"), "{run:?}");
     assert_ne!(work.output(long).await, work.output(next).await);
 }
 

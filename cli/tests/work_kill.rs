@@ -99,7 +99,7 @@ async fn a_guard_that_was_killed_is_replaced() {
         guard.signal(Signal::KILL);
         guard.wait_for_end();
         // Though no program is started meanwhile.
-        wait_for("a new guard", || worker.logged().matches("a new guard watches").count() == replaced);
+        wait_for("a new guard", || worker.logged().matches("a new guard is running").count() == replaced);
     }
     worker.signal(Signal::KILL);
     all_end(&processes);
@@ -115,7 +115,7 @@ async fn a_guard_that_hangs_does_not_hold_up_the_end() {
     guard.signal(Signal::STOP);
     worker.signal(Signal::TERM);
     worker.process().wait_for_end();
-    assert!(worker.end().stderr.contains("the guard does not end, and is killed"));
+    assert!(worker.end().stderr.contains("the guard does not exit; killing it"));
     guard.wait_for_end();
 }
 

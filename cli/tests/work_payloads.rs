@@ -66,7 +66,7 @@ async fn what_cannot_be_put_in_makes_the_job_dead_and_runs_nothing() {
     let long = "x".repeat(128 * 1024);
     for (payload, argument, reason) in [
         (NewJob::text("a\0b"), "{text}", "its payload has a NUL character, which no argument"),
-        (NewJob::bytes([0xFF]), "{text}", "is not valid: it is not UTF-8"),
+        (NewJob::bytes([0xFF]), "{text}", ": not UTF-8"),
         (NewJob::text(&long), "{text}", "cannot start sh: Argument list too long"),
         (NewJob::text("{}"), "{.to}", "its payload has no field 'to'"),
         (NewJob::text("[]"), "{.to}", "it is not the expected JSON"),

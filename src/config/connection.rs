@@ -11,44 +11,44 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConnectionConfig {
-    /// The ADO.NET connection string; see [`ConnectionString`] for its keys. Never shown in logs and errors.
+    /// ADO.NET connection string; [`ConnectionString`] lists its keys. Never shown in logs or errors.
     ///
     /// Default: none. Range: must be set.
     pub url: ConnectionString,
 
-    /// A file with the password, in place of `Password` in the connection string, as Docker and Kubernetes mount
-    /// secrets. It is read at each login, so that the password can be changed while workers run. A line end at its end
-    /// does not count.
+    /// File with the password, instead of `Password` in the connection string, as Docker and Kubernetes mount
+    /// secrets. Read at each login, so the password can change while workers run. A trailing newline is
+    /// ignored.
     ///
-    /// Default: empty. Range: empty, or a file's path.
+    /// Default: empty. Range: empty, or a file path.
     pub password_file: String,
 
-    /// The program's own source of access tokens, in place of what the connection string says of the login. It is set
-    /// in code alone.
+    /// The program's own source of access tokens, instead of the credentials in the connection string. Can be
+    /// set only in code.
     ///
     /// Default: none.
     pub token_source: Option<TokenSource>,
 
-    /// The schema of the database in which readpast is installed.
+    /// Database schema in which readpast is installed.
     ///
-    /// Default: `readpast`. Range: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, no reserved word of
-    /// T-SQL.
+    /// Default: `readpast`. Range: 1 to 100 of A-Z, a-z, 0-9 and _, not starting with a digit, not a T-SQL
+    /// reserved word.
     pub schema: String,
 
-    /// How long making a connection may take, login included. At most `worker.lease_ms`.
+    /// Timeout for opening a connection, including login. At most `worker.lease_ms`.
     ///
     /// Default: `15000`. Range: 100 to 600000 ms.
     pub connect_timeout_ms: u64,
 
-    /// How long one call may take; an enqueue with its repeats and its wait for a free connection. A call that takes
-    /// longer fails, and its connection is dropped, which makes SQL Server undo what was not committed. At most
+    /// Timeout for one call, or for one enqueue including retries and the wait for a free connection. A slower
+    /// call fails and its connection is dropped, so SQL Server rolls back what was not committed. At most
     /// `worker.lease_ms`.
     ///
     /// Default: `15000`. Range: 1000 to 3600000 ms.
     pub command_timeout_ms: u64,
 
-    /// The size of the packets of the TDS protocol. A larger one makes claims and acknowledgements of many jobs
-    /// cheaper; SQL Server may give less. One packet must fit into one TLS record.
+    /// TDS packet size. Larger packets make large claims and acknowledgements cheaper; SQL Server may grant
+    /// less. A packet must fit in one TLS record.
     ///
     /// Default: `16000`. Range: 512 to 16383 bytes.
     pub packet_size: u32,

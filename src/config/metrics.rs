@@ -10,16 +10,16 @@ use crate::error::Error;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetricsConfig {
-    /// The address and port at which a process with a worker serves `/metrics` for Prometheus, `/healthz` and
-    /// `/readyz`. Empty: nowhere; the metrics go to the recorder that the program has installed, if any. A process that
-    /// only enqueues does not listen, unless it calls `Queue::serve_metrics`: workers and producers of a host can share
-    /// one file.
+    /// Address on which a process with a worker serves `/metrics` for Prometheus, `/healthz` and `/readyz`.
+    /// Empty: none; the metrics go to the recorder that the program installed, if any. A process that only
+    /// enqueues does not listen unless it calls `Queue::serve_metrics`, so workers and producers on a host can
+    /// share one file.
     ///
-    /// Default: empty. Range: an address and a port, such as `127.0.0.1:9464`; port 0 is one of the system's choice.
+    /// Default: empty. Range: an address and a port, such as `127.0.0.1:9464`; port 0: any free port.
     pub listen: String,
 
-    /// What a worker does when another process has the port of `listen`. `warn`: it works without serving, and says so
-    /// in its log. `next`: it takes the next free one of the 20 ports after it.
+    /// What a worker does if another process uses the port of `listen`. `warn`: log a warning and work without
+    /// serving. `next`: use the first free one of the next 20 ports.
     ///
     /// Default: `warn`. Range: `warn` or `next`.
     pub port_in_use: PortInUse,

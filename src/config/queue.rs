@@ -8,9 +8,9 @@ use crate::maximums::MAX_NAME_UNITS;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueueConfig {
-    /// The queue's name. Names compare by code point: `Mail` and `mail` are two queues.
+    /// Queue name, compared by code point: `Mail` and `mail` are two queues.
     ///
-    /// Default: `default`. Range: 1 to 128 characters (UTF-16), without spaces at its ends.
+    /// Default: `default`. Range: 1 to 128 characters (UTF-16), with no leading or trailing spaces.
     pub name: String,
 }
 
@@ -29,7 +29,7 @@ impl QueueConfig {
     pub fn validate(&self) -> Result<(), Error> {
         let is_trimmed = self.name.trim() == self.name; // SQL Server takes 'mail' and 'mail ' for equal
         if self.name.is_empty() || !is_trimmed || self.name.encode_utf16().count() > MAX_NAME_UNITS {
-            let allowed = "1 to 128 characters (UTF-16), without spaces at its ends";
+            let allowed = "1 to 128 characters (UTF-16), with no leading or trailing spaces";
             return Err(refused_text("queue.name", &self.name, allowed));
         }
         Ok(())

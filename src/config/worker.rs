@@ -11,84 +11,83 @@ use crate::maximums::{MAX_NAME_UNITS, TEN_YEARS};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerConfig {
-    /// The worker's name in the `workers` table and in error texts; the same at each start. Empty: the host's name.
+    /// Worker name in the `workers` table and in error messages; the same at each start. Empty: the host name.
     ///
     /// Default: empty. Range: up to 128 characters.
     pub name: String,
 
-    /// How many jobs run at once, each on a thread of its own. 0: one per core.
+    /// Jobs that run at the same time, one thread each. 0: one per core.
     ///
     /// Default: `0`. Range: 0 to 1024.
     pub threads: usize,
 
-    /// The most jobs one claim takes. More makes claims of short jobs cheaper.
+    /// Maximum jobs per claim. Larger batches make claims of short jobs cheaper.
     ///
     /// Default: `500`. Range: 1 to 1000 jobs.
     pub batch_size: usize,
 
-    /// How many claimed jobs wait for a thread. 0: as many as the measured run and claim times ask for, so that long
-    /// jobs are left to other workers and short ones come in full batches.
+    /// Claimed jobs waiting for a thread. 0: derived from measured run and claim times, so that long jobs are
+    /// left to other workers and short ones arrive in full batches.
     ///
     /// Default: `0`. Range: 0 to `max_in_flight` jobs.
     pub buffer: usize,
 
-    /// The most jobs this process holds: waiting, running, and run but not yet acknowledged. Bounds memory, and what is
-    /// repeated after a crash.
+    /// Maximum jobs held by this process: unstarted, running, or run but not yet acknowledged. Bounds memory and what
+    /// repeats after a crash.
     ///
     /// Default: `10000`. Range: 1 to 1000000 jobs.
     pub max_in_flight: usize,
 
-    /// The most bytes of payloads, checkpoints and outputs this process holds. A claim never brings more payloads than
+    /// Maximum bytes of payloads, checkpoints and outputs held by this process. A claim never brings more payloads than
     /// fit, and no job starts while its output may not fit; one job is always allowed, however large. A job that does
-    /// not fit beside what is held stays first in the queue; while it waits for room, those behind it wait and pass it
-    /// in turns. Beside the limit, the driver needs room for two copies of the largest output.
+    /// not fit stays first in the queue until there is room; meanwhile the jobs behind it wait and pass it in turns. The
+    /// driver needs memory for two more copies of the largest output.
     ///
     /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
     pub max_in_flight_bytes: u64,
 
-    /// How many jobs are handed to the thread pool beyond the running ones, so that no thread waits for the next. 0: as
-    /// many as there are threads.
+    /// Jobs handed to the thread pool beyond the running ones, so that no thread waits for the next. 0: one per
+    /// thread.
     ///
     /// Default: `0`. Range: 0 to 1024 jobs.
     pub look_ahead: usize,
 
-    /// The pause after the first claim that found nothing, before the next look; it doubles up to `poll_max_ms`.
+    /// Delay before the next poll after the first empty claim; it doubles up to `poll_max_ms`.
     ///
     /// Default: `10`. Range: 1 to 60000 ms.
     pub poll_min_ms: u64,
 
-    /// The longest pause between looks while the queue is empty: how long a job that another process enqueues may go
-    /// unnoticed. SQL Server itself looks, in a call that waits, for as many idle workers as `waiting_sessions` allows;
-    /// further ones look every ten seconds. Shorter costs it more index seeks, but no more calls.
+    /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
+    /// Server polls for as many idle workers as `waiting_sessions` allows, in a call that waits; the others poll every
+    /// ten seconds. A shorter delay costs the server more index seeks, but no more calls.
     ///
     /// Default: `200`. Range: 1 to 3600000 ms.
     pub poll_max_ms: u64,
 
-    /// How many idle workers wait in SQL Server at once, of all queues and schemas of the database; half of them may be
-    /// of one queue. Each holds a worker thread of SQL Server. 0: as many as the server has room for: 64, fewer if `max
-    /// worker threads` is set below 256, and 6 to 50 in Azure SQL Database, by the service objective.
+    /// Maximum idle workers that wait in SQL Server, for all queues and schemas of the database together; one queue may
+    /// use half of them. Each holds a worker thread of SQL Server. 0: as many as the server can spare, which is 64, fewer
+    /// if `max worker threads` is set below 256, and 6 to 50 in Azure SQL Database, depending on the service objective.
     ///
     /// Default: `0`. Range: 0 to 1000 sessions.
     pub waiting_sessions: usize,
 
-    /// How often scheduled jobs whose time has come are made ready, by one worker of the queue: how late a delayed job
-    /// or a retry may start.
+    /// How often one worker of the queue makes due jobs ready: how late a delayed job or a retry may start.
     ///
     /// Default: `1000`. Range: 10 to 1000 ms.
     pub promote_interval_ms: u64,
 
-    /// How often the jobs of workers whose lease ran out are given back.
+    /// How often jobs of workers with expired leases are returned to the queue.
     ///
     /// Default: `5000`. Range: 100 to 3600000 ms.
     pub reap_interval_ms: u64,
 
-    /// How often the queue's depth is sampled for the metrics and the history, by one of its workers at a time.
+    /// How often one of the queue's workers samples its depth for metrics and history.
     ///
     /// Default: `10000`. Range: 1000 to 3600000 ms.
     pub sample_interval_ms: u64,
 
-    /// How long SQL Server believes this worker alive after its last sign of life. Longer: a crashed worker's jobs wait
-    /// longer. Shorter: a worker whose network hangs that long loses its jobs to others.
+    /// How long SQL Server considers this worker alive after its last heartbeat. Longer: jobs of a crashed
+    /// worker wait longer. Shorter: a worker whose network hangs that long loses its jobs to others.
     ///
     /// Default: `30000`. Range: 1000 to 86400000 ms.
     pub lease_ms: u64,
@@ -98,39 +97,40 @@ pub struct WorkerConfig {
     /// Default: `10000`. Range: 100 to 43200000 ms.
     pub heartbeat_interval_ms: u64,
 
-    /// At the start, take the jobs of an earlier worker of the same name at once instead of waiting for its lease to
-    /// run out. Only where no two processes have the same name. (What another login has registered under this name is
-    /// left alone.)
+    /// At startup, take the jobs of an earlier worker of the same name immediately instead of waiting for its
+    /// lease to expire. Only if no two processes share a name. (Workers registered by another login are left
+    /// alone.)
     ///
     /// Default: `false`. Range: true or false.
     pub take_over: bool,
 
-    /// The most jobs one acknowledgement ends.
+    /// Maximum jobs per acknowledgement.
     ///
     /// Default: `500`. Range: 1 to 1000 jobs.
     pub finish_batch_size: usize,
 
-    /// How long an acknowledgement waits for more jobs to go with it.
+    /// How long an acknowledgement waits for more jobs.
     ///
     /// Default: `50`. Range: 0 to 10000 ms.
     pub finish_linger_ms: u64,
 
-    /// After this long, a job's handler is told that it is cancelled; it must look. A job that still runs then is
-    /// logged and counted. 0: never. A limit of the job's own wins over that of its kind, and both over this one.
+    /// Time limit of a run. After it, the handler is told that the job is cancelled, and must check for it; the
+    /// job is logged and counted. 0: none. A job's own limit takes precedence over that of its kind, and both
+    /// over this one.
     ///
     /// Default: `0`. Range: 0 to 86400000 ms.
     pub job_time_limit_ms: u64,
 
-    /// For how long a worker puts off a job whose kind it has no handler for, without a counted attempt, so that a
-    /// worker that knows its kind can have it: while a deployment rolls, both claim from one queue. Less up to half of
-    /// it at random.
+    /// How long a worker postpones a job for whose kind it has no handler, without using up an attempt, so that
+    /// a worker with a handler can claim it: during a rolling deployment, both claim from one queue. Reduced by
+    /// up to half at random.
     ///
     /// Default: `10000`. Range: 100 to 3600000 ms.
     pub unknown_kind_delay_ms: u64,
 
-    /// For how long a worker puts off a job whose kind it has no handler for, from the first time on; then the job is
-    /// dead. Each worker has a time of its own, which begins anew when it restarts: where all restart more often than
-    /// that, such jobs stay. The default is a day. On a queue with delivery `at_most_once` it is dead at once.
+    /// How long a worker postpones a job for whose kind it has no handler, counted from the first time; then the job is
+    /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often, such
+    /// jobs stay. The default is one day. In a queue with delivery `at_most_once` the job is dead immediately.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,

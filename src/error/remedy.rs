@@ -13,7 +13,7 @@ const ROLES: &str = include_str!("../../sql/900_roles.sql");
 pub(super) const LOGIN: &str = "check User ID and Password";
 
 /// What is said where a call on an open connection is refused because its token has run out.
-pub(super) const EXPIRED_TOKEN: &str = "the next call connects anew, with another token";
+pub(super) const EXPIRED_TOKEN: &str = "the next call reconnects with another token";
 
 /// What to do about a refused login, where its number says it ("ALTER LOGIN (Transact-SQL)" in Microsoft's SQL
 /// documentation).
@@ -22,7 +22,7 @@ pub(super) fn for_login(number: i32) -> Option<&'static str> {
         18470 => Some("the login is disabled: ALTER LOGIN [login] ENABLE"),
         18486 => Some(
             "the login is locked after too many wrong passwords: ALTER LOGIN [login] WITH PASSWORD = '…' UNLOCK, or wait \
-             until the policy unlocks it; find who sends the wrong one",
+             until the policy unlocks it; find the client that sends the wrong password",
         ),
         18487 | 18488 => Some("the login needs another password: ALTER LOGIN [login] WITH PASSWORD = '…'"),
         _ => None,
@@ -54,8 +54,8 @@ pub(super) fn for_permission(message: &str, schema: &str) -> String {
 /// What to do when the encrypted connection cannot be made. `message` is the driver's or the TLS library's.
 pub(super) fn for_tls(message: &str) -> &'static str {
     if message.contains("requested encryption level") {
-        "the server does not encrypt all that is sent: configure it to, or set Encrypt=false, which encrypts the login only; for a server without any \
-         encryption, and on a network that nobody else can read, Encrypt=DANGER_PLAINTEXT"
+        "the server does not encrypt the whole connection; enable encryption there, or set Encrypt=false to encrypt the login only; for a server without any \
+         encryption, on a network that no one else can read, set Encrypt=DANGER_PLAINTEXT"
     } else if message.contains("platform") {
         "install the system's package of certificate authorities (ca-certificates), or name the server's with TrustServerCertificateCA=<file>"
     } else if message.contains("NotValidForName") || message.contains("not valid for name") {

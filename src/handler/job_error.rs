@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn an_invalid_payload_is_dead_however_it_is_wrapped() {
-        let error = || Error::Payload { job_id: JobId(7), reason: InvalidPayload::new("it is not UTF-8".to_owned()) };
-        let text = "the payload of job 7 is not valid: it is not UTF-8".to_owned();
+        let error = || Error::Payload { job_id: JobId(7), reason: InvalidPayload::new("not UTF-8".to_owned()) };
+        let text = "invalid payload of job 7: not UTF-8".to_owned();
         assert_eq!(told(error()), (Verdict::Dead, text.clone()));
         assert_eq!(told(anyhow::Error::from(error())), (Verdict::Dead, text));
         assert_eq!(told(JobError::retry(error())).0, Verdict::Retry);

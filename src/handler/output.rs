@@ -85,8 +85,8 @@ impl Output {
             ));
         }
         for FollowUp { queue, job } in &self.follow_ups {
-            QueueConfig { name: queue.clone() }.validate().map_err(|error| format!("of a follow-up, {error}"))?;
-            enqueue::check(std::slice::from_ref(job)).map_err(|error| format!("of a follow-up, {error}"))?;
+            QueueConfig { name: queue.clone() }.validate().map_err(|error| format!("a follow-up: {error}"))?;
+            enqueue::check(std::slice::from_ref(job)).map_err(|error| format!("a follow-up: {error}"))?;
             let bytes = job.payload.len();
             if bytes > MAX_TABLE_VALUE_BYTES {
                 return Err(format!(

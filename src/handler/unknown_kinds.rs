@@ -60,7 +60,7 @@ impl UnknownKinds {
         }
         // (A dead one is logged as such.)
         if let Some(jobs) = self.to_be_logged() {
-            tracing::warn!(jobs, error, "jobs are put off for a worker that knows their kind");
+            tracing::warn!(jobs, error, "postponed jobs for a worker that has a handler for their kind");
         }
         // Half at random: what was claimed together does not come back together.
         let delay_ms = self.delay.as_millis() as u64;

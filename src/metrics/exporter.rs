@@ -90,7 +90,7 @@ impl Exporter {
         match listening {
             Ok(listener) => Ok(Some(listener.address)),
             Err(error) if error.kind() == ErrorKind::AddrInUse && self.port_in_use == PortInUse::Warn => {
-                tracing::warn!(address = %self.address, "another process has the port for metrics; this one does not serve any");
+                tracing::warn!(address = %self.address, "another process uses the port for metrics; this process serves none");
                 Ok(None)
             }
             Err(error) => Err(self.refused(format!("an address of this machine with a free port ({error})"))),
@@ -241,7 +241,7 @@ fn recorder() -> Option<PrometheusHandle> {
     let upkeep = handle.clone();
     // A recorder is for ever, and no runtime of the program's is.
     if let Err(error) = keep_up(UPKEEP, move || upkeep.run_upkeep()) {
-        tracing::warn!(%error, "no thread for the upkeep of metrics: samples are kept until somebody asks for them");
+        tracing::warn!(%error, "could not start the thread that maintains metrics; samples are kept until the next scrape");
     }
     Some(RECORDER.get_or_init(|| handle).clone())
 }
@@ -274,7 +274,7 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Out of file descriptors, for example: give others time to close some.
-                tracing::warn!(%error, "this process cannot accept a connection for metrics");
+                tracing::warn!(%error, "cannot accept a connection for metrics");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

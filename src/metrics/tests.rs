@@ -331,13 +331,14 @@ impl Recorder for Series {
 fn documentation() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-         Made from `src/metrics/mod.rs`; a test compares. All times are in seconds. Every metric has the label `queue`; Prometheus adds\n\
-         `instance`, which tells the processes apart. [The runbook](runbook.md) says what to do when they look bad.\n\n\
-         A histogram is there from its first value on.\n\n\
-         `[metrics] listen = \"127.0.0.1:9464\"` serves them at `/metrics`, up to 32 connections at once with ten seconds and one request\n\
-         each; where more come, the one that has been open for the longest time is closed. A program with a recorder of its own for the\n\
-         [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves `listen` empty, and takes the buckets from\n\
-         `readpast::metrics::all()`.\n",
+         With `[metrics] listen = \"127.0.0.1:9464\"` a worker serves these metrics at `/metrics`. [The runbook](runbook.md) says what to\n\
+         do when one looks bad.\n\n\
+         - All times are in seconds. Every metric has the label `queue`; Prometheus adds `instance`, which tells processes apart.\n\
+         - A histogram appears with its first value.\n\
+         - At most 32 connections are open, for one request and ten seconds each; one more closes the oldest.\n\
+         - A program with its own recorder for the [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves\n\
+         \u{20} `listen` empty, and takes the buckets from `readpast::metrics::all()`.\n\n\
+         This page is generated from `src/metrics/mod.rs`.\n",
     );
     for (stage, metrics) in STAGES {
         write!(text, "\n## {stage}\n\n| name | type | labels | what it tells |\n|---|---|---|---|\n").unwrap();

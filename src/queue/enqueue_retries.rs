@@ -44,7 +44,7 @@ impl Retries {
             return false;
         }
         let (attempt, sql_error) = (self.tries, error.sql_number());
-        tracing::warn!(procedure = call, attempt, sql_error, %error, retry_in = ?pause, "enqueueing failed and is repeated");
+        tracing::warn!(procedure = call, attempt, sql_error, %error, retry_in = ?pause, "enqueue failed; retrying");
         tokio::time::sleep(pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
         true

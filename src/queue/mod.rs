@@ -674,7 +674,7 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
-    /// fail-over) are waited out; when `limit` is over and SQL Server still does not answer, the last one is returned.
+    /// fail-over) are waited out; when `limit` is over and SQL Server still does not respond, the last one is returned.
     pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
         self.wait_for_end(job_id, limit).await
     }
@@ -1309,7 +1309,7 @@ impl Queue {
             None => (0, None),
             Some(JobCursor { state, after }) => {
                 let begin = states.iter().position(|listed| listed == state).ok_or_else(|| Error::Refused {
-                    message: format!("the page of {} jobs cannot begin at a place of {} jobs", states[0], state),
+                    message: format!("a page of {} jobs cannot start from a cursor of {} jobs", states[0], state),
                 })?;
                 (begin, after.clone())
             }

@@ -82,7 +82,12 @@ impl DutyFailures {
         // (Without the lock: a subscriber may take its time.)
         if self.noted(duty, &error, sql_error, metrics) {
             let duty = DUTIES[duty as usize];
-            tracing::warn!(duty, sql_error, error, "a duty of the queue failed; it is tried again at its next time");
+            tracing::warn!(
+                duty,
+                sql_error,
+                error,
+                "a maintenance task of the queue failed; it runs again at its next time"
+            );
         }
     }
 

@@ -108,7 +108,11 @@ async fn fire(
     if let Some(first) = plan.passed_over {
         state.metrics.schedule_skips.increment(1);
         let first = rfc3339(first);
-        tracing::warn!(schedule = due.name, first, "a schedule has missed more of its times than it makes up for");
+        tracing::warn!(
+            schedule = due.name,
+            first,
+            "a schedule missed more times than it makes up for; the earlier ones are skipped"
+        );
     }
     Ok(plan.has_more)
 }
@@ -117,11 +121,11 @@ async fn failed(state: &StageContext, session: &mut Session, patience: &Patience
     state.metrics.schedule_failures.increment(1);
     // Once, and not with every try.
     if due.error.as_deref() != Some(error) {
-        tracing::error!(schedule = due.name, error, "the schedule cannot be fired; it is tried every ten seconds");
+        tracing::error!(schedule = due.name, error, "cannot fire the schedule; retrying every ten seconds");
     }
     if let Err(error) = session.within(patience.limit()).fail_schedule(&state.queue, due, error).await {
         state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
         let sql_error = error.sql_number();
-        tracing::warn!(schedule = due.name, sql_error, %error, "why it cannot be fired could not be noted");
+        tracing::warn!(schedule = due.name, sql_error, %error, "could not save why the schedule cannot be fired");
     }
 }

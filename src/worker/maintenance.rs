@@ -170,13 +170,13 @@ impl Maintenance {
         let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
         self.state.metrics.reaped(reaped.lost.len() as u32, reaped.jobs_ready, reaped.jobs_dead);
         for LostWorker { worker, name } in &reaped.lost {
-            tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease ran out");
+            tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease expired");
         }
         if jobs > 0 {
             tracing::warn!(
                 ready = reaped.jobs_ready,
                 dead = reaped.jobs_dead,
-                "the jobs of lost workers were given back"
+                "returned the jobs of lost workers to the queue"
             );
             self.state.arrivals.expect();
         }

@@ -196,7 +196,7 @@ impl Worker {
             exporter.watch(self.monitor());
         }
         let (worker_id, batch_size) = (self.lease.registration().worker_id, config.batch_size);
-        tracing::info!(%worker_id, threads, batch_size, "the worker has started");
+        tracing::info!(%worker_id, threads, batch_size, "the worker started");
     }
 
     /// A handle that stops this worker from elsewhere.

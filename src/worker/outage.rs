@@ -55,13 +55,13 @@ impl Outage {
         // (The log is user code: not under the lock.)
         match self.failed(call, is_repeated, Instant::now()) {
             Line::Begin => {
-                tracing::warn!(call, sql_error, %error, "SQL Server does not answer; calls are repeated until it does");
+                tracing::warn!(call, sql_error, %error, "SQL Server does not respond; retrying until it does");
             }
             Line::Lasts { since, failed } => {
                 let lasts = since.elapsed();
-                tracing::warn!(?lasts, failed, call, sql_error, %error, "SQL Server still does not answer");
+                tracing::warn!(?lasts, failed, call, sql_error, %error, "SQL Server still does not respond");
             }
-            Line::None => tracing::debug!(call, sql_error, %error, "a call failed in an outage"),
+            Line::None => tracing::debug!(call, sql_error, %error, "a call failed during the outage"),
         }
         true
     }
@@ -102,7 +102,7 @@ impl Outage {
             if is_over { lasting.take() } else { None }
         };
         if let Some(Lasting { since, failed, .. }) = ended {
-            tracing::info!(after = ?since.elapsed(), failed, "SQL Server answers again");
+            tracing::info!(after = ?since.elapsed(), failed, "SQL Server responds again");
         }
     }
 

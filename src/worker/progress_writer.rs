@@ -63,7 +63,7 @@ async fn write_all(
                 }
                 let retry_in = failed.next();
                 if !state.outage.tells_of_one(NOTE_PROGRESS, &error) {
-                    tracing::warn!(%error, ?retry_in, "what jobs have noted could not be written and is tried again");
+                    tracing::warn!(%error, ?retry_in, "could not write the progress and checkpoints of jobs; retrying");
                 }
                 return Err(retry_in);
             }
@@ -89,7 +89,7 @@ pub(super) async fn write_next(
     match session.note_progress(worker, notes).await {
         Err(error) if error.is_transient() => return Err(error),
         Err(error) => {
-            tracing::error!(%error, notes = count, "what jobs have noted could not be written: it is lost");
+            tracing::error!(%error, notes = count, "could not write the progress and checkpoints of jobs: they are lost");
         }
         Ok(()) => {}
     }

@@ -88,13 +88,13 @@ impl StopHandle {
             stop.stop();
             // After it: whoever reads this may rely on it.
             tracing::info!(
-                "the worker is stopping: no more claims, running jobs may end; a second signal stops at once"
+                "the worker is stopping: it claims no more jobs and lets running ones finish; a second signal stops it immediately"
             );
             let stopped_at = Instant::now();
             while stopped_at.elapsed() < SAME_SIGNAL {
                 signals.next().await;
             }
-            tracing::warn!("the worker is stopping at once: unacknowledged jobs will run again");
+            tracing::warn!("the worker is stopping immediately: unacknowledged jobs will run again");
             stop.stop_now();
         });
         Ok(())
@@ -106,7 +106,7 @@ impl StopHandle {
         self.failure.lock().get_or_insert(error);
         self.stop();
         // Last, because the subscriber may panic.
-        tracing::error!(sql_error, error = text, "the worker cannot go on and stops");
+        tracing::error!(sql_error, error = text, "the worker is stopping because of an error");
     }
 
     /// Stops the worker in order because something panicked that is no handler.

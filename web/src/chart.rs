@@ -83,9 +83,11 @@ pub fn steps(rows: &[HistoryRow], span: Span) -> Vec<Step> {
     parts(rows, span.length(), span.step())
 }
 
-/// The jobs that were done in each part of `length`, for [`spark`].
+/// The jobs that were done in each part of `length`, for [`spark`]; without the last part, which is not over yet.
 pub fn done_by_parts(rows: &[HistoryRow], length: Duration, part: Duration) -> Vec<Option<f64>> {
-    parts(rows, length, part).iter().map(|part| Some(part.sum.as_ref()?.done as f64)).collect()
+    let mut parts = parts(rows, length, part);
+    parts.pop();
+    parts.iter().map(|part| Some(part.sum.as_ref()?.done as f64)).collect()
 }
 
 fn parts(rows: &[HistoryRow], length: Duration, step: Duration) -> Vec<Step> {

@@ -98,6 +98,6 @@ impl Source {
                 count.live().render()
             }
         };
-        html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok().map(Arc::from)
+        html.inspect_err(|error| tracing::error!(%error, "cannot render a template")).ok().map(Arc::from)
     }
 }

@@ -63,16 +63,16 @@ impl Failure {
     fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Failure::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
-            Failure::Bad { .. } => (StatusCode::BAD_REQUEST, "That cannot be"),
+            Failure::Bad { .. } => (StatusCode::BAD_REQUEST, "Invalid request"),
             Failure::NotAllowed | Failure::Hidden | Failure::NotLoggedIn | Failure::Forged => {
                 (StatusCode::FORBIDDEN, "Not allowed")
             }
             Failure::Slow => (StatusCode::REQUEST_TIMEOUT, "Too slow"),
             Failure::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "Wrong host name"),
             Failure::Sql(error) => kind_of(error),
-            Failure::Away(_) => (StatusCode::BAD_GATEWAY, "The queues cannot be read"),
+            Failure::Away(_) => (StatusCode::BAD_GATEWAY, "Cannot read the queues"),
             Failure::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),
-            Failure::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "An error of this page"),
+            Failure::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
         }
     }
 
@@ -80,22 +80,25 @@ impl Failure {
         match self {
             Failure::NotFound(what) | Failure::Away(what) | Failure::Busy(what) => what,
             Failure::Bad { name, value, allowed } => format!("{name} is '{value}': {allowed}"),
-            Failure::NotAllowed => "You may look, and not act: this page is read-only, you are, the login of its \
-                                    connection is not an operator, or the proxy does not say who you are."
-                .to_owned(),
-            Failure::Hidden => "This page hides payloads and outputs from everybody.".to_owned(),
-            Failure::NotLoggedIn => "Log in first.".to_owned(),
-            Failure::Forged => {
-                "This form is not of this session: perhaps it has ended. Load the page that the form is on \
-                                anew, and send it again."
+            Failure::NotAllowed => {
+                "You can view this page but not make changes: the page or your account is read-only, \
+                                    the page's SQL Server login is not an operator, or the proxy does not say who you \
+                                    are."
                     .to_owned()
             }
-            Failure::Slow => "The form has not come in time; send it again.".to_owned(),
+            Failure::Hidden => "This page hides all payloads and outputs.".to_owned(),
+            Failure::NotLoggedIn => "Log in first.".to_owned(),
+            Failure::Forged => {
+                "This form does not belong to this session, which may have ended. Reload the page with the \
+                                form and send it again."
+                    .to_owned()
+            }
+            Failure::Slow => "The form took too long to arrive. Send it again.".to_owned(),
             Failure::WrongHost => {
-                "Without a log-in, this page answers only to localhost, 127.0.0.1 and [::1].".to_owned()
+                "Without a login, this page responds only to localhost, 127.0.0.1 and [::1].".to_owned()
             }
             Failure::Sql(error) => error.to_string(),
-            Failure::Internal => "The log says more.".to_owned(),
+            Failure::Internal => "See the log for details.".to_owned(),
         }
     }
 }
@@ -104,17 +107,17 @@ impl Failure {
 fn kind_of(error: &Error) -> (StatusCode, &'static str) {
     match error {
         Error::UnknownQueue { .. } => (StatusCode::NOT_FOUND, "Not found"),
-        Error::Config { .. } | Error::Refused { .. } => (StatusCode::BAD_REQUEST, "That cannot be"),
-        Error::PermissionDenied { .. } => (StatusCode::FORBIDDEN, "This page's login lacks a right"),
+        Error::Config { .. } | Error::Refused { .. } => (StatusCode::BAD_REQUEST, "Invalid request"),
+        Error::PermissionDenied { .. } => (StatusCode::FORBIDDEN, "This page's login lacks a permission"),
         Error::TimedOut { .. } | Error::NoFreeConnection { .. } => {
-            (StatusCode::GATEWAY_TIMEOUT, "SQL Server does not answer in time")
+            (StatusCode::GATEWAY_TIMEOUT, "SQL Server does not respond in time")
         }
         Error::ConnectionLost { .. } => (StatusCode::BAD_GATEWAY, "The connection to SQL Server was lost"),
         Error::Connect { .. } | Error::Tls { .. } => (StatusCode::BAD_GATEWAY, "SQL Server cannot be reached"),
         Error::LoginFailed { .. } | Error::Credentials { .. } | Error::Database { .. } => {
-            (StatusCode::BAD_GATEWAY, "SQL Server does not let this page in")
+            (StatusCode::BAD_GATEWAY, "SQL Server rejects the login of this page")
         }
-        _ => (StatusCode::BAD_GATEWAY, "An error of SQL Server"),
+        _ => (StatusCode::BAD_GATEWAY, "SQL Server error"),
     }
 }
 
@@ -136,7 +139,7 @@ impl Failure {
         let (status, title) = self.kind();
         let again = matches!(self, Failure::Busy(_)).then_some([(header::RETRY_AFTER, RETRY_AFTER)]);
         if status.is_server_error() && again.is_none() {
-            tracing::error!(failure = ?self, "a page could not be shown");
+            tracing::error!(failure = ?self, "cannot show a page");
         }
         (status, again, html(&Page { root, title, text: in_one_direction(&self.text()) })).into_response()
     }

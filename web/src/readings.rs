@@ -123,7 +123,7 @@ impl Readings {
         receiver
     }
 
-    /// A reading of the last seconds; the first one is waited for. Where SQL Server does not answer in time, what was
+    /// A reading of the last seconds; the first one is waited for. Where SQL Server does not respond in time, what was
     /// known before, with an error.
     pub async fn now(self: &Arc<Self>) -> Arc<Reading> {
         let mut latest = self.listen();
@@ -132,8 +132,8 @@ impl Readings {
         let patience = if latest.borrow().is_some() { PATIENCE } else { FIRST_PATIENCE };
         let fresh = match tokio::time::timeout(patience, latest.wait_for(is_fresh)).await {
             Ok(Ok(reading)) => reading.clone().ok_or("there is no reading".to_owned()),
-            Ok(Err(_)) => Err("the page ends".to_owned()),
-            Err(_) => Err(format!("no answer for {}", age(patience))),
+            Ok(Err(_)) => Err("the page is stopping".to_owned()),
+            Err(_) => Err(format!("no response for {}", age(patience))),
         };
         fresh.unwrap_or_else(|error| Arc::new(Reading::failed(self.latest.borrow().as_deref(), error)))
     }
@@ -189,7 +189,7 @@ impl Readings {
                     reading
                 }
                 Ok(Err(error)) => Reading::failed(self.latest.borrow().as_deref(), error.to_string()),
-                Err(_) => Reading::failed(self.latest.borrow().as_deref(), format!("no answer for {}", age(LONGEST))),
+                Err(_) => Reading::failed(self.latest.borrow().as_deref(), format!("no response for {}", age(LONGEST))),
             };
             self.latest.send_replace(Some(Arc::new(reading)));
         }
@@ -324,7 +324,7 @@ impl Reading {
     pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
         let make = || {
             let html = template(self).render();
-            html.inspect_err(|error| tracing::error!(%error, "a template could not be filled")).ok().map(Arc::from)
+            html.inspect_err(|error| tracing::error!(%error, "cannot render a template")).ok().map(Arc::from)
         };
         self.html[part as usize].get_or_init(make).clone()
     }

@@ -9,7 +9,7 @@ pub fn html(template: &impl Template) -> Response {
     match template.render() {
         Ok(text) => Html(text).into_response(),
         Err(error) => {
-            tracing::error!(%error, "a template could not be filled");
+            tracing::error!(%error, "cannot render a template");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

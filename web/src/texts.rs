@@ -88,9 +88,9 @@ pub fn number(number: u64) -> String {
     text
 }
 
-/// `1 job`, `2 jobs`.
-pub fn jobs(jobs: u64) -> String {
-    format!("{} {}", number(jobs), if jobs == 1 { "job" } else { "jobs" })
+/// `1 job`, `2,000 jobs`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", number(count), if count == 1 { "" } else { "s" })
 }
 
 /// So many a second.
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn numbers_and_sizes_are_short() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 1, 2_000].map(jobs), ["0 jobs", "1 job", "2,000 jobs"]);
+        assert_eq!([0, 1, 2_000].map(|jobs| counted(jobs, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
         assert_eq!(word(&readpast::Delivery::AtLeastOnce), "at_least_once");
         assert_eq!([5, 2_048, 3_145_728].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB"]);
         assert_eq!([None, Some(1.25), Some(1_234.4)].map(rate_or_dash), ["–", "1.2", "1,234"]);

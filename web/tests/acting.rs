@@ -304,7 +304,7 @@ async fn the_end_of_the_page_waits_until_the_audit_has_the_end_of_what_was_under
     is_reached.recv().await.unwrap();
     end.send(()).unwrap();
     // The page has begun to end when nothing is answered any more.
-    until("the page ends", async || TcpStream::connect(address).await.is_err()).await;
+    until("the page is stopping", async || TcpStream::connect(address).await.is_err()).await;
     assert!(!page.is_finished(), "something is under way");
     go.send(()).unwrap();
     page.await.unwrap().unwrap();

@@ -25,7 +25,7 @@ async fn dead_jobs(site: &Site) {
 /// From the overview to the form that says how many it will be.
 async fn ask_to_requeue_those_refused(browser: &Browser) {
     browser.open("overview").await;
-    browser.click("td[data-label=dead] a").await;
+    browser.click("td[data-label=Dead] a").await;
     browser.sees("h1", "work: dead jobs").await;
     browser.click("details.search summary").await;
     browser.write("input[name=error]", "refused").await;
@@ -49,12 +49,12 @@ async fn thousands_of_jobs_that_match_are_requeued_and_run() {
         browser.sees_no("[data-while-on] button").await;
 
         browser.click("nav a[href=overview]").await;
-        browser.sees("td[data-label=ready]", "10,000").await;
-        browser.sees("td[data-label=dead]", "10").await;
+        browser.sees("td[data-label=Ready]", "10,000").await;
+        browser.sees("td[data-label=Dead]", "10").await;
         let repaired = Handlers::any(|_: &Job, _: &Context| -> Result<(), BoxError> { Ok(()) });
         let worker = site.work(&site.queue, repaired).await;
-        browser.sees("td[data-label=ready] .zero", "0").await;
-        browser.sees("td[data-label=dead]", "10").await;
+        browser.sees("td[data-label=Ready] .zero", "0").await;
+        browser.sees("td[data-label=Dead]", "10").await;
         worker.shutdown().await.unwrap();
     })
     .await;
@@ -85,12 +85,12 @@ async fn what_is_done_to_thousands_can_be_stopped_halfway() {
         browser.press("Stop").await;
         browser.sees("h1", "Under way").await;
         pressed.send(()).unwrap();
-        browser.sees("[data-over]", "Stopped by somebody on this machine; what was done stays.").await;
+        browser.sees("[data-over]", "Stopped by somebody on this machine; completed work is kept.").await;
         browser.sees("[data-live]", "5,000 requeued").await;
 
         browser.click("nav a[href=overview]").await;
-        browser.sees("td[data-label=ready]", "5,000").await;
-        browser.sees("td[data-label=dead]", "5,010").await;
+        browser.sees("td[data-label=Ready]", "5,000").await;
+        browser.sees("td[data-label=Dead]", "5,010").await;
     })
     .await;
 }
@@ -165,7 +165,7 @@ async fn a_queue_is_paused_and_resumed() {
         site.queue.enqueue(&NewJob::text("later")).await.unwrap();
         browser.click("nav a[href=overview]").await;
         browser.sees("tbody th .tag", "paused").await;
-        browser.sees("td[data-label=ready]", "1").await;
+        browser.sees("td[data-label=Ready]", "1").await;
 
         browser.click("tbody th a").await;
         browser.press("Resume").await;

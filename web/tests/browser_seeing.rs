@@ -36,12 +36,12 @@ async fn the_overview_changes_by_itself() {
     browse(&site, async |browser| {
         browser.open("overview").await;
         mark(browser).await;
-        browser.sees("td[data-label=ready]", "0").await;
+        browser.sees("td[data-label=Ready]", "0").await;
         site.queue.enqueue_many(&jobs(1_234)).await.unwrap();
-        browser.sees("td[data-label=ready]", "1,234").await;
+        browser.sees("td[data-label=Ready]", "1,234").await;
 
         let worker = site.work(&site.queue, idle()).await;
-        browser.sees("td[data-label=ready] .zero", "0").await;
+        browser.sees("td[data-label=Ready] .zero", "0").await;
         browser.sees("td[data-label=Workers]", "1").await;
         assert!(is_marked(browser).await, "it was loaded anew");
         worker.shutdown().await.unwrap();
@@ -58,11 +58,11 @@ async fn a_lost_connection_is_said_and_found_again() {
     crate::support_browser::browse_at(&url, Settings::default(), async |browser| {
         browser.open("overview").await;
         mark(browser).await;
-        browser.sees("td[data-label=ready]", "0").await;
+        browser.sees("td[data-label=Ready]", "0").await;
         browser.sees_no(".lost").await;
 
         site.stop_serving().await;
-        browser.sees(".lost", "The connection to this page is gone; what you see is").await;
+        browser.sees(".lost", "The connection to this page was lost; the data is").await;
         // It grows older.
         browser.sees("[data-age]", "s").await;
         let age = browser.text("[data-age]").await;
@@ -71,7 +71,7 @@ async fn a_lost_connection_is_said_and_found_again() {
         queue.enqueue_many(&jobs(7)).await.unwrap();
         site.serve().await;
         browser.sees_no(".lost").await;
-        browser.sees("td[data-label=ready]", "7").await;
+        browser.sees("td[data-label=Ready]", "7").await;
         assert!(is_marked(browser).await, "it was loaded anew");
     })
     .await;
@@ -240,12 +240,12 @@ async fn many_tabs_do_not_hold_each_other_up() {
         // A browser has six connections to a server.
         for _ in 0..8 {
             browser.open("overview").await;
-            browser.sees("td[data-label=ready]", "0").await;
+            browser.sees("td[data-label=Ready]", "0").await;
             browser.new_tab().await;
         }
         browser.open("overview").await;
         site.queue.enqueue_many(&jobs(3)).await.unwrap();
-        browser.sees("td[data-label=ready]", "3").await;
+        browser.sees("td[data-label=Ready]", "3").await;
     })
     .await;
 }
@@ -257,8 +257,8 @@ async fn everything_is_readable_without_scripts() {
     three_dead(&site).await;
     browse_with(&site, Settings { without_scripts: true }, async |browser| {
         browser.open("overview").await;
-        browser.sees("td[data-label=dead]", "3").await;
-        browser.click("td[data-label=dead] a").await;
+        browser.sees("td[data-label=Dead]", "3").await;
+        browser.click("td[data-label=Dead] a").await;
         browser.sees("h1", "work: dead jobs").await;
         browser.sees("table.jobs time", "UTC").await; // as the server wrote it
 

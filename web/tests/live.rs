@@ -243,7 +243,7 @@ async fn a_preview_that_takes_long_is_shown_at_once_and_counts_on() {
     });
     let mut browser = fixture.open();
     let confirm = browser.page("confirm?queue=work&kind=a&action=cancel&scope=all").await;
-    assert!(confirm.text().contains("At least <strong>0</strong> jobs; counting goes on"), "{}", confirm.text());
+    assert!(confirm.text().contains("At least <strong>0</strong> jobs; still counting"), "{}", confirm.text());
     let part = confirm.values("[data-live]", "data-live").remove(0);
     let mut live = browser.listen(&part).await;
     live.until(|html| html.contains("<strong>3</strong> jobs.") && html.contains("data-over")).await;

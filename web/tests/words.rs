@@ -59,7 +59,7 @@ async fn a_job_that_has_ended_says_how_long_its_queue_keeps_it() {
 async fn a_login_without_a_right_is_told_which_role_has_it() {
     let fixture = Fixture::new("no_right").await;
     let mut browser = Browser::new(router(fixture.queue_as("producer").await, Options::default()));
-    let (denied, unknown) = ("This page's login lacks a right", "The queues cannot be read");
+    let (denied, unknown) = ("This page's login lacks a permission", "Cannot read the queues");
     for (page, status, title) in [
         ("audit", StatusCode::FORBIDDEN, denied),
         ("schedules", StatusCode::BAD_GATEWAY, unknown),
@@ -73,7 +73,7 @@ async fn a_login_without_a_right_is_told_which_role_has_it() {
         let said = answer.texts("main p").remove(0);
         assert!(said.contains(&format!("{}_monitor", fixture.schema)), "{page}: {said}");
     }
-    for (page, begin) in [("overview", "The queues cannot be read: "), ("workers", "The workers cannot be read: ")] {
+    for (page, begin) in [("overview", "Cannot read the queues: "), ("workers", "Cannot read the workers: ")] {
         let said = browser.page(page).await.texts(".error").remove(0);
         assert!(said.starts_with(begin) && said.contains("_monitor"), "{page}: {said}");
         assert!(!said.contains("what you see"), "nothing is seen: {said}");
@@ -97,10 +97,7 @@ async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
     let procedure = format!("{}.list_audit", fixture.schema);
     server.faults().on_call(&procedure, |_| Some(SqlError::new(50_000, "the disk is full")));
     let answer = browser.get("audit").await;
-    assert_eq!(
-        (answer.status, answer.texts("h1").remove(0).as_str()),
-        (StatusCode::BAD_GATEWAY, "An error of SQL Server")
-    );
+    assert_eq!((answer.status, answer.texts("h1").remove(0).as_str()), (StatusCode::BAD_GATEWAY, "SQL Server error"));
     assert!(answer.text().contains("the disk is full"), "{}", answer.text());
 
     let (let_go, gate) = std::sync::mpsc::channel::<()>();
@@ -113,7 +110,7 @@ async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
     drop(let_go);
     server.faults().clear(&procedure);
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
-    assert_eq!(answer.texts("h1"), ["SQL Server does not answer in time"]);
+    assert_eq!(answer.texts("h1"), ["SQL Server does not respond in time"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +120,7 @@ async fn a_download_that_is_hidden_is_not_called_an_action() {
     let options = Options::default().hide_payloads(true);
     let answer = fixture.browser(options).get(&format!("bytes?queue=work&id={job}&of=payload")).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
-    assert_eq!(answer.texts("main p")[0], "This page hides payloads and outputs from everybody.");
+    assert_eq!(answer.texts("main p")[0], "This page hides all payloads and outputs.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,11 +132,11 @@ async fn what_is_said_before_many_jobs_are_changed_fits_the_action() {
     fixture.queue.enqueue_many(&scheduled).await.unwrap();
     let mut browser = fixture.open();
     for (state, action, left_alone) in [
-        (JobState::Dead, "requeue", "Jobs that end after"),
-        (JobState::Dead, "purge", "Jobs that end or are enqueued after"),
-        (JobState::Scheduled, "cancel", "Jobs that are enqueued after"),
-        (JobState::Scheduled, "set_priority", "Jobs that are enqueued after"),
-        (JobState::Scheduled, "promote", "Jobs that are enqueued after"),
+        (JobState::Dead, "requeue", "Jobs that finish later"),
+        (JobState::Dead, "purge", "Jobs that finish or are enqueued later"),
+        (JobState::Scheduled, "cancel", "Jobs that are enqueued later"),
+        (JobState::Scheduled, "set_priority", "Jobs that are enqueued later"),
+        (JobState::Scheduled, "promote", "Jobs that are enqueued later"),
     ] {
         let page = browser.page(&format!("confirm?queue=work&state={state}&action={action}&scope=all")).await;
         let said = page.texts(".hint").remove(0);

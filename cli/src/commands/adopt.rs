@@ -11,16 +11,15 @@ use crate::connection::{self, Common};
 use crate::exit::{Exit, failure};
 use crate::output::{Output, confirm};
 
-/// Use a table that is somebody else's as a queue.
+/// Use an existing table as a queue.
 ///
-/// A mapping says what its columns mean (docs/adopt.md, examples/adopt/). Without an option below, the table is looked
-/// at and what would be done is said. The procedures go into a schema of their own: --schema, or the mapping's
-/// `schema`.
+/// A mapping says what its columns mean (docs/adopt.md, examples/adopt/). Without an option below, the command inspects
+/// the table and prints what it would do. The procedures go into their own schema: --schema, or the mapping's `schema`.
 ///
-/// Role: db_owner; for --print and --check, whoever may see the table's definition.
+/// Role: db_owner; for --print and --check, any login that can view the table's definition.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// The mapping, a TOML file; for --check and --remove the one that was installed is used
+    /// The mapping, a TOML file; --check and --remove use the installed one
     #[arg(required_unless_present_any = ["check", "remove"], conflicts_with_all = ["check", "remove"])]
     mapping: Option<PathBuf>,
     /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
@@ -29,16 +28,16 @@ pub struct Adopt {
     /// Install it, or install it again after the mapping or this program has changed
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     install: bool,
-    /// Compare the adoption in the schema with its table as it is now; the exit code is 1 where they differ
+    /// Compare the adoption in the schema with its current table; the exit code is 1 if they differ
     #[arg(long, conflicts_with = "remove")]
     check: bool,
-    /// Give back the rows that are held, and remove the adoption with its schema
+    /// Restore the rows that are held, and remove the adoption with its schema
     #[arg(long)]
     remove: bool,
-    /// With --remove, where the table is gone or has changed: give nothing back; rows that a claim has deleted are lost
+    /// With --remove, if the table is gone or has changed: restore nothing; rows that a claim deleted are lost
     #[arg(long, requires = "remove")]
     force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short, requires = "remove")]
     yes: bool,
 }
@@ -79,14 +78,15 @@ impl Adopt {
         let table = Mapping::from_toml(&queue.adopted_mapping().await?)?.table();
         let schema = queue.schema();
         if self.force {
-            confirm(self.yes, &format!("remove schema {schema}, and give back nothing of {table}")).await?;
+            confirm(self.yes, &format!("remove schema {schema} without restoring the rows of {table}")).await?;
             queue.abandon_adoption().await?;
         } else {
-            confirm(self.yes, &format!("give back what is held of {table}, and remove schema {schema}")).await?;
+            confirm(self.yes, &format!("restore the rows that are held of {table}, and remove schema {schema}"))
+                .await?;
             queue.remove_adoption().await?;
         }
         output.one(&json!({"schema": schema, "table": table, "removed": true}), || {
-            format!("table {table} is on its own again; schema {schema} is removed")
+            format!("table {table} is no longer adopted; schema {schema} is removed")
         })?;
         Ok(Exit::Ok)
     }
@@ -104,13 +104,13 @@ async fn check(queue: &Queue, output: Output) -> Result<Exit> {
     let found: AdoptionCheck = queue.check_adoption().await?;
     output.one(&found, || {
         if found.is_ok() {
-            return format!("table {} is as it was when it was adopted", found.table);
+            return format!("table {} has not changed since it was adopted", found.table);
         }
-        let mut lines = vec![format!("table {} is not as it was when it was adopted:", found.table)];
+        let mut lines = vec![format!("table {} has changed since it was adopted:", found.table)];
         lines.extend(found.changes.iter().map(|change| format!("  {change}")));
         lines.push(match &found.refusal {
-            Some(refusal) => format!("it cannot be adopted any more as it is: {refusal}"),
-            None => "install the adoption again to take that in: readpast adopt MAPPING --install".to_owned(),
+            Some(refusal) => format!("it can no longer be adopted as it is: {refusal}"),
+            None => "run `readpast adopt MAPPING --install` again to accept the changes".to_owned(),
         });
         lines.join("\n")
     })?;

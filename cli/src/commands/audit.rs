@@ -12,16 +12,17 @@ use crate::texts;
 /// The most notes of one page.
 const PAGE: usize = 500;
 
-/// Show who has done what to queues and jobs, the newest first.
+/// Show who did what to queues and jobs, newest first.
 ///
-/// What this program has done, and others that note it: web pages, scripts. Kept for 400 days at least.
+/// Includes actions of this program and of others that record them, such as web pages and scripts. Entries are kept for
+/// at least 400 days.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Audit {
-    /// To this queue only; it may be deleted
+    /// Only actions on this queue, which may be deleted by now
     queue: Option<String>,
-    /// How many at the most
+    /// Maximum entries to show
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
 }

@@ -15,59 +15,59 @@ use crate::job_options::JobOptions;
 use crate::output::{Output, confirm};
 use crate::texts;
 
-/// List the open batches with their progress, the newest first; with --all, those that have ended, too.
+/// List the unfinished batches with their progress, newest first.
 ///
 /// Role: producer with a queue; operator or monitor.
 #[derive(Debug, Args)]
 pub struct Batches {
-    /// Whose follow-ups go to this queue
+    /// Only batches whose follow-ups go to this queue
     queue: Option<String>,
-    /// Those that have ended, too
+    /// Include completed batches
     #[arg(long)]
     all: bool,
-    /// How many of each queue at the most
+    /// Maximum batches per queue
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
 }
 
-/// Create, look at, seal or cancel a batch.
+/// Create, show, seal or cancel a batch.
 #[derive(Debug, Subcommand)]
 pub enum BatchCommand {
     /// Create a batch, to which `enqueue --batch` adds jobs until it is sealed
     ///
     /// Role: producer or operator.
     Create {
-        /// The queue of its follow-up
+        /// The queue of the follow-up
         queue: String,
-        /// A name, for people
+        /// A name to show
         #[arg(long)]
         name: Option<String>,
-        /// The payload of the job that is enqueued when all jobs of the batch have ended
+        /// The payload of the follow-up, which is enqueued when all jobs of the batch have finished
         #[arg(long, value_name = "PAYLOAD")]
         then: Option<String>,
-        /// The batch that the follow-up belongs to
+        /// The batch to which the follow-up belongs
         #[arg(long, value_name = "NUMBER", requires = "then")]
         parent: Option<i64>,
         #[command(flatten)]
         options: Box<JobOptions>,
     },
-    /// Show how far a batch is
+    /// Show the progress of a batch
     ///
     /// Role: producer, operator or monitor.
     Show { batch: i64 },
-    /// Seal a batch: no job can be added, and it ends when all that it has have ended
+    /// Seal a batch: no more jobs can be added, and it completes when all its jobs have finished
     ///
     /// Role: producer or operator.
     Seal { batch: i64 },
-    /// Cancel the unfinished jobs of a batch, and of those below it
+    /// Cancel the unfinished jobs of a batch and of its child batches
     ///
     /// Role: operator.
     Cancel {
         batch: i64,
-        /// Why, for whoever looks at the jobs
+        /// The reason, shown with the jobs
         #[arg(long, default_value = "", value_name = "TEXT")]
         why: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -143,8 +143,8 @@ impl BatchCommand {
                 must_be_there(&schema, batch).await?;
                 let sealed = schema.seal_batch(BatchId(batch)).await?;
                 output.one(&sealed, || {
-                    let state = if sealed.ended { "all have ended" } else { "it ends when all have ended" };
-                    format!("batch {batch} is sealed with {}; {state}", texts::jobs(sealed.jobs))
+                    let state = if sealed.ended { "all have finished" } else { "it completes when all have finished" };
+                    format!("batch {batch} is sealed with {}; {state}", texts::counted(sealed.jobs, "job"))
                 })?;
             }
             BatchCommand::Cancel { batch, why, yes } => {
@@ -158,7 +158,11 @@ impl BatchCommand {
                 let cancelled = noted(&queue, note("cancel_batch").what(what), cancelling, jobs).await?;
                 let (waiting, running) = (cancelled.waiting, cancelled.running);
                 output.one(&json!({"waiting": waiting, "running": running}), || {
-                    format!("cancelled {}; {} more run and are told", texts::jobs(waiting), texts::number(running))
+                    format!(
+                        "cancelled {}; told the workers of {}",
+                        texts::counted(waiting, "job"),
+                        texts::counted(running, "running job")
+                    )
                 })?;
             }
         }

@@ -18,23 +18,23 @@ use crate::texts;
 
 /// Measure this server with jobs that do nothing.
 ///
-/// They are in a queue of their own, which is deleted afterwards. What is counted: enqueued are jobs whose call has
-/// returned. Worked off are jobs whose acknowledgement SQL Server has confirmed, from the first such moment to the
-/// last, so that connecting does not count. Latency is from before the call of `enqueue` to the handler's start, one
-/// job after the other, with an idle worker in the same process.
-/// This process and the server share the machine or not: say so beside your figures, and compare only runs on the same
-/// one. The settings are those of the worker (--config, READPAST_WORKER_…).
+/// The jobs have their own queue, which is deleted afterwards. Enqueued jobs count when their call has returned. Jobs
+/// are worked off when SQL Server has confirmed their acknowledgement; the rate is taken from the first confirmation to
+/// the last, without connecting. Latency is measured from before the call of `enqueue` to the handler's start, one job
+/// after another, with an idle worker in the same process. State with your figures whether this process and the server
+/// share a machine, and compare only runs on the same one. The settings are those of the worker (--config,
+/// READPAST_WORKER_…).
 ///
 /// Role: worker and operator.
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, default_value_t = 100_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     jobs: u64,
-    /// How large their payloads are
+    /// Size of their payloads
     #[arg(long, default_value_t = 200, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(0..=65_535))]
     payload: u64,
-    /// How many jobs are timed one by one
+    /// Number of jobs that are timed one by one
     #[arg(long, default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     single: u64,
 }
@@ -194,10 +194,10 @@ async fn remove(queue: &Queue, stop: &mut StopSignals) -> Result<()> {
     tokio::select! {
         deleted = queue.delete(true) => match deleted {
             Ok(_) | Err(Error::UnknownQueue { .. }) => {}
-            Err(error) => say(&format!("the queue {name} is left behind ({error}); {later}")),
+            Err(error) => say(&format!("queue {name} was not deleted ({error}); {later}")),
         },
         () = stop.next() => {
-            return Err(failure(Exit::Interrupted, format!("the queue {name} may be left behind; {later}")));
+            return Err(failure(Exit::Interrupted, format!("queue {name} may still exist; {later}")));
         }
     }
     Ok(())
@@ -205,7 +205,7 @@ async fn remove(queue: &Queue, stop: &mut StopSignals) -> Result<()> {
 
 fn fields(figures: &Figures) -> Vec<(&'static str, String)> {
     vec![
-        ("jobs", format!("{} of {} bytes", texts::number(figures.jobs), texts::number(figures.payload_bytes))),
+        ("jobs", format!("{} of {}", texts::number(figures.jobs), texts::counted(figures.payload_bytes, "byte"))),
         ("threads", figures.threads.to_string()),
         ("enqueued", format!("{}/s", texts::rate(figures.enqueued_per_s))),
         ("worked off", format!("{}/s", texts::rate(figures.worked_off_per_s))),

@@ -25,37 +25,37 @@ use crate::texts;
 
 /// Make dead jobs ready again, with all their attempts.
 ///
-/// Without a state, dead ones; `--state cancelled` for cancelled ones; by id, both. A job whose de-duplication key
-/// belongs to another job by now stays as it is.
+/// A filter selects dead jobs, or with `--state cancelled` cancelled ones; ids may name both. A job whose
+/// de-duplication key is in use by another job stays as it is.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Requeue {
     #[command(flatten)]
     selection: Selection,
-    /// Give it another payload (one job, by its id)
+    /// Replace the payload (only with the id of one job)
     #[arg(long, value_name = "TEXT")]
     payload: Option<String>,
 }
 
-/// Cancel jobs that have not ended.
+/// Cancel unfinished jobs.
 ///
-/// A job that waits is cancelled at once. Of one that runs the worker is told: its handler is asked to stop, and a
-/// program that `readpast work` runs is ended.
+/// An unstarted job is cancelled immediately. For a running job, the worker is told: it asks the handler to stop, and
+/// `readpast work` stops the job's program.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Cancel {
     #[command(flatten)]
     selection: Selection,
-    /// Why, for whoever looks at the job
+    /// The reason, shown with the job
     #[arg(long, default_value = "", value_name = "TEXT")]
     why: String,
 }
 
-/// Delete jobs for good; not those that run.
+/// Delete jobs for good, except running ones.
 ///
-/// With a filter, the state must be named.
+/// A filter must include the state.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
@@ -64,23 +64,23 @@ pub struct Purge {
     selection: Selection,
 }
 
-/// Give jobs that have not ended another priority.
+/// Change the priority of unfinished jobs.
 ///
-/// Of a running job it counts when it comes back.
+/// For a running job, the new priority takes effect if the job is retried or released.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Priority {
     #[command(flatten)]
     selection: Selection,
-    /// The new priority, -32768 to 32767: smaller runs first
+    /// The new priority, -32768 to 32767; smaller runs first
     #[arg(long = "to", value_name = "NUMBER", allow_negative_numbers = true)]
     priority: i16,
 }
 
 /// Make scheduled jobs ready before their time.
 ///
-/// Jobs that are named by their ids are made ready without a question.
+/// With ids, there is no prompt.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
@@ -97,13 +97,13 @@ struct Selection {
     ids: Vec<i64>,
     #[command(flatten)]
     filter: FilterOptions,
-    /// All jobs for which it can be done
+    /// All jobs that can be changed this way
     #[arg(long, action = ArgAction::SetTrue)]
     all: bool,
-    /// Only say how many jobs it would be
+    /// Print how many jobs match, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -114,7 +114,7 @@ impl Requeue {
             return self.selection.carry_out(JobChange::Requeue, common, output).await;
         };
         let [id] = self.selection.ids[..] else {
-            return Err(failure(Exit::Usage, "--payload is for one job, named by its id"));
+            return Err(failure(Exit::Usage, "--payload needs the id of one job"));
         };
         confirm(self.selection.yes, &format!("requeue job {id} with another payload")).await?;
         let queue = common.queue(&self.selection.queue).await?;
@@ -123,7 +123,7 @@ impl Requeue {
         if !noted(&queue, note, queue.requeue_with(JobId(id), payload), jobs).await? {
             return Err(failure(
                 Exit::NotFound,
-                format!("job {id} is not there, or neither dead nor cancelled; it is as it was"),
+                format!("job {id} does not exist, or is neither dead nor cancelled; nothing was changed"),
             ));
         }
         output.one(&json!({"changed": 1, "matched": 1}), || "requeued 1 of 1 job".to_owned())?;
@@ -171,7 +171,7 @@ impl Selection {
             let matched = pages.clone().count(&interrupt).await?;
             if self.dry_run {
                 output.one(&json!({"matched": matched}), || {
-                    format!("{} {}", texts::jobs(matched), if matched == 1 { "matches" } else { "match" })
+                    format!("{} {}", texts::counted(matched, "job"), if matched == 1 { "matches" } else { "match" })
                 })?;
                 return ended(&change, &unfit, &self.queue);
             }
@@ -179,7 +179,7 @@ impl Selection {
                 report(&change, 0, unfit.len() as u64, output)?;
                 return ended(&change, &unfit, &self.queue);
             }
-            let what = format!("{} {} of {}", verb(&change), texts::jobs(matched), self.queue);
+            let what = format!("{} {} of {}", verb(&change), texts::counted(matched, "job"), self.queue);
             tokio::select! {
                 confirmed = confirm(false, &what) => confirmed?,
                 () = interrupt.pressed() => {
@@ -339,7 +339,7 @@ async fn carry_out(
     while let Some(page) = pages.next(interrupt).await? {
         *changed += queue.change(change, &page).await.inspect_err(|_| {
             progress.end();
-            say(&format!("{} {} before this:", past(change), texts::jobs(*changed)));
+            say(&format!("{} {} before this:", past(change), texts::counted(*changed, "job")));
         })?;
         *matched += page.jobs.len() as u64;
         progress.advance(page.jobs.len() as u64);
@@ -351,7 +351,7 @@ async fn carry_out(
 /// How many jobs were changed, of how many.
 fn report(change: &JobChange, changed: u64, matched: u64, output: Output) -> Result<()> {
     output.one(&json!({"changed": changed, "matched": matched}), || {
-        format!("{} {} of {}", past(change), texts::number(changed), texts::jobs(matched))
+        format!("{} {} of {}", past(change), texts::number(changed), texts::counted(matched, "job"))
     })
 }
 

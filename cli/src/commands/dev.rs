@@ -22,7 +22,7 @@ const QUEUE: &str = "default";
 /// string), `address`, `schema` and `queue`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// The port on 127.0.0.1; 0: any that is free
+    /// The port on 127.0.0.1; 0: any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// The password of the login sa

@@ -10,11 +10,11 @@ use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use crate::exit::{Exit, failure};
 use crate::output::Output;
 
-/// Make the hash of a password, for the file of `readpast web --users`.
+/// Hash a password for the file of `readpast web --users`.
 ///
 /// On a terminal it asks for the password twice and does not show it. Otherwise it reads one line of standard input, as
-/// in `readpast hash-password < FILE`. The hash is argon2id with a salt of its own: another one each time. With --json
-/// it prints one object: `password_hash`.
+/// in `readpast hash-password < FILE`. The hash is argon2id with a random salt, so it differs each time. With --json it
+/// prints one object: `password_hash`.
 #[derive(Debug, Args)]
 pub struct HashPassword {}
 
@@ -22,7 +22,7 @@ impl HashPassword {
     pub async fn run(self, output: Output) -> Result<Exit> {
         let password = if io::stdin().is_terminal() { asked()? } else { line()? };
         if password.is_empty() {
-            return Err(failure(Exit::Usage, "there is no password on standard input"));
+            return Err(failure(Exit::Usage, "standard input has no password"));
         }
         let hash = readpast_web::hash_password(&password);
         output.one(&serde_json::json!({"password_hash": hash}), || hash.clone())?;
@@ -41,7 +41,7 @@ fn line() -> Result<String> {
 fn asked() -> Result<String> {
     let password = typed("Password: ")?;
     if !password.is_empty() && typed("The same again: ")? != password {
-        return Err(failure(Exit::Usage, "that was not the same"));
+        return Err(failure(Exit::Usage, "the passwords differ"));
     }
     Ok(password)
 }

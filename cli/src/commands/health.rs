@@ -11,18 +11,18 @@ use tokio::time::timeout;
 use crate::exit::{Exit, failure};
 use crate::output::Output;
 
-/// Ask a worker on this machine how it is: a health check for containers, which have no curl.
+/// Check the health of a worker on this machine, for containers without curl.
 ///
-/// The worker serves its health where `--metrics` or `metrics.listen` says: at /healthz whether the process is alive
-/// and its worker's thread is not stuck, at /readyz whether the worker holds its lease and gets its claims answered. A
-/// check that has a worker restarted asks for /healthz: while SQL Server is away no worker is ready, and each waits
-/// with its results.
+/// The worker serves its health at the address of `--metrics` or `metrics.listen`. /healthz tells whether the process
+/// is alive and its worker thread is not stuck; /readyz, whether the worker holds its lease and its claims succeed. Use
+/// /healthz for a check that restarts workers: during an outage of SQL Server no worker is ready, but each still holds
+/// results to deliver.
 ///
-/// Exit code 0: yes. 1: no, or it does not answer within five seconds. Needs no connection to SQL Server.
+/// Exit code 0: healthy. 1: not healthy, or no response within five seconds. Needs no connection to SQL Server.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: readpast health http://127.0.0.1:9464/readyz")]
 pub struct Health {
-    /// What to ask
+    /// The address to ask
     #[arg(default_value = "http://127.0.0.1:9464/healthz")]
     url: String,
 }
@@ -37,8 +37,8 @@ impl Health {
     pub async fn run(self, output: Output) -> Result<Exit> {
         let (host, path) = parts(&self.url)?;
         let answer = timeout(PATIENCE, get(host, path)).await;
-        let answer = answer.with_context(|| format!("{host} does not answer"))?;
-        let (status, said) = answer.with_context(|| format!("{host} does not answer"))?;
+        let answer = answer.with_context(|| format!("{host} does not respond"))?;
+        let (status, said) = answer.with_context(|| format!("{host} does not respond"))?;
         output.one(&serde_json::json!({"status": status, "said": said}), || said.clone())?;
         Ok(if status == 200 { Exit::Ok } else { Exit::Failed })
     }
@@ -52,7 +52,7 @@ fn parts(url: &str) -> Result<(&str, &str)> {
     });
     parts
         .filter(|(host, path)| host.contains(':') && path.bytes().all(|byte| byte.is_ascii_graphic()))
-        .ok_or_else(|| failure(Exit::Usage, format!("'{url}' is not of the form http://HOST:PORT/PATH")))
+        .ok_or_else(|| failure(Exit::Usage, format!("'{url}' must have the form http://HOST:PORT/PATH")))
 }
 
 /// The status, and the first line of what was said.
@@ -63,8 +63,8 @@ async fn get(host: &str, path: &str) -> Result<(u16, String)> {
     let mut answer = Vec::new();
     connection.take(MOST_BYTES).read_to_end(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").context("that is no answer of HTTP")?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("that is no answer of HTTP")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the response is not HTTP")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("the response is not HTTP")?;
     Ok((status, body.lines().next().unwrap_or_default().to_owned()))
 }
 

@@ -11,9 +11,9 @@ use crate::output::Output;
 use crate::payload_text::{Form, shown};
 use crate::texts;
 
-/// Look at one job.
+/// Show one job.
 ///
-/// What it is, its payload and output, every failed attempt, how far it is.
+/// Shows its settings, payload and output, every failed attempt, and its progress.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
@@ -63,7 +63,9 @@ impl Job {
 pub async fn queue_of(common: &Common, job: JobId) -> Result<Queue> {
     match common.schema().await?.queue_of(job).await? {
         Some(name) => common.queue(&name).await,
-        None => Err(failure(Exit::NotFound, format!("there is no job {job}: it is done and deleted, or never was"))),
+        None => {
+            Err(failure(Exit::NotFound, format!("there is no job {job}: it is done and deleted, or never existed")))
+        }
     }
 }
 
@@ -102,8 +104,8 @@ fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&
         let percent = progress.fraction.map(|fraction| format!("{:.0} % ", f64::from(fraction) * 100.0));
         let text = progress.text.as_deref().unwrap_or_default();
         rare("progress", Some(format!("{}{text}", percent.unwrap_or_default()).trim_end().to_owned()));
-        rare("noted", Some(format!("{} ago", texts::age(progress.noted))));
-        rare("checkpoint", Some(format!("{} bytes", texts::number(progress.checkpoint_bytes))));
+        rare("reported", Some(format!("{} ago", texts::age(progress.noted))));
+        rare("checkpoint", Some(texts::counted(progress.checkpoint_bytes, "byte")));
     }
     fields
 }

@@ -10,10 +10,10 @@ use crate::job_filter::FilterOptions;
 use crate::output::Output;
 use crate::texts;
 
-/// Look at the jobs of a queue.
+/// List the jobs of a queue.
 ///
-/// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, those that have ended as
-/// they ended. Waits for nobody; jobs that are locked at the moment are left out.
+/// Ready jobs are listed in claim order, scheduled ones by due time, finished ones by the time at which they finished.
+/// Never blocks: jobs that are locked at the moment are left out.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
@@ -21,13 +21,13 @@ pub struct Jobs {
     queue: String,
     #[command(flatten)]
     filter: FilterOptions,
-    /// Held by this worker, by its id (`worker_id` in `readpast workers --json`); they are claimed
+    /// Only jobs held by the worker with this id (`worker_id` in `readpast workers --json`)
     #[arg(long, value_name = "UUID", help_heading = "Which jobs")]
     worker: Option<Uuid>,
-    /// Those that have ended last come first; for --state done, dead, cancelled or archived
+    /// Newest first; for --state done, dead, cancelled or archived
     #[arg(long)]
     newest: bool,
-    /// How many at the most
+    /// Maximum jobs to list
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
 }
@@ -48,13 +48,13 @@ impl Jobs {
         let mut filter = self.filter.in_state(state);
         if let Some(worker) = self.worker {
             if state != Some(JobState::Claimed) {
-                return Err(failure(Exit::Usage, "--worker is for --state claimed: other jobs are held by none"));
+                return Err(failure(Exit::Usage, "--worker needs --state claimed: no worker holds other jobs"));
             }
             filter = filter.worker(WorkerId(worker));
         }
         if self.newest {
             if !state.is_some_and(JobState::has_ended) {
-                return Err(failure(Exit::Usage, "--newest is for --state done, dead, cancelled or archived"));
+                return Err(failure(Exit::Usage, "--newest needs --state done, dead, cancelled or archived"));
             }
             filter = filter.newest_first();
         }
@@ -89,7 +89,7 @@ impl Jobs {
                     job.attempt.to_string(),
                     texts::time(job.enqueued_at),
                     job.payload_text()
-                        .map_or_else(|| format!("{} bytes", job.payload_bytes), |text| texts::first_line(&text, 40)),
+                        .map_or_else(|| texts::counted(job.payload_bytes, "byte"), |text| texts::first_line(&text, 40)),
                     job.error.as_deref().map(|error| texts::first_line(error, 60)).unwrap_or_default(),
                 ]
             },

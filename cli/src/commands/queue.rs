@@ -14,7 +14,7 @@ use crate::exit::{Exit, failure};
 use crate::output::{Output, confirm};
 use crate::texts::{self, duration};
 
-/// Create, change, look at, pause or delete a queue.
+/// Create, change, show, pause or delete a queue.
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
     /// Create a queue
@@ -25,7 +25,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         settings: Settings,
     },
-    /// Change a queue's settings; what is not named stays as it is
+    /// Change a queue's settings; settings that are not given keep their values
     ///
     /// Role: operator.
     Set {
@@ -37,17 +37,17 @@ pub enum QueueCommand {
     ///
     /// Role: worker, operator or monitor.
     Show { name: String },
-    /// Stop the claims of a queue, for all workers; what they hold they finish
+    /// Pause a queue: workers claim no more of its jobs, and finish those they hold
     ///
     /// Role: operator.
     Pause { name: String },
-    /// Let the claims of a queue go on
+    /// Resume a paused queue
     ///
     /// Role: operator.
     Resume { name: String },
     /// Delete a queue
     ///
-    /// Refuses while it has workers, jobs, or batches whose follow-ups go to it.
+    /// Refused while the queue has workers, jobs, or batches whose follow-ups go to it.
     ///
     /// Role: operator.
     Delete {
@@ -55,7 +55,7 @@ pub enum QueueCommand {
         /// Delete its jobs too, whatever their state, and those in the archive
         #[arg(long)]
         with_jobs: bool,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -63,16 +63,16 @@ pub enum QueueCommand {
 
 #[derive(Debug, Args)]
 pub struct Settings {
-    /// In which order jobs are claimed, within a priority
+    /// The order in which jobs are claimed, within a priority
     #[arg(long)]
     order: Option<Order>,
-    /// What becomes of done jobs
+    /// What happens to done jobs
     #[arg(long)]
     completion: Option<Completion>,
-    /// What a claim promises
+    /// The delivery guarantee
     #[arg(long)]
     delivery: Option<DeliveryOption>,
-    /// After how many attempts a job is dead
+    /// Number of attempts after which a job is dead
     #[arg(long, value_name = "NUMBER")]
     max_attempts: Option<u32>,
     /// How long done jobs stay: a duration, or `forever`
@@ -81,19 +81,19 @@ pub struct Settings {
     /// How long dead and cancelled jobs stay: a duration, or `forever`
     #[arg(long, value_name = "DURATION", value_parser = keep)]
     keep_dead: Option<Keep>,
-    /// How many jobs of one group run at once
+    /// Maximum jobs of one group that run at the same time
     #[arg(long, value_name = "NUMBER")]
     group_limit: Option<u32>,
-    /// Whether a job of a group that is retried gives its turn away
+    /// Whether a job of a group passes its turn on when it is retried
     #[arg(long, value_name = "BOOL")]
     retry_passes: Option<bool>,
-    /// How many jobs all workers together hold at once, or `none`
+    /// Maximum jobs that all workers together hold, or `none`
     #[arg(long, value_name = "NUMBER", value_parser = max_running)]
     max_running: Option<Limit<u32>>,
-    /// How many jobs all workers together claim in a time, such as `100/60s`, or `none`
+    /// Maximum jobs that all workers together claim per interval, such as `100/60s`, or `none`
     #[arg(long, value_name = "JOBS/DURATION", value_parser = rate)]
     rate: Option<Limit<Rate>>,
-    /// A procedure of yours that gets the results in the acknowledgement's transaction, or `none`
+    /// Your procedure that gets the results in the acknowledgement's transaction, or `none`
     #[arg(long, value_name = "PROCEDURE")]
     sink: Option<String>,
 }
@@ -111,11 +111,11 @@ enum Order {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Completion {
-    /// They are deleted
+    /// Delete them
     Delete,
-    /// They stay in the table, with times and output
+    /// Keep them in the table, with times and output
     Annotate,
-    /// They move to the archive
+    /// Move them to the archive
     Archive,
 }
 
@@ -133,7 +133,7 @@ impl QueueCommand {
                 let queue = common.queue(&name).await?;
                 match queue.stats().await {
                     Ok(_) => {
-                        let message = format!("there is a queue '{name}' already; readpast queue set changes it");
+                        let message = format!("queue '{name}' already exists; run `readpast queue set` to change it");
                         return Err(failure(Exit::Refused, message));
                     }
                     // An operator may ask; without that right, `create` says what is missing.
@@ -159,7 +159,7 @@ impl QueueCommand {
             QueueCommand::Resume { name } => {
                 let queue = common.queue(&name).await?;
                 noted(&queue, note("resume"), queue.resume(), |()| None).await?;
-                output.one(&json!({"queue": name, "paused": false}), || format!("{name} goes on"))?;
+                output.one(&json!({"queue": name, "paused": false}), || format!("{name} is resumed"))?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Delete { name, with_jobs, yes } => {
@@ -171,7 +171,7 @@ impl QueueCommand {
                     Some(deleted.jobs)
                 })
                 .await?;
-                let words = || format!("{name} is deleted, with {}", texts::jobs(deleted.jobs));
+                let words = || format!("{name} is deleted with {}", texts::counted(deleted.jobs, "job"));
                 output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
                 Ok(Exit::Ok)
             }
@@ -287,7 +287,7 @@ fn rate(text: &str) -> Result<Limit<Rate>, String> {
         return Ok(Limit(None));
     }
     let (jobs, interval) = text.split_once('/').ok_or("it must be such as 100/60s, or none")?;
-    let jobs = jobs.trim().parse().map_err(|_| format!("'{jobs}' is no number of jobs"))?;
+    let jobs = jobs.trim().parse().map_err(|_| format!("'{jobs}' is not a number of jobs"))?;
     let interval = duration(interval.trim()).map_err(|problem| format!("the time after / is '{interval}': {problem}"));
     let interval: Duration = interval?;
     Ok(Limit(Some(Rate::new(jobs, interval))))

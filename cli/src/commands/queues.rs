@@ -14,8 +14,8 @@ use crate::texts;
 
 /// List the queues with their settings.
 ///
-/// ATTENTION says what needs somebody: a pause, ready jobs without a worker, dead jobs that have come within a quarter
-/// of an hour, schedules that are late. `readpast stats` shows what is in the queues.
+/// ATTENTION lists what needs action: a pause, ready jobs without a worker, jobs that died within the last 15 minutes,
+/// late schedules. `readpast stats` shows how many jobs the queues have.
 ///
 /// Role: worker, operator or monitor.
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ impl Queues {
         }
         output.many(
             &queues,
-            "there is no queue; readpast queue create NAME makes one",
+            "there are no queues; run `readpast queue create NAME` to create one",
             &["queue", "order", "completion", "delivery", "attempts", "keep done", "keep dead", "limits", "attention"],
             &["keep done", "keep dead", "attempts", "limits", "delivery", "order"],
             |queue: &QueueStats| {

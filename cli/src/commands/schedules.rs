@@ -17,19 +17,19 @@ use crate::texts::{self, duration, nearest};
 
 /// List the schedules with their next times.
 ///
-/// The next time of a schedule that was just set is when that was, until a worker of the queue has worked it out.
+/// Until a worker of the queue has calculated the next time of a new schedule, the time at which it was set is shown.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Schedules {
-    /// Of this queue only
+    /// Only schedules of this queue
     queue: Option<String>,
 }
 
 /// Set, pause, run or delete a schedule.
 #[derive(Debug, Subcommand)]
 pub enum ScheduleCommand {
-    /// Set a schedule: a new one, or all of an existing one but its pause
+    /// Create a schedule, or replace everything of an existing one except its pause
     ///
     /// Role: operator.
     Set {
@@ -40,40 +40,40 @@ pub enum ScheduleCommand {
         /// The payload of its jobs
         #[arg(default_value = "")]
         payload: String,
-        /// In which time zone the times are meant
+        /// The time zone of the times
         #[arg(long, default_value = "UTC", value_name = "NAME")]
         time_zone: String,
-        /// Of times that were missed, the last so many are made up for
+        /// How many of the most recent missed times to make up for
         #[arg(long, default_value_t = 1, value_name = "NUMBER")]
         make_up: u32,
-        /// Each job starts up to so much later, at random
+        /// Delay each job by a random time up to this
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         jitter: Option<Duration>,
-        /// The de-duplication key of its jobs: no job is added while the last one has not ended
+        /// The de-duplication key of its jobs: no job is added while the last one is unfinished
         #[arg(long)]
         key: Option<String>,
         #[command(flatten)]
         options: Box<JobOptions>,
     },
-    /// Stop a schedule: its times pass by
+    /// Pause a schedule: it skips its times
     ///
     /// Role: operator.
     Pause { queue: String, name: String },
-    /// Let a paused schedule go on with its next time
+    /// Resume a paused schedule with its next time
     ///
     /// Role: operator.
     Resume { queue: String, name: String },
-    /// Enqueue the job of a schedule now, beside its times
+    /// Enqueue the job of a schedule now, in addition to its times
     ///
     /// Role: operator.
     Run { queue: String, name: String },
-    /// Delete a schedule; jobs that it has enqueued stay
+    /// Delete a schedule; the jobs that it enqueued stay
     ///
     /// Role: operator.
     Delete {
         queue: String,
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -169,7 +169,7 @@ impl ScheduleCommand {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
                 noted(&queue, note("resume_schedule").what(what), queue.resume_schedule(&name), |()| None).await?;
-                output.one(&json!({"schedule": name, "paused": false}), || format!("{name} goes on"))?;
+                output.one(&json!({"schedule": name, "paused": false}), || format!("{name} is resumed"))?;
             }
             ScheduleCommand::Run { queue, name } => {
                 let queue = of(common, &queue, &name).await?;

@@ -12,7 +12,7 @@ use crate::texts;
 
 /// Install the schema: tables, procedures and roles.
 ///
-/// Where it is installed already, nothing is done; an older one is upgraded, while workers and producers go on.
+/// Does nothing if it is installed already. Upgrades an older schema while workers and producers keep running.
 ///
 /// Role: db_owner; none with --script.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub struct Install {
 
 /// Upgrade the schema to the version of this program.
 ///
-/// The same as `install`: workers and producers of the release before go on meanwhile.
+/// The same as `install`: workers and producers of the previous release keep running meanwhile.
 ///
 /// Role: db_owner; none with --script.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub struct Upgrade {
     script: bool,
 }
 
-/// Remove the schema, with all queues and all jobs.
+/// Remove the schema with all queues and jobs.
 ///
 /// Role: db_owner; none with --script.
 #[derive(Debug, Args)]
@@ -42,19 +42,19 @@ pub struct Uninstall {
     /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
     #[arg(long)]
     script: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
 
-/// Check everything that would keep a queue from being used, and say what to do about it.
+/// Check everything that could keep a queue from being used, and say how to fix it.
 ///
 /// The exit code is that of the first check that fails.
 ///
 /// Role: any.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// The queue that is to be used, instead of the one in the settings
+    /// The queue to check, instead of the one in the settings
     queue: Option<String>,
 }
 
@@ -99,8 +99,7 @@ impl Uninstall {
             Err(error) => return Err(error.into()),
         };
         let schema = queue.schema();
-        let jobs =
-            if jobs == 1 { "1 unfinished job".to_owned() } else { format!("{} unfinished jobs", texts::number(jobs)) };
+        let jobs = texts::counted(jobs, "unfinished job");
         confirm(self.yes, &format!("remove schema {schema} with {jobs}")).await?;
         queue.uninstall().await?;
         output.one(&json!({"schema": schema, "removed": true}), || format!("schema {schema} is removed"))?;

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 
-/// Print the completions for a shell.
+/// Print the completions of a shell.
 ///
 /// For bash: `readpast completions bash > ~/.local/share/bash-completion/completions/readpast`
 #[derive(Debug, Args)]
@@ -17,10 +17,10 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// Write the manual pages into a folder.
+/// Write the manual pages to a directory.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The folder, such as ~/.local/share/man/man1
+    /// The directory, such as ~/.local/share/man/man1
     folder: PathBuf,
 }
 
@@ -37,7 +37,7 @@ impl Man {
     pub fn run(self, whole: Command) -> Result<Exit> {
         std::fs::create_dir_all(&self.folder)
             .and_then(|()| clap_mangen::generate_to(whole, &self.folder))
-            .with_context(|| format!("{} cannot be written", self.folder.display()))?;
+            .with_context(|| format!("cannot write {}", self.folder.display()))?;
         Ok(Exit::Ok)
     }
 }

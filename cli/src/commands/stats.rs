@@ -18,10 +18,10 @@ use crate::interrupt::StopSignals;
 use crate::output::Output;
 use crate::texts;
 
-/// See how many jobs queues have, and how fast they are worked off.
+/// Show how many jobs the queues have, and how fast they are processed.
 ///
-/// Counted without waiting for anybody. OUT/S is what the queue's workers report: jobs done a second, each between its
-/// last two heartbeats (10 seconds apart); a dash where none has reported, or the login may not see workers.
+/// Counting never blocks. OUT/S is the number of jobs done per second, as each worker of the queue counted between its
+/// last two heartbeats (10 seconds apart). It is a dash if no worker has reported, or if the login may not see workers.
 ///
 /// With --json an object for each queue: its settings, its counts (`ready`, `scheduled`, `waiting`, `claimed`, `done`,
 /// `dead`, `cancelled`, `archived`), `oldest_ready_s`, `workers`, `done_per_s`, `failed_per_s` and `limits` (pairs:
@@ -30,9 +30,9 @@ use crate::texts;
 /// Role: operator, monitor or worker; a worker's login does not see the rates.
 #[derive(Debug, Args)]
 pub struct Stats {
-    /// This queue only
+    /// Only this queue
     queue: Option<String>,
-    /// Again and again, every so many seconds, until Ctrl-C; goes on while the server is away
+    /// Repeat at this interval in seconds until Ctrl-C, also through outages of the server
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
 }
@@ -112,7 +112,7 @@ impl Stats {
                     if exit::code(&error) != Exit::Unreachable {
                         return Err(error);
                     }
-                    exit::say(&format!("{error:#}; trying again"));
+                    exit::say(&format!("{error:#}; retrying"));
                 }
             }
         }

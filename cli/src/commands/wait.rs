@@ -23,33 +23,32 @@ const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// How often the queue is looked at.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Wait until a job has ended, and print its output.
+/// Wait until a job has finished, and print its output.
 ///
-/// The output is written as it is; on a terminal, as `readpast job` shows it.
+/// The output is written unchanged; on a terminal, as `readpast job` shows it.
 ///
-/// The exit code says how it ended: 0 done, 9 dead, 10 cancelled, 8 not within the time limit. In a queue with
-/// `completion = delete` a done job is gone; waiting for one that has ended before cannot be told from one that never
-/// was: exit code 3. What was there at the beginning and is gone later counts as done.
+/// Exit codes: 0 done, 9 dead, 10 cancelled, 8 timed out. In a queue with `completion = delete` a done job is deleted:
+/// if that happens during the wait, it counts as done (0); a job deleted earlier looks like one that never existed (3).
 ///
 /// Role: producer or operator.
 #[derive(Debug, Args)]
 pub struct Wait {
     id: i64,
-    /// How long at the most
+    /// Maximum time to wait
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 }
 
 /// Wait until a queue has no unfinished jobs.
 ///
-/// Dead and cancelled jobs have ended. Exit code 8: there are some left when the time limit is over. It goes on while
-/// the server is away for a time.
+/// Dead and cancelled jobs count as finished. Exit code 8: unfinished jobs are left when the time is up. Outages of the
+/// server do not end the wait.
 ///
 /// Role: worker, operator or monitor.
 #[derive(Debug, Args)]
 pub struct Drain {
     queue: String,
-    /// How long at the most
+    /// Maximum time to wait
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
     /// Do not wait for jobs that are scheduled for later
@@ -65,7 +64,7 @@ impl Wait {
         let (exit, end, text) = match end {
             None => {
                 let after = texts::exact(self.timeout.unwrap_or(FOR_EVER));
-                return Err(failure(Exit::TimedOut, format!("job {job_id} has not ended within {after}")));
+                return Err(failure(Exit::TimedOut, format!("timed out: job {job_id} did not finish within {after}")));
             }
             Some(JobEnd::Done { output }) => (Exit::Ok, "done", output.map(Text::Output)),
             Some(JobEnd::Dead { error }) => (Exit::Dead, "dead", Some(Text::Error(error))),
@@ -141,7 +140,7 @@ impl Drain {
                 }
                 Some(Err(error)) => {
                     if !is_lost {
-                        progress.beside(|| say(&format!("{error}; trying again")));
+                        progress.beside(|| say(&format!("{error}; retrying")));
                     }
                     is_lost = true;
                 }
@@ -150,8 +149,7 @@ impl Drain {
             if is_over(deadline) {
                 progress.end();
                 let left = known.unwrap_or_default();
-                let have = if left == 1 { "has" } else { "have" };
-                let message = format!("{} of {} {have} not ended", texts::jobs(left), self.queue);
+                let message = format!("timed out; {} has {}", self.queue, texts::counted(left, "unfinished job"));
                 return Err(failure(Exit::TimedOut, message));
             }
             tokio::time::sleep(PAUSE).await;
@@ -160,8 +158,7 @@ impl Drain {
         output.one(&stats, || {
             let dead = match stats.dead {
                 0 => String::new(),
-                1 => ", with 1 dead job".to_owned(),
-                dead => format!(", with {} dead jobs", texts::number(dead)),
+                dead => format!(", with {}", texts::counted(dead, "dead job")),
             };
             format!("{} is empty{dead}", self.queue)
         })?;

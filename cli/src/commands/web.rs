@@ -16,19 +16,18 @@ use crate::interrupt::StopSignals;
 use crate::logs;
 use crate::output::Output;
 
-/// Serve a page that shows and steers the queues, for browsers.
+/// Serve a web page that shows and controls the queues.
 ///
-/// It shows all queues of the schema; where the login is an operator, it has buttons. Without further options it
-/// listens on this machine alone, and whoever works on it may look and act. On another address it asks for a token or a
-/// name and password, or is told that a proxy in front of it does. It speaks HTTP: put HTTPS in front of it. Ctrl-C
-/// ends it. The log (who logs in, what is done, what fails) goes to standard error. With --json it prints one object:
-/// `url`.
+/// The page shows all queues of the schema; if the login is an operator, it has buttons. By default it listens on this
+/// machine only, and everyone who works on it may view and act. On another address it needs a token, users with
+/// passwords, or a proxy that checks visitors. It speaks HTTP: put HTTPS in front of it. Ctrl-C stops it. The log
+/// (logins, actions, failures) goes to standard error. With --json it prints one object: `url`.
 ///
 /// Role: monitor to look, operator to act.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("access"))]
 pub struct Web {
-    /// Where it listens; port 0: any that is free
+    /// The address to listen on; port 0: any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7380")]
     listen: SocketAddr,
     /// Ask for the token in this file. Or set READPAST_WEB_TOKEN
@@ -38,7 +37,7 @@ pub struct Web {
     /// `password_hash` (see `readpast hash-password`) and, for somebody who may only look, `read_only = true`
     #[arg(long, value_name = "FILE", group = "access")]
     users: Option<PathBuf>,
-    /// A proxy in front of it lets nobody through who may not look
+    /// Rely on a proxy in front of the page to admit only authorized visitors
     #[arg(long, group = "access")]
     behind_proxy: bool,
     /// The header in which the proxy says who it is, for the audit
@@ -142,7 +141,7 @@ fn read(file: &Path) -> Result<String> {
 fn token(text: &str) -> Result<Access> {
     let token = text.trim();
     if token.chars().count() < TOKEN_CHARS {
-        let message = format!("the token has fewer than {TOKEN_CHARS} characters: it could be guessed");
+        let message = format!("the token must have at least {TOKEN_CHARS} characters");
         return Err(failure(Exit::Usage, message));
     }
     Ok(Access::Token(token.to_owned()))
@@ -156,7 +155,7 @@ fn users(file: &Path) -> Result<Access> {
     let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
     names.sort_unstable();
     if users.is_empty() || names.windows(2).any(|pair| pair[0] == pair[1]) {
-        let message = format!("{} must have a user, and each name once", file.display());
+        let message = format!("{} must contain at least one user, and each name only once", file.display());
         return Err(failure(Exit::Usage, message));
     }
     Ok(Access::Users(users))

@@ -11,15 +11,15 @@ use crate::texts;
 
 /// List the workers.
 ///
-/// Their leases, what they hold and since when, how fast they are and what limits them. What a worker does is as it
-/// reported with its last heartbeat.
+/// Shows each worker's lease, the jobs that it holds and since when, its speed and what limits it, as of its last
+/// heartbeat.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Workers {
-    /// Of this queue only
+    /// Only workers of this queue
     queue: Option<String>,
-    /// Those that are gone since a day, too: they have ended in order, or were lost
+    /// Include workers that stopped or were lost within the last day
     #[arg(long)]
     lost: bool,
 }
@@ -38,7 +38,7 @@ impl Workers {
             if self.lost {
                 "no worker was there within a day"
             } else {
-                "no worker has a lease; --lost shows those that are gone"
+                "no worker has a lease; --lost includes stopped and lost workers"
             },
             &[
                 "queue",
@@ -51,7 +51,7 @@ impl Workers {
                 "done",
                 "failed",
                 "done/s",
-                "limited by",
+                "limit",
             ],
             &["since", "oldest since", "done", "failed", "lease", "done/s", "running"],
             |worker: &WorkerRow| {
@@ -61,7 +61,7 @@ impl Workers {
                     texts::time(worker.registered_at),
                     worker
                         .lost_at
-                        .map_or_else(|| texts::age(worker.lease_left), |at| format!("gone {}", texts::time(at))),
+                        .map_or_else(|| texts::age(worker.lease_left), |at| format!("ended {}", texts::time(at))),
                     texts::number(worker.held),
                     texts::or_dash(worker.oldest_claimed_at.map(texts::time)),
                     texts::or_dash(worker.running),

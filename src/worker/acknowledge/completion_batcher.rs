@@ -404,7 +404,7 @@ impl Refused {
     fn log(self) {
         if let Some(error) = self.first {
             let jobs = self.jobs;
-            tracing::warn!(jobs, first = %error, "the sink, or the table, refused results or follow-ups: their jobs' attempts have failed");
+            tracing::warn!(jobs, first = %error, "the sink or the table rejected results or follow-ups; the attempts of their jobs failed");
         }
     }
 }

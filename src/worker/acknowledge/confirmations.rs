@@ -164,7 +164,7 @@ impl Confirmations {
             }
         };
         if tokio::time::timeout(limit, written).await.is_err() {
-            tracing::warn!(after = ?limit, "what jobs have noted last was not written before their end");
+            tracing::warn!(after = ?limit, "the last progress or checkpoint of jobs was not written before they finished");
         }
     }
 
@@ -199,7 +199,10 @@ impl Confirmations {
         if jobs == 0 {
             return;
         }
-        tracing::warn!(jobs, "jobs were no longer this worker's: they were given back when its lease ran out");
+        tracing::warn!(
+            jobs,
+            "jobs no longer belong to this worker: they were returned to the queue when its lease expired"
+        );
         self.state.tally.lost(jobs as u64);
         self.state.metrics.lost(jobs);
     }

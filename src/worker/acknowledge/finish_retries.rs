@@ -41,7 +41,7 @@ impl Acknowledging {
         if refused_at.elapsed() >= GRACE {
             tracing::error!(
                 awaiting_finish = in_flight.awaiting_finish(),
-                "acknowledging is still refused; what is unacknowledged will run again"
+                "the acknowledgement is still rejected; unacknowledged jobs will run again"
             );
             stop.stop_now();
         }
@@ -81,7 +81,7 @@ impl<'a> Repeats<'a> {
         if error.is_transient() {
             if !self.acknowledging.state.outage.tells_of(ACKNOWLEDGING, &error) {
                 let (attempt, sql_error) = (self.tries, error.sql_number());
-                tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledging failed and is repeated");
+                tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledgement failed; retrying");
             }
         } else {
             // Nothing is dropped yet: should the cause be mended soon, the results still arrive.

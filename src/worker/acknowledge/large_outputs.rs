@@ -177,7 +177,7 @@ impl LargeOutputs {
             }
             Err(error) if error.blames_a_job() => {
                 let job_id = large.job.finish.job_id;
-                tracing::warn!(%job_id, %error, "the sink refused a result, or a follow-up: the attempt has failed");
+                tracing::warn!(%job_id, %error, "the sink rejected a result or a follow-up; the attempt failed");
                 let was_a_result = matches!(large.job.finish.outcome, Outcome::Done { .. });
                 self.confirmations.refused(&mut large.job, &error);
                 self.confirmations.write_notes(session, &registration, vec![run]).await;

@@ -115,7 +115,7 @@ impl Watcher {
                 Err(error) => {
                     let pause = self.failed.next();
                     if !self.state.outage.tells_of_one("await_jobs", &error) {
-                        tracing::warn!(%error, retry_in = ?pause, "the worker cannot watch the empty queue; claims go on");
+                        tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; polling by claims instead");
                     }
                     self.pause(pause).await;
                     // A claim says whether SQL Server is there and the worker can go on, and finds what was missed.

@@ -155,7 +155,7 @@ impl Prefetcher {
             // Left to the reaper, their attempt would count.
             let registration = self.lease.registration();
             if let Err(error) = self.give_back_unknown_jobs(&registration).await {
-                tracing::warn!(%error, "the worker could not look for the jobs of a claim whose answer was lost; the lease will run out");
+                tracing::warn!(%error, "could not look up the jobs of a claim whose response was lost; the lease will expire");
             }
         }
     }
@@ -198,7 +198,7 @@ impl Prefetcher {
         let ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end } = self.session.claim(request).await?;
         self.seen = end;
         for UnreadableJob { job_id, fence, attempt, error } in unreadable {
-            tracing::warn!(%job_id, attempt, error, "a job cannot be read");
+            tracing::warn!(%job_id, attempt, error, "cannot read a job");
             registration.hold(std::iter::once((job_id, fence)));
             self.executor.not_delivered(registration, (job_id, fence), attempt, Some(JobError::dead(error)));
         }
@@ -267,7 +267,7 @@ impl Prefetcher {
         let pause = self.failed.next();
         if !self.state.outage.tells_of("claim", &error) {
             let (attempt, sql_error) = (self.failures, error.sql_number());
-            tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claiming failed and is repeated");
+            tracing::warn!(batch = room, attempt, sql_error, %error, retry_in = ?pause, "claim failed; retrying");
         }
         self.state.stop.pause(pause).await;
     }
@@ -309,7 +309,7 @@ impl Prefetcher {
         }
         if let Err(error) = self.session.release(registration.worker_id, &jobs).await {
             self.lost_answers.answer_lost(); // they are claimed, and this process does not hold them
-            tracing::warn!(%error, "jobs whose payloads are too long were not given back; it is tried again");
+            tracing::warn!(%error, "could not release jobs whose payloads are too long; retrying");
         }
     }
 
@@ -317,7 +317,7 @@ impl Prefetcher {
         let known = registration.held();
         let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
         self.lost_answers.recovered(self.session.command_timeout());
-        tracing::info!(released, "the worker gave back the jobs of a claim whose answer was lost");
+        tracing::info!(released, "released the jobs of a claim whose response was lost");
         Ok(())
     }
 

@@ -124,7 +124,7 @@ impl Ending<'_> {
             tracing::warn!(
                 running = state.in_flight.running(),
                 awaiting_finish = state.in_flight.awaiting_finish(),
-                "the shutdown deadline has passed; what is unacknowledged is given back"
+                "the shutdown deadline has passed; releasing unacknowledged jobs"
             );
             let last = async {
                 all_ended(state, prefetch).await;
@@ -149,14 +149,18 @@ impl Ending<'_> {
         };
         match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the worker could not give back what it holds; the reaper will"),
-            Err(_) => tracing::warn!("the worker could not give back what it holds in time; the reaper will"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the worker could not release its jobs; they return to the queue when its lease expires")
+            }
+            Err(_) => tracing::warn!(
+                "the worker could not release its jobs in time; they return to the queue when its lease expires"
+            ),
         }
         match tokio::time::timeout(UNREGISTER_GRACE, unregister(state, &mut session, &registration)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the worker could not unregister; the lease will run out"),
+            Ok(Err(error)) => tracing::warn!(%error, "the worker could not unregister; its lease will expire"),
             Err(_) => {
-                tracing::warn!(after = ?UNREGISTER_GRACE, "the worker could not unregister in time; the lease will run out")
+                tracing::warn!(after = ?UNREGISTER_GRACE, "the worker could not unregister in time; its lease will expire")
             }
         }
         in_order
@@ -200,7 +204,7 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
         }
     };
     if tokio::time::timeout(NOTES_GRACE, written).await.is_err() {
-        tracing::warn!("what jobs have noted last could not be written in time: it is lost");
+        tracing::warn!("the last progress and checkpoints of jobs could not be written in time and are lost");
     }
 }
 
@@ -249,7 +253,7 @@ async fn give_back_unknown_jobs(
         }
     };
     if released > 0 {
-        tracing::info!(released, "the worker gave back the jobs of a claim that was given up at the shutdown deadline");
+        tracing::info!(released, "released the jobs of a claim that was abandoned at the shutdown deadline");
     }
     Ok(())
 }
@@ -273,7 +277,7 @@ async fn pause_or_fail(procedure: &'static str, pauses: &mut Pauses, error: Erro
         return Err(error);
     }
     let retry_in = pauses.next();
-    tracing::warn!(procedure, sql_error = error.sql_number(), %error, ?retry_in, "a last call failed and is repeated");
+    tracing::warn!(procedure, sql_error = error.sql_number(), %error, ?retry_in, "a call of the shutdown failed; retrying");
     tokio::time::sleep(retry_in).await;
     Ok(())
 }

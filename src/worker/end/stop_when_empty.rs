@@ -45,7 +45,7 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_wit
                 }
             }
             Err(error) if error.is_transient() => {
-                tracing::warn!(%error, "the worker cannot see whether the queue is empty")
+                tracing::warn!(%error, "cannot check whether the queue is empty; retrying")
             }
             Err(error) => return stop.fail(error),
         }

@@ -128,7 +128,7 @@ impl LeaseKeeper {
                 answer = self.renewals.next() => answer,
                 () = clock.reaches(due_at), if self.renewals.may_send() => {
                     if !self.renewals.is_quiet() && !outage.is_on() {
-                        tracing::warn!(%worker_id, "the heartbeat is not answered; another is sent on another connection");
+                        tracing::warn!(%worker_id, "no response to the heartbeat; sending another one on a second connection");
                     }
                     let report = report(&self.current.borrow(), &self.state);
                     self.renewals.send(worker_id, report, clock.now());
@@ -176,7 +176,7 @@ impl LeaseKeeper {
                     due_at = clock.now() + pause;
                     if !outage.tells_of("heartbeat", &error) {
                         let sql_error = error.sql_number();
-                        tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "the lease could not be renewed");
+                        tracing::warn!(%worker_id, sql_error, %error, retry_in = ?pause, "could not renew the lease; retrying");
                     }
                 }
                 Err(error) => {
@@ -197,7 +197,7 @@ impl LeaseKeeper {
         }
         old.cancellations().lose_lease();
         metrics.leases_lost.increment(1);
-        tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the lease was lost");
+        tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the worker lost its lease; registering again");
         let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));
         let mut session = self.renewals.session();
         // What the lost worker has done since its last heartbeat, it says now; what comes after is the new one's.
@@ -210,14 +210,14 @@ impl LeaseKeeper {
             match registered.await {
                 Ok(registration) => {
                     outage.answered("register_worker");
-                    tracing::info!(worker_id = %registration.worker_id, "the worker has registered anew");
+                    tracing::info!(worker_id = %registration.worker_id, "the worker registered again");
                     self.current.send_replace(Arc::new(registration));
                     break;
                 }
                 Err(error) if error.is_transient() => {
                     if !outage.tells_of("register_worker", &error) {
                         let sql_error = error.sql_number();
-                        tracing::warn!(sql_error, %error, "the worker could not register anew and tries again");
+                        tracing::warn!(sql_error, %error, "the worker could not register again; retrying");
                     }
                     stop.pause(pauses.next()).await;
                 }

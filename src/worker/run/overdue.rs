@@ -79,7 +79,7 @@ impl Overdue {
     /// Reports those whose time is over and that were not reported before.
     fn report(&self, state: &StageContext) {
         for ((job_id, fence), handler, kind, limit) in self.take_overdue() {
-            tracing::warn!(%job_id, %fence, kind = kind.as_deref(), ?limit, "a job runs longer than its time limit");
+            tracing::warn!(%job_id, %fence, kind = kind.as_deref(), ?limit, "a job exceeded its time limit");
             state.tally.overdue();
             self.kinds[handler].overdue.increment(1);
         }

@@ -15,7 +15,7 @@ use crate::job_search::JobSearch;
 use crate::links::{link, see_other};
 use crate::security::forms::Form;
 use crate::security::visitor::Visitor;
-use crate::texts::number;
+use crate::texts::counted;
 
 /// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does
 /// not cut it off between what is done and the note of its end.
@@ -71,13 +71,13 @@ async fn schedule_action(
     let doing = async {
         Ok(match action {
             "pause_schedule" => queue.pause_schedule(name).await.map(|()| "is paused".to_owned())?,
-            "resume_schedule" => queue.resume_schedule(name).await.map(|()| "goes on".to_owned())?,
+            "resume_schedule" => queue.resume_schedule(name).await.map(|()| "is resumed".to_owned())?,
             "run_schedule" => match queue.run_schedule_now(name).await? {
-                Enqueued { job_id, duplicate: false, .. } => format!("has enqueued job {job_id}"),
-                Enqueued { job_id, .. } => format!("has enqueued none: its key is that of job {job_id}"),
+                Enqueued { job_id, duplicate: false, .. } => format!("enqueued job {job_id}"),
+                Enqueued { job_id, .. } => format!("enqueued nothing: job {job_id} uses its key"),
             },
             _ if queue.delete_schedule(name).await? => "is deleted".to_owned(),
-            _ => "is not there any more".to_owned(),
+            _ => "no longer exists".to_owned(),
         })
     };
     let said = noted.end(doing.await, |_| None).await?;
@@ -92,9 +92,8 @@ async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fiel
     let noted = Noted::begin(app, visitor, queue, note).await?;
     let cancelled = queue.cancel_batch(batch, WHY).await;
     let cancelled = noted.end(cancelled, |cancelled| Some(cancelled.waiting + cancelled.running)).await?;
-    let (waiting, running) = (number(cancelled.waiting), number(cancelled.running));
-    let said =
-        format!("{waiting} jobs of batch {batch} are cancelled; {running} more run, and their workers are told.");
+    let (waiting, running) = (counted(cancelled.waiting, "job"), counted(cancelled.running, "running job"));
+    let said = format!("Cancelled {waiting} of batch {batch}; told the workers of {running}.");
     app.sessions.say(&visitor.session, said);
     Ok(see_other(&link("batches", [("batch", batch.to_string().as_str())])))
 }
@@ -112,7 +111,7 @@ async fn jobs_action(app: &App, visitor: &Visitor, queue: &Queue, fields: &Field
     let past = action.past;
     let said = match changed {
         true => format!("Job {id} is {past}."),
-        false => format!("Job {id} is not {past}: it is in another state by now, locked, or its key is another job's."),
+        false => format!("Job {id} is not {past}: its state has changed, it is locked, or another job uses its key."),
     };
     app.sessions.say(&visitor.session, said);
     let id = id.to_string();

@@ -31,7 +31,7 @@ impl JobAction {
             JobAction::new(JobChange::Requeue, "Requeue", "requeued", false),
             JobAction::new(JobChange::Promote, "Run now", "made ready", false),
             JobAction::new(cancel, "Cancel", "cancelled", false),
-            JobAction::new(JobChange::SetPriority(0), "Priority…", "given the priority", true),
+            JobAction::new(JobChange::SetPriority(0), "Set priority…", "given the priority", true),
             JobAction::new(JobChange::Purge, "Delete…", "deleted", true),
         ]
     }

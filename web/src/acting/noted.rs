@@ -39,7 +39,7 @@ impl Noted {
         }
         let audit = queue.begin_audit(&doing).await?;
         let who = name(visitor);
-        tracing::info!(who, %doing, queue = queue.name(), "begun on the page");
+        tracing::info!(who, %doing, queue = queue.name(), "started on the page");
         Ok(Noted { audit, who, doing, queue: queue.clone() })
     }
 
@@ -55,9 +55,9 @@ impl Noted {
     /// How it has ended: with so many jobs, and whether there is more to say.
     pub async fn end_with(self, jobs: Option<u64>, outcome: Option<&str>) {
         let Noted { audit, who, doing, queue } = self;
-        tracing::info!(who, %doing, queue = queue.name(), jobs, outcome, "ended on the page");
+        tracing::info!(who, %doing, queue = queue.name(), jobs, outcome, "finished on the page");
         if let Err(error) = queue.end_audit(audit, jobs, outcome).await {
-            tracing::warn!(who, %doing, %error, "the end could not be noted in the audit");
+            tracing::warn!(who, %doing, %error, "could not save the outcome in the audit");
         }
     }
 }

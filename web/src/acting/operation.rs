@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::job_search::JobSearch;
 use crate::security::visitor::Visitor;
+use crate::texts;
 
 /// So many jobs of a list by ids are changed by one call.
 const CHUNK: usize = 1_000;
@@ -45,8 +46,8 @@ pub async fn begin(
             let pages = queue.matching(&search.filter(), action.change.clone())?;
             (search.words(), note.filter(&search.filter()), Pages::Matching(Box::new(pages)))
         }
-        many => {
-            let words = format!("{many} jobs of {}", queue.name());
+        ticked => {
+            let words = format!("{} of {}", texts::counted(ticked as u64, "job"), queue.name());
             (words, note.jobs(&ids), Pages::Ticked { state: search.state, ids: ids.into() })
         }
     };

@@ -105,10 +105,10 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// [`Failure::Busy`] while [`RUNNING`] run, and when the page ends.
+    /// [`Failure::Busy`] while [`RUNNING`] run, and when the page is stopping.
     pub fn add(&self, queue: &str, progress: Progress) -> Result<Running, Failure> {
         if self.page_ended.load(Ordering::Acquire) {
-            return Err(Failure::Busy("The page ends.".to_owned()));
+            return Err(Failure::Busy("The page is stopping.".to_owned()));
         }
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| {
@@ -145,7 +145,7 @@ impl Operations {
     /// Waits until what was under way has noted its end, but no longer than [`LAST`].
     pub async fn ended(&self) {
         if tokio::time::timeout(LAST, self.under_way.closed()).await.is_err() {
-            tracing::warn!("the page ends, and what is being done is cut off: the audit has no end of it");
+            tracing::warn!("the page stops and cuts off an operation; its audit entry stays without an outcome");
         }
     }
 
@@ -153,7 +153,7 @@ impl Operations {
     pub fn get(&self, fields: &Fields) -> Result<Arc<Operation>, Failure> {
         let id: Option<u64> = fields.parsed("id")?;
         let known = self.kept.lock().iter().find(|operation| Some(operation.id) == id).cloned();
-        known.ok_or_else(|| Failure::NotFound("That is over, or this page was started anew since.".to_owned()))
+        known.ok_or_else(|| Failure::NotFound("This operation is over, or the page was restarted since.".to_owned()))
     }
 }
 

@@ -46,7 +46,7 @@ impl RowView {
         let end = match (&row.outcome, row.ended_at) {
             (Some(outcome), _) => outcome.clone(),
             (None, Some(_)) => "done".to_owned(),
-            (None, None) => "under way, or broken off".to_owned(),
+            (None, None) => "in progress, or interrupted".to_owned(),
         };
         RowView {
             began_at: Time(row.began_at),

@@ -21,7 +21,7 @@ pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Respon
     if let Ok(id) = text.parse() {
         let queue = app.schema().queue_of(JobId(id)).await?;
         let queue = queue.ok_or_else(|| {
-            Failure::NotFound(format!("There is no job {id}: it is done and deleted, or has never been."))
+            Failure::NotFound(format!("There is no job {id}: it is done and deleted, or never existed."))
         })?;
         return Ok(see_other(&link("job", [("queue", queue.as_str()), ("id", text)])));
     }
@@ -41,6 +41,6 @@ pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Respon
             return Ok(see_other(&search.link("jobs", &[])));
         }
     }
-    let first = queues().next().ok_or_else(|| Failure::NotFound("There is no queue yet.".to_owned()))?;
+    let first = queues().next().ok_or_else(|| Failure::NotFound("There are no queues yet.".to_owned()))?;
     Ok(see_other(&search(&first.queue).link("jobs", &[])))
 }

@@ -88,13 +88,13 @@ impl AttemptView {
 fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
     let text = match job.state {
         JobState::Ready if job.alone => {
-            "A worker claims it when it holds nothing else, because workers were lost with it."
+            "A worker that holds nothing else claims it, because workers were lost while they held it."
         }
-        JobState::Ready => "The next free worker claims it, after those before it.",
+        JobState::Ready => "A worker claims it after the jobs before it.",
         JobState::Scheduled => "It becomes ready when it is due.",
-        JobState::Waiting => "It becomes ready when its group lets it.",
+        JobState::Waiting => "It becomes ready when it is its turn in its group.",
         JobState::Claimed => {
-            "A worker runs it, or has it in its buffer. If the worker is lost, it becomes ready again."
+            "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."
         }
         ended => return stays(ended, stats),
     };
@@ -167,7 +167,7 @@ async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readp
     };
     let job = job.ok_or_else(|| {
         Failure::NotFound(format!(
-            "Queue '{}' has no job {id}: it is done and deleted, or has never been; or it is locked at the moment.",
+            "Queue '{}' has no job {id}: it is done and deleted, never existed, or is locked at the moment.",
             queue.name()
         ))
     })?;

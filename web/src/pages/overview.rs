@@ -65,7 +65,7 @@ impl<'a> QueueView<'a> {
         let (activity, stats) = (&line.activity, &line.activity.stats);
         let states = [JobState::Ready, JobState::Scheduled, JobState::Waiting, JobState::Claimed, JobState::Dead];
         let link_to = |state| JobSearch::of(&stats.queue, state).link("jobs", &[]);
-        let limits: Vec<String> = activity.limits.iter().map(|(word, workers)| format!("{word} {workers}")).collect();
+        let limits: Vec<String> = activity.limits.iter().map(|(word, workers)| format!("{workers} {word}")).collect();
         QueueView {
             name: &stats.queue,
             link: link("queue", [("queue", stats.queue.as_str())]),

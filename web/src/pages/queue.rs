@@ -51,7 +51,7 @@ struct Charts {
     rows: Vec<ChartRow>,
 }
 
-/// The same in numbers.
+/// In numbers.
 struct ChartRow {
     at: Time,
     done: String,
@@ -160,11 +160,11 @@ fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
         ("Done jobs", texts::word(&stats.completion)),
         ("Delivery", texts::word(&stats.delivery)),
         ("Attempts", number(stats.max_attempts.into())),
-        ("Keeps done jobs", texts::keep(stats.keep_done)),
-        ("Keeps dead jobs", texts::keep(stats.keep_dead)),
-        ("Jobs of a group at once", number(stats.group_limit.into())),
-        ("A retry lets its group go on", if stats.retry_passes { "yes" } else { "no" }.to_owned()),
-        ("At most claimed", or_none(stats.max_running.map(|max| number(max.into())))),
+        ("Done jobs kept", texts::keep(stats.keep_done)),
+        ("Dead jobs kept", texts::keep(stats.keep_dead)),
+        ("Jobs per group", number(stats.group_limit.into())),
+        ("Retries pass their turn on", if stats.retry_passes { "yes" } else { "no" }.to_owned()),
+        ("Maximum claimed", or_none(stats.max_running.map(|max| number(max.into())))),
         ("Rate", or_none(rate)),
         ("Sink", or_none(stats.sink.clone())),
     ]

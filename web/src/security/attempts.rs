@@ -93,7 +93,7 @@ impl Attempts {
     /// [`Failure::Busy`] where too many wait.
     pub async fn hash<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
         let waiting = self.waiting.try_acquire();
-        let _waiting = waiting.map_err(|_| Failure::Busy("Too many log in at once; try again.".to_owned()))?;
+        let _waiting = waiting.map_err(|_| Failure::Busy("Too many people are logging in. Try again.".to_owned()))?;
         let place = self.hashes.clone().acquire_owned().await.map_err(|_| Failure::Internal)?; // it is never closed
         let hashing = move || {
             let _place = place;

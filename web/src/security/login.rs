@@ -71,7 +71,7 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
     let checked = check(&app, name, text("secret").to_owned()).await;
     let Some(user) = checked.inspect_err(|_| app.attempts.unseen(name))? else {
         let shown: String = name.chars().take(SHOWN_NAME).collect();
-        tracing::warn!(name = shown, "somebody could not log in");
+        tracing::warn!(name = shown, "a login failed");
         let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()));
         return Ok((StatusCode::FORBIDDEN, answer).into_response());
     };

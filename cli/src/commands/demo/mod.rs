@@ -27,15 +27,15 @@ use crate::texts;
 
 /// See it work, with nothing to set up: server, producers and workers in one process.
 ///
-/// On a terminal it is the screen of `readpast top` on that server, until q. Elsewhere it prints a line a second and
-/// ends after ten seconds; with --json it prints the summary alone. It needs no SQL Server, reads no settings and
-/// leaves nothing behind.
+/// On a terminal it shows the screen of `readpast top` for that server until q is pressed. Otherwise it prints a line
+/// per second and stops after ten seconds; with --json it prints only the summary. It needs no SQL Server, reads no
+/// settings and leaves nothing behind.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
-    /// Show it as a page for a browser, on this port of 127.0.0.1; without a number, on 7380
+    /// Serve the web page on this port of 127.0.0.1 [default: 7380]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "7380")]
     web: Option<u16>,
 }
@@ -168,11 +168,13 @@ impl Summary {
     }
 
     fn words(&self) -> String {
-        let [done, retried, dead] = [self.done, self.retried, self.dead].map(texts::number);
         format!(
-            "{done} jobs done in {:.1} s ({:.0} a second), {retried} failed attempts that ran again, {dead} jobs dead.\n\
-             The same with your own programs: readpast dev",
-            self.seconds, self.jobs_per_s
+            "{} done in {:.1} s ({:.0} per second), {} retried, {} dead.\nThe same with your own programs: readpast dev",
+            texts::counted(self.done, "job"),
+            self.seconds,
+            self.jobs_per_s,
+            texts::counted(self.retried, "attempt"),
+            texts::counted(self.dead, "job")
         )
     }
 }

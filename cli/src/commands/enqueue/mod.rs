@@ -31,18 +31,17 @@ use crate::texts;
 
 /// Add jobs: one, or one for each line of standard input.
 ///
-/// Lines go in chunks of up to 1,000, each in a transaction of its own, in their order; of an input that comes slowly,
-/// a line waits for others for 200 ms at the most. Empty lines are passed over. As
-/// JSON (`--format json`) a line is an object with `payload` (a text, or any other value, which is then the job's
-/// JSON) or `payload_hex`, and as the job needs them `kind`, `priority`, `delay_s`, `due_at`, `key`, `group`, `batch`,
-/// `correlation_id`, `headers`, `max_attempts` and `time_limit_s`; they go before the options.
+/// Lines are enqueued in their order, in chunks of up to 1,000, each in its own transaction. If input arrives slowly, a
+/// line waits at most 200 ms for others. Empty lines are skipped. With `--format json` a line is an object with
+/// `payload` (text, or any other value, which becomes the job's JSON) or `payload_hex`. Optional members, which override
+/// the options: `kind`, `priority`, `delay_s`, `due_at`, `key`, `group`, `batch`, `correlation_id`, `headers`,
+/// `max_attempts`, `time_limit_s`.
 ///
-/// With `--resume FILE` the command may be repeated after whatever happened, with the same input, and no line comes in
-/// twice or not at all. The jobs are then those of a batch, which is sealed at the end (see `readpast batches`). The
-/// chunks must be the same in every run: a line waits until 1,000 have come or the input has ended, which is not for an
-/// input that never does, such as `tail -f`. The last line must have a line end: one without may have been cut off in
-/// its middle. One process at a time works with the file, which has a file `.lock` beside it. `enqueued` is then what
-/// all runs together have added.
+/// With `--resume FILE` the command can be repeated after any failure with the same input: each line is enqueued exactly
+/// once. The jobs then belong to a batch, which is sealed at the end (see `readpast batches`). The chunks must be the
+/// same in every run, so a line waits until 1,000 have arrived or the input has ended: not for endless input such as
+/// `tail -f`. The last line must end with a newline; without one it may have been cut off. Only one process at a time
+/// can use the file, next to which a `.lock` file is created. `enqueued` then counts the jobs of all runs.
 ///
 /// Role: producer or operator; with --resume as well.
 #[derive(Debug, Args)]
@@ -54,13 +53,13 @@ pub struct Enqueue {
     /// A file whose bytes are the payload of one job
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// What the lines of standard input are
+    /// The format of the lines of standard input
     #[arg(long, default_value = "text", conflicts_with_all = ["payload", "file"])]
     format: Format,
-    /// Note in this file how far it is, and go on from there
+    /// Save the progress in this file, and continue from there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "file", "batch"])]
     resume: Option<PathBuf>,
-    /// The de-duplication key of one job: it is not added while another one with this key has not ended
+    /// The de-duplication key of one job: it is not added while another job with this key is unfinished
     #[arg(long)]
     key: Option<String>,
     #[command(flatten)]
@@ -91,7 +90,7 @@ impl Enqueue {
         match payload {
             Some(job) => self.enqueue_one(job, &queue, output).await,
             None if self.key.is_some() => {
-                Err(failure(Exit::Usage, "--key is for one job; lines of JSON have a field \"key\""))
+                Err(failure(Exit::Usage, "--key needs one job; for lines, use --format json and the member \"key\""))
             }
             None => self.enqueue_lines(&queue, output).await,
         }
@@ -105,7 +104,7 @@ impl Enqueue {
         let enqueued = queue.enqueue(&job).await?;
         output.one(&enqueued, || match enqueued.duplicate {
             false => format!("job {}", enqueued.job_id),
-            true => format!("job {}, which has this key, has not ended: nothing was added", enqueued.job_id),
+            true => format!("job {} has this key and is unfinished: nothing was added", enqueued.job_id),
         })?;
         Ok(Exit::Ok)
     }
@@ -147,7 +146,7 @@ impl Enqueue {
         if interrupt.is_pressed() {
             total.report(&progress);
             if let Some((first, last)) = lines.left() {
-                let _ = writeln!(io::stderr(), "readpast: lines {first} to {last} were read and are not in the queue");
+                let _ = writeln!(io::stderr(), "readpast: lines {first} to {last} were read but not enqueued");
             }
             return Ok(Exit::Interrupted);
         }
@@ -158,13 +157,10 @@ impl Enqueue {
             let Total { enqueued, duplicates, lines } = &total;
             let duplicates = match duplicates {
                 0 => String::new(),
-                some => format!(", {} duplicates passed over", texts::number(*some)),
+                some => format!(", {} skipped", texts::counted(*some, "duplicate")),
             };
-            {
-                let lines_read =
-                    if *lines == 1 { "1 line".to_owned() } else { format!("{} lines", texts::number(*lines)) };
-                format!("{} enqueued{duplicates}; {lines_read} read", texts::jobs(*enqueued))
-            }
+            let (jobs, lines) = (texts::counted(*enqueued, "job"), texts::counted(*lines, "line"));
+            format!("{jobs} enqueued{duplicates}; {lines} read")
         })?;
         Ok(Exit::Ok)
     }
@@ -181,7 +177,7 @@ impl Total {
     fn report(&self, progress: &Progress) {
         progress.end();
         let lines = if self.lines == 1 { "line".to_owned() } else { format!("{} lines", texts::number(self.lines)) };
-        say(&format!("{} enqueued, from the first {lines}", texts::jobs(self.enqueued)));
+        say(&format!("{} enqueued, from the first {lines}", texts::counted(self.enqueued, "job")));
     }
 }
 
@@ -193,5 +189,7 @@ fn in_doubt(error: Error, chunk: &Chunk) -> anyhow::Error {
         return error;
     }
     let (first, last) = (chunk.first_line, chunk.end.lines);
-    error.context(format!("lines {first} to {last} may be in the queue or not (--resume would know)"))
+    error.context(format!(
+        "it is unknown whether lines {first} to {last} were enqueued (with --resume it would be safe to repeat them)"
+    ))
 }

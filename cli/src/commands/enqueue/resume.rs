@@ -42,15 +42,18 @@ impl Resume {
         let path = fs::canonicalize(&path).unwrap_or(path); // a link stays one
         let lock = lock(&path)?;
         let state = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| failure(Exit::Usage, format!("{} is no file of --resume: {error}", path.display())))?,
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                failure(Exit::Usage, format!("{} is not a file of --resume: {error}", path.display()))
+            })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => begin(&path, queue).await?,
             Err(error) => return Err(failure(Exit::Usage, format!("{}: {error}", path.display()))),
         };
         let State { schema, queue: queue_name, batch_id, name, .. } = &state;
         if (schema.as_str(), queue_name.as_str()) != (queue.schema(), queue.name()) {
-            let message =
-                format!("{} is of queue {queue_name} in schema {schema}; remove it to begin anew", path.display());
+            let message = format!(
+                "{} belongs to queue {queue_name} in schema {schema}; remove it to start again",
+                path.display()
+            );
             return Err(failure(Exit::Usage, message));
         }
         let Some(batch) = queue.batch(*batch_id).await? else {
@@ -85,7 +88,7 @@ impl Resume {
     /// Enqueues a chunk; `None` where an earlier run has done so.
     pub async fn enqueue(&mut self, chunk: &Chunk, queue: &Queue) -> Result<Option<Vec<Enqueued>>> {
         if self.is_sealed {
-            let message = format!("{} has come to its end; remove it to begin anew", self.path.display());
+            let message = format!("{} is complete; remove it to start again", self.path.display());
             return Err(failure(Exit::Usage, message));
         }
         if let Some(end) = self.state.end
@@ -129,7 +132,7 @@ impl Resume {
         if !passes {
             return error;
         }
-        error.context(format!("run the same command again: {} knows how far it is", self.path.display()))
+        error.context(format!("run the same command again: {} stores its progress", self.path.display()))
     }
 
     fn write(&self) -> Result<()> {
@@ -180,8 +183,8 @@ fn lock(path: &Path) -> Result<File> {
             false => error.kind() == io::ErrorKind::WouldBlock,
         };
         match is_in_use {
-            true => failure(Exit::Refused, format!("another process works with {}", path.display())),
-            false => failure(Exit::Usage, format!("{} cannot be locked: {error}", lock.display())),
+            true => failure(Exit::Refused, format!("another process uses {}", path.display())),
+            false => failure(Exit::Usage, format!("cannot lock {}: {error}", lock.display())),
         }
     })
 }
@@ -200,5 +203,5 @@ fn write(path: &Path, state: &State) -> Result<()> {
             .sync_all()?;
         io::Result::Ok(())
     };
-    replace().with_context(|| format!("{} cannot be written", path.display()))
+    replace().with_context(|| format!("cannot write {}", path.display()))
 }

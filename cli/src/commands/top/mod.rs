@@ -40,14 +40,14 @@ use server::Server;
 use terminal::Input;
 use theme::Theme;
 
-/// Watch all queues and workers live, and pause, resume and requeue.
+/// Watch all queues and workers live; pause, resume and requeue.
 ///
-/// Needs a terminal; elsewhere there is `readpast stats --watch`. `?` shows the keys and what the numbers mean.
+/// Needs a terminal; without one, use `readpast stats --watch`. `?` shows the keys and what the numbers mean.
 ///
-/// Role: operator or monitor; what changes something takes the operator.
+/// Role: operator or monitor; only an operator can change anything.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// How often the server is asked
+    /// How often to ask the server
     #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "2s")]
     interval: Duration,
 }

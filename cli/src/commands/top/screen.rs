@@ -101,7 +101,7 @@ impl Deed {
     /// The question before it.
     pub fn question(&self) -> String {
         match self {
-            Deed::Pause { queue } => format!("Pause {queue}, so that no more of its jobs are started? y/n"),
+            Deed::Pause { queue } => format!("Pause {queue}, so that no more of its jobs are claimed? y/n"),
             Deed::Resume { queue } => format!("Resume {queue}? y/n"),
             Deed::Requeue { queue, jobs } => match jobs[..] {
                 [job] => format!("Requeue job {job} of {queue}? y/n"),

@@ -129,7 +129,7 @@ impl Server {
     async fn pause(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
         noted(&queue, note("pause"), queue.pause(), |()| None).await?;
-        Ok(format!("{name} is paused; jobs that run go on"))
+        Ok(format!("{name} is paused; running jobs continue"))
     }
 
     async fn resume(&self, name: &str) -> Result<String, Error> {
@@ -155,9 +155,8 @@ impl Server {
         };
         let requeued = noted(&queue, note, requeueing, |jobs| Some(*jobs)).await?;
         Ok(match requeued {
-            0 => "nothing to requeue: somebody else was first".to_owned(),
-            1 => format!("1 job of {name} runs again"),
-            _ => format!("{} jobs of {name} run again", texts::number(requeued)),
+            0 => "nothing was requeued: another operator was faster".to_owned(),
+            _ => format!("requeued {} of {name}", texts::counted(requeued, "job")),
         })
     }
 }
@@ -298,8 +297,8 @@ fn shown(beginning: &[u8], text: Option<&str>, length: u64) -> String {
     match text {
         None => bytes(beginning, length),
         Some(text) if (beginning.len() as u64) < length => {
-            let (part, all) = (texts::number(beginning.len() as u64), texts::number(length));
-            format!("{text}\n… the first {part} of {all} bytes; `readpast job` shows all")
+            let (part, all) = (texts::number(beginning.len() as u64), texts::counted(length, "byte"));
+            format!("{text}\n… the first {part} of {all}; `readpast job` shows all")
         }
         Some(text) => text.to_owned(),
     }
@@ -310,7 +309,7 @@ fn bytes(bytes: &[u8], length: u64) -> String {
     const BEGINNING: usize = 256;
     let hex: Vec<String> = bytes.iter().take(BEGINNING).map(|byte| format!("{byte:02x}")).collect();
     let rest = if bytes.len() > BEGINNING { " …" } else { "" };
-    format!("{} bytes, no text:\n{}{rest}", texts::number(length), hex.join(" "))
+    format!("{}, not text:\n{}{rest}", texts::counted(length, "byte"), hex.join(" "))
 }
 
 fn attempt_line(attempt: &FailedAttempt) -> AttemptLine {

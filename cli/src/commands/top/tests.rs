@@ -239,7 +239,7 @@ fn pause_and_requeue_all_ask_first() {
     press(&mut screen, &[KeyCode::End]);
     assert_eq!(press(&mut screen, &[p]), Effect::None);
     let asked = drawn(&mut screen, now, 80, 24).to_string();
-    assert!(asked.contains("Pause thumbnails, so that no more of its jobs are started? y/n"), "{asked}");
+    assert!(asked.contains("Pause thumbnails, so that no more of its jobs are claimed? y/n"), "{asked}");
     assert_eq!(press(&mut screen, &[no]), Effect::None);
     assert_eq!(press(&mut screen, &[yes]), Effect::None, "nothing is asked any more");
     let queue = "thumbnails".to_owned();
@@ -311,7 +311,7 @@ fn a_lost_connection_is_said_until_the_server_answers_again() {
     let later = now + Duration::from_secs(34);
     screen.take(Answer::Overview(later, Err("the connection was lost".to_owned())), later);
     let lost = drawn(&mut screen, later, 80, 24).to_string();
-    assert!(lost.contains("no answer, trying again; what is shown is 34s old: the connection was lost"), "{lost}");
+    assert!(lost.contains("no response, retrying; the screen is 34s old: the connection was lost"), "{lost}");
     assert!(lost.contains("thumbnails"), "{lost}");
     screen.take(Answer::Overview(later, Ok(overview())), later);
     let back = drawn(&mut screen, later, 80, 24).to_string();

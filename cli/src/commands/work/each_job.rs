@@ -38,7 +38,7 @@ pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Contex
     }
     let status = process.end(&mut output, &mut errors)?;
     if output.len() > *max_output || ending.why() == Some(Why::OutputTooLong) {
-        return Err(JobError::dead(format!("its standard output has more than {max_output} bytes")).into());
+        return Err(JobError::dead(format!("its standard output is larger than {max_output} bytes")).into());
     }
     if let Some(why) = ending.why() {
         return Err(ended_early(why, context, &errors).into());

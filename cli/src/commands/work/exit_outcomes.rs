@@ -31,7 +31,7 @@ impl FromStr for ExitOutcome {
             None if text == "dead" => Ok(ExitOutcome::Dead),
             Some(("retry", delay)) => Ok(ExitOutcome::RetryIn(duration(delay)?)),
             Some(("snooze", delay)) => Ok(ExitOutcome::Snooze(duration(delay)?)),
-            _ => Err(format!("'{text}' is no outcome; there are done, retry, retry:5m, dead and snooze:60s")),
+            _ => Err(format!("'{text}' is not an outcome; allowed are done, retry, retry:5m, dead and snooze:60s")),
         }
     }
 }
@@ -58,7 +58,7 @@ impl FromStr for ExitRule {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             match (first.parse::<u8>(), last.parse::<u8>()) {
                 (Ok(first), Ok(last)) if first <= last => Ok((first.into(), last.into())),
-                _ => Err(format!("'{range}' is no exit code; write 0 to 255, a range such as 1-9, or other")),
+                _ => Err(format!("'{range}' is not an exit code; write 0 to 255, a range such as 1-9, or other")),
             }
         });
         Ok(ExitRule { codes: codes.collect::<Result<_, _>>()?, outcome })

@@ -127,7 +127,7 @@ impl Guard {
         let _ = watch.socket.shutdown(std::net::Shutdown::Write);
         let _ = watch.socket.set_read_timeout(Some(END)); // refused only for zero
         if !waits_for_end(&watch.socket) {
-            tracing::warn!(after = ?END, "the guard does not end, and is killed");
+            tracing::warn!(after = ?END, "the guard does not exit; killing it");
             let _ = watch.process.kill();
         }
         let _ = watch.process.wait();
@@ -151,7 +151,7 @@ impl Guard {
             };
             drop(watch);
             if let Err(error) = replaced {
-                tracing::error!(%error, "the guard cannot be watched or replaced; the next try follows");
+                tracing::error!(%error, "cannot watch or replace the guard; retrying");
                 thread::sleep(AGAIN);
             }
         }
@@ -162,7 +162,7 @@ impl Guard {
     }
 
     fn replace(&self, watch: &mut Watch) -> io::Result<()> {
-        tracing::warn!("the guard was killed or does not read, and is started again");
+        tracing::warn!("the guard was killed or is stuck; restarting it");
         // First of all: it must not take the end of our socket for our own.
         let _ = watch.process.kill();
         let _ = watch.process.wait();
@@ -171,7 +171,7 @@ impl Guard {
         watch.number += 1;
         let groups: Vec<i32> = watch.groups.iter().copied().collect();
         groups.into_iter().try_for_each(|group| watch.send(group))?;
-        tracing::info!("a new guard watches");
+        tracing::info!("a new guard is running");
         Ok(())
     }
 }

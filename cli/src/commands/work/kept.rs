@@ -80,7 +80,7 @@ impl Kept {
                 let answer = protocol::read_answer(&line, job, runner.max_output).map_err(|wrong| {
                     let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();
                     format!(
-                        "the program's answer is not valid: {wrong}: {line}\nStandard output is for answers alone, a line each; \
+                        "invalid reply of the program: {wrong}: {line}\nStandard output is only for replies, one line each; \
                          print everything else to standard error"
                     )
                 });
@@ -99,7 +99,7 @@ impl Kept {
                     place.program = Some(talk);
                 } else {
                     // It would take the next job for the rest of this one's line.
-                    tracing::warn!(job_id = %job.id(), "a program has answered before it has read its job, and is replaced");
+                    tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
                 }
                 Ok(result?)
             }
@@ -122,7 +122,7 @@ impl Kept {
             while !talk.process.has_ended() {
                 let rest = until.saturating_duration_since(Instant::now());
                 if rest.is_zero() || talk.read(rest).is_err() {
-                    tracing::warn!(?grace, "a program did not end when its standard input was closed, and is killed");
+                    tracing::warn!(?grace, "a program did not exit when its standard input was closed; killing it");
                     break;
                 }
                 talk.output.clear();
@@ -144,7 +144,7 @@ impl Place {
                 tracing::debug!("a program has ended between two jobs; a new one is started");
             } else if !talk.output.is_empty() {
                 let said = String::from_utf8_lossy(&talk.output[..talk.output.len().min(SHOWN)]).into_owned();
-                tracing::warn!(said, "a program has said something unasked, and is replaced");
+                tracing::warn!(said, "a program wrote output without having a job; restarting it");
             } else {
                 return Ok(Some(talk));
             }
@@ -188,7 +188,7 @@ impl Talk {
                 }
                 searched = self.output.len();
                 if searched > longest {
-                    let text = format!("the program's answer is longer than {longest} bytes");
+                    let text = format!("the program's reply is longer than {longest} bytes");
                     return Ok(Talked::Gone(JobError::retry(text).into()));
                 }
             } else {
@@ -216,10 +216,10 @@ impl Talk {
             }
         }
         if !self.process.has_ended() {
-            return Ok(JobError::retry(self.errors.after("the program has closed its standard output")).into());
+            return Ok(JobError::retry(self.errors.after("the program closed its standard output")).into());
         }
         let status = self.process.end(&mut self.output, &mut self.errors)?;
-        let text = self.errors.after(&format!("{} without an answer", self.process.in_words(status)));
+        let text = self.errors.after(&format!("{} without a reply", self.process.in_words(status)));
         if was_told_to_end(status, context) {
             return Ok(JobError::snooze(Duration::ZERO, text).into());
         }

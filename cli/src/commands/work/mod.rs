@@ -80,16 +80,16 @@ pub use guard::GuardCommand;
 
 /// Run a program for each job of a queue.
 ///
-/// The program gets the payload on its standard input, or in its arguments: {payload} is the path of a file that holds
-/// it, {text} its text, {.name} a field of a JSON payload; {job_id}, {attempt} and {kind} are there too, and {{ is a
-/// brace. What the program writes to its standard output is the job's output. Its environment has READPAST_JOB_ID,
-/// READPAST_ATTEMPT and more, and not the connection string.
+/// The program gets the payload on standard input or in its arguments: {payload} is the path of a file with the payload,
+/// {text} its text, {.name} a member of a JSON payload. {job_id}, {attempt} and {kind} are available, too, and {{ is a
+/// brace. The program's standard output is the job's output. Its environment contains READPAST_JOB_ID, READPAST_ATTEMPT
+/// and more, but not the connection string.
 ///
-/// Exit code 0: the job is done. 65: it is dead. Any other, and death by a signal: it is retried, with the end of
-/// standard error as its error. --on-exit says otherwise.
+/// Exit code 0: the job is done. 65: it is dead. Any other code, or a signal: it is retried, with the end of standard
+/// error as its error. --on-exit changes this.
 ///
-/// The first Ctrl-C, SIGTERM or SIGHUP lets running programs end, the second ends them. As a service of systemd
-/// (Type=notify, WatchdogSec) it says when it is ready, alive and stopping. docs/work.md has everything.
+/// The first Ctrl-C, SIGTERM or SIGHUP lets running programs finish, the second stops them. As a systemd service
+/// (Type=notify, WatchdogSec) it reports when it is ready, alive and stopping. See docs/work.md for details.
 ///
 /// Role: worker.
 #[derive(Debug, Args)]
@@ -100,45 +100,45 @@ pub struct Work {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "shell")]
     program: Vec<String>,
-    /// Run this command line by the shell instead. The payload is never a part of it: it is on standard input, and, as
-    /// far as it is text without NUL of less than 128 KiB, in READPAST_PAYLOAD_TEXT
+    /// Run this shell command line instead. The payload is never part of it: it is on standard input and, if it is text
+    /// without NUL of less than 128 KiB, in READPAST_PAYLOAD_TEXT
     #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
     shell: Option<String>,
-    /// Start one program per thread, which stays and gets a job a line, as JSON, and answers a line each
+    /// Start one program per thread and keep it: it reads one line of JSON per job and replies with one line each
     #[arg(long, conflicts_with = "on_exit")]
     keep: bool,
-    /// How many jobs run at once [default: one per core]
+    /// Maximum jobs that run at the same time [default: one per core]
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
-    /// Only jobs of these kinds; others are put off, for as long as it takes, until a worker of theirs claims them
+    /// Run only jobs of these kinds; others are postponed, however long, until a worker for them claims them
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// End a program that runs longer. A job's own limit goes before
+    /// Stop a program that runs longer. A job's own time limit takes precedence
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     time_limit: Option<Duration>,
-    /// How long a program that is asked to end (SIGTERM) may take before it is killed
+    /// Grace period between asking a program to stop (SIGTERM) and killing it
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
     grace: Duration,
-    /// How long running programs may go on after the first Ctrl-C, SIGTERM or SIGHUP [default: 25s]
+    /// How long running programs may continue after the first Ctrl-C, SIGTERM or SIGHUP [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     shutdown_deadline: Option<Duration>,
-    /// What exit codes mean: 1-9=dead, 80=snooze:60s, other=retry:5m. May be given several times
+    /// What exit codes mean: 1-9=dead, 80=snooze:60s, other=retry:5m. Can be repeated
     #[arg(long, value_name = "CODES=OUTCOME")]
     on_exit: Vec<ExitRule>,
-    /// The most bytes of standard output; with more the program is ended, and its job dead. 256MiB at the most
+    /// Maximum size of standard output, at most 256MiB; a program that exceeds it is stopped, and its job is dead
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "16MiB")]
     max_output: usize,
-    /// End when the queue is empty. Waits for scheduled jobs, too, and while the queue is paused
+    /// Exit when the queue is empty. Also waits for scheduled jobs, and while the queue is paused
     #[arg(long)]
     drain: bool,
     /// With --drain: do not wait for jobs that are scheduled for later
     #[arg(long, requires = "drain")]
     not_scheduled: bool,
-    /// Pass these variables on to the program, although they are the worker's own: its settings and what it logs in
-    /// with (AZURE_CLIENT_SECRET, KRB5_CLIENT_KTNAME, …) are removed otherwise
+    /// Pass on these variables of the worker to the program. By default its settings and credentials
+    /// (AZURE_CLIENT_SECRET, KRB5_CLIENT_KTNAME, …) are removed
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pass_env: Vec<String>,
-    /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9464
+    /// Serve metrics for Prometheus on this address, for example 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
 }
@@ -161,7 +161,7 @@ impl Work {
         #[cfg(target_os = "linux")]
         orphans::adopt();
         if self.max_output > MAX_OUTPUT {
-            return Err(failure(Exit::Usage, "--max-output must be 256MiB at most"));
+            return Err(failure(Exit::Usage, "--max-output must be at most 256MiB"));
         }
         let config = self.config(common)?;
         let (runner, files) = self.runner()?;
@@ -244,7 +244,7 @@ fn ms(duration: Duration) -> u64 {
 fn threads(config: &Config) -> Result<Arc<ThreadPool>> {
     let threads = ThreadPoolBuilder::new().num_threads(thread_count(config));
     let pool = threads.thread_name(|index| format!("readpast-{index}")).build();
-    Ok(Arc::new(pool.context("the operating system gives no thread")?))
+    Ok(Arc::new(pool.context("cannot start a thread")?))
 }
 
 fn handlers(kinds: &[String], running: &Arc<Running>) -> Handlers {
@@ -270,7 +270,7 @@ fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
     let taken_away = runner::was_taken_away(error);
     let (job_id, attempt, error) = (job.id(), job.attempt(), first_line(error, LOGGED));
     if taken_away {
-        tracing::info!(%job_id, attempt, kind = job.kind(), ?run, error, "a program was ended");
+        tracing::info!(%job_id, attempt, kind = job.kind(), ?run, error, "a program was stopped");
         return;
     }
     tracing::info!(%job_id, attempt, kind = job.kind(), ?run, r#in = ?delay, error, "a job is {becomes}");
@@ -332,7 +332,7 @@ impl Running {
         let until = Instant::now() + self.runner.grace + LAST_WAIT;
         while self.jobs.load(Ordering::Acquire) > 0 {
             if Instant::now() > until {
-                tracing::warn!("programs that were killed have not ended");
+                tracing::warn!("killed programs have not exited");
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -146,7 +146,7 @@ impl<'a> Values<'a> {
         match fields.get(name) {
             Some(Value::String(text)) => Ok(Cow::Borrowed(text)),
             Some(value) => Ok(Cow::Owned(value.to_string())),
-            None => Err(JobError::dead(format!("its payload has no field '{name}'")).into()),
+            None => Err(JobError::dead(format!("the payload has no member '{name}'")).into()),
         }
     }
 }
@@ -156,7 +156,7 @@ impl<'a> Values<'a> {
 /// For a text with a NUL character, which would end the argument there. The job is dead.
 pub fn without_nul<'a>(what: &str, text: Cow<'a, str>) -> Result<Cow<'a, str>, BoxError> {
     if text.contains('\0') {
-        let reason = format!("{what} has a NUL character, which no argument and no environment variable can have");
+        let reason = format!("{what} has a NUL character, which arguments and environment variables cannot contain");
         return Err(JobError::dead(reason).into());
     }
     Ok(text)
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_put_in_is_said() {
-        assert_eq!(filled("{.to}", "{}").unwrap_err(), "its payload has no field 'to'");
+        assert_eq!(filled("{.to}", "{}").unwrap_err(), "the payload has no member 'to'");
         assert!(filled("{.to}", "[1]").unwrap_err().contains("it is not the expected JSON"));
         assert!(filled("{text}", "a\0b").unwrap_err().starts_with("its payload has a NUL character"));
         assert!(filled("{.to}", r#"{"to":"\u0000"}"#).unwrap_err().starts_with("the field 'to' has a NUL character"));

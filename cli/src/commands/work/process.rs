@@ -198,7 +198,7 @@ impl Process {
         if !self.is_reaped
             && let Err(error @ rustix::io::Errno::PERM) = kill_process_group(self.group, signal)
         {
-            tracing::warn!(group = self.group.as_raw_pid(), %error, "a program runs as another user and cannot be ended");
+            tracing::warn!(group = self.group.as_raw_pid(), %error, "a program runs as another user and cannot be killed");
         }
     }
 

@@ -55,7 +55,7 @@ impl Program {
         let arguments = arguments.iter().map(|argument| Argument::parse(argument));
         let arguments: Vec<_> = arguments.collect::<Result<_, _>>().map_err(|message| failure(Exit::Usage, message))?;
         if !is_there(name) {
-            return Err(failure(Exit::Usage, format!("there is no program '{name}' that can be run")));
+            return Err(failure(Exit::Usage, format!("cannot find a program '{name}' to run")));
         }
         let files = if arguments.iter().any(Argument::needs_file) {
             let directory = private_directory();

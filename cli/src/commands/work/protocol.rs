@@ -92,7 +92,7 @@ pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
 pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
     let answer: Answer = json_object::read(line, &FIELDS)?;
     if answer.job_id != job.id() {
-        return Err(format!("it is for job {}, and job {} runs", answer.job_id, job.id()));
+        return Err(format!("it is for job {}, but job {} is running", answer.job_id, job.id()));
     }
     let output = match (answer.output_text, answer.output_hex) {
         (None, None) => None,
@@ -104,7 +104,7 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
         (Some(_), Some(_)) => return Err("it has both output_text and output_hex".to_owned()),
     };
     let seconds = |name: &str, seconds: f64| {
-        Duration::try_from_secs_f64(seconds).map_err(|_| format!("its {name} is {seconds}, which is no time to wait"))
+        Duration::try_from_secs_f64(seconds).map_err(|_| format!("its {name} is {seconds}; it must be a time to wait"))
     };
     let Some(error) = answer.error.map(told) else {
         if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() {
@@ -112,7 +112,7 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
         }
         let output = output.unwrap_or_default();
         if output.len() > max_output {
-            return Ok(Err(JobError::dead(format!("its output has more than {max_output} bytes"))));
+            return Ok(Err(JobError::dead(format!("its output is larger than {max_output} bytes"))));
         }
         return Ok(Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) }));
     };

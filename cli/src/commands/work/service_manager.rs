@@ -38,7 +38,7 @@ impl ServiceManager {
     pub fn of_this_process() -> ServiceManager {
         let socket = std::env::var_os(SOCKET).filter(|name| !name.is_empty()).and_then(|name| {
             // The service manager ends what does not say that it is ready. This says why it was not told.
-            connected(&name).inspect_err(|error| tracing::warn!(%error, ?name, "NOTIFY_SOCKET cannot be used")).ok()
+            connected(&name).inspect_err(|error| tracing::warn!(%error, ?name, "cannot use NOTIFY_SOCKET; the service manager gets no notifications")).ok()
         });
         let watchdog = watchdog(std::env::var_os(WATCHDOG_USEC), std::env::var_os(WATCHDOG_PID), std::process::id());
         ServiceManager { socket, watchdog }

@@ -91,14 +91,14 @@ impl Starting {
         if told_at.is_none_or(|at| at.elapsed() >= TELL) {
             *told_at = Some(Instant::now());
             drop(told_at);
-            tracing::warn!(%error, "no program can be started: the machine lacks files, processes or memory; jobs wait, and no attempt is counted");
+            tracing::warn!(%error, "cannot start programs: the machine lacks files, processes or memory; jobs wait without using up an attempt");
         }
     }
 
     fn tell_end(&self) {
         let told_at = self.told_at.lock().unwrap_or_else(PoisonError::into_inner).take();
         if told_at.is_some() {
-            tracing::info!("programs can be started again");
+            tracing::info!("programs start again");
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM] {
             let error = io::Error::from(errno);
             assert!(is_shortage(&error), "{error}");
-            let wrapped = anyhow::Error::from(error).context("a file cannot be made");
+            let wrapped = anyhow::Error::from(error).context("cannot create a file");
             assert!(is_shortage(&*BoxError::from(wrapped)));
         }
         for errno in [Errno::NOENT, Errno::ACCESS, Errno::TOOBIG, Errno::NOSPC] {

@@ -62,7 +62,7 @@ fn title_text(screen: &Screen, width: usize) -> String {
         _ => {
             let (queues, workers) =
                 (screen.overview.queues.len(), screen.overview.queues.iter().map(|q| q.workers).sum());
-            format!("{}, {}", several(queues as u64, "queue"), several(workers, "worker"))
+            format!("{}, {}", texts::counted(queues as u64, "queue"), texts::counted(workers, "worker"))
         }
     };
     let text = format!(" {} │ {place}", screen.title);
@@ -73,10 +73,6 @@ fn title_text(screen: &Screen, width: usize) -> String {
     format!("{text}{}", right(&sort, width - width_of(&text)))
 }
 
-fn several(number: u64, what: &str) -> String {
-    format!("{} {what}{}", texts::number(number), if number == 1 { "" } else { "s" })
-}
-
 /// A question, a lost connection, or what became of an action; otherwise how old it all is. At least one line.
 fn message(screen: &Screen, now: Instant, width: usize) -> Vec<Line<'static>> {
     let read = now.duration_since(screen.read_at);
@@ -84,12 +80,12 @@ fn message(screen: &Screen, now: Instant, width: usize) -> Vec<Line<'static>> {
     let (text, style) = if let Some(deed) = &screen.question {
         (deed.question(), theme.warning())
     } else if let Some(error) = &screen.lost {
-        (format!("no answer, trying again; what is shown is {} old: {error}", texts::age(read)), theme.bad())
+        (format!("no response, retrying; the screen is {} old: {error}", texts::age(read)), theme.bad())
     } else if let Some(notice) = &screen.notice {
         (notice.text.clone(), if notice.went_well { theme.good() } else { theme.bad() })
     } else {
         let asking = screen.asking_since.map(|since| now.duration_since(since)).filter(|asking| asking.as_secs() >= 1);
-        let asking = asking.map(|asking| format!("; the server has been asked for {}", texts::age(asking)));
+        let asking = asking.map(|asking| format!("; waiting for the server for {}", texts::age(asking)));
         (format!("as of {} s ago{}", read.as_secs(), asking.unwrap_or_default()), theme.dim())
     };
     // First as a whole, for the sake of control characters.

@@ -117,7 +117,7 @@ fn limit(queue: &QueueLine) -> String {
     }
     match &queue.limits[..] {
         [(word, _)] => word.clone(),
-        several => several.iter().map(|(word, workers)| format!("{word} {workers}")).collect::<Vec<_>>().join(", "),
+        several => several.iter().map(|(word, workers)| format!("{workers} {word}")).collect::<Vec<_>>().join(", "),
     }
 }
 
