@@ -187,7 +187,7 @@ async fn names_that_cannot_be_kept_apart_or_are_too_long_are_refused_with_the_ru
         config.queue.name = name.to_string();
         let error = Queue::connect(&config).await.unwrap_err().to_string();
         assert!(
-            error.contains("queue.name is") && error.contains("1 to 128 characters (UTF-16), without spaces"),
+            error.contains("queue.name is") && error.contains("1 to 128 characters (UTF-16), with no leading"),
             "{error}"
         );
     }

@@ -252,7 +252,7 @@ async fn jobs_of_kinds_without_a_handler_are_a_line_a_minute() {
     until("all are put off", || worker.stats().snoozed == 50).await;
     worker.shutdown().await.unwrap();
     let lines = lines_of(queue.name());
-    let put_off: Vec<&Line> = lines.iter().filter(|line| line.message().contains("put off")).collect();
+    let put_off: Vec<&Line> = lines.iter().filter(|line| line.message().contains("postponed jobs")).collect();
     assert_eq!((put_off.len(), put_off[0].level), (1, Level::WARN));
     assert_eq!(put_off[0].field("error"), "the worker has no handler for jobs of kind 'unheard-of'");
     fixture.remove().await;

@@ -264,7 +264,7 @@ async fn a_page_cannot_begin_after_a_job_of_another_state() {
     fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
     let second = fixture.queue.list(&JobState::Ready.into(), None, 1).await.unwrap().next.unwrap();
     let error = fixture.queue.list(&JobState::Dead.into(), Some(&second), 10).await.unwrap_err();
-    let expected = "the page of dead jobs cannot begin at a place of ready jobs";
+    let expected = "a page of dead jobs cannot start from a cursor of ready jobs";
     assert!(matches!(&error, Error::Refused { message, .. } if message == expected), "{error}");
     // In T-SQL the columns that are missing show it.
     let (number, message) =
