@@ -12,7 +12,7 @@ async fn a_batch_is_filled_sealed_watched_and_followed_up() {
     let batch = fixture.run(&create).json()[0]["batch_id"].to_string();
     fixture.run_with_input(&["enqueue", "work", "--batch", &batch], b"1\n2\n3\n").ok();
     let sealed = fixture.run(&["batch", "seal", &batch]).ok();
-    assert_eq!(sealed, format!("batch {batch} is sealed with 3 jobs; it ends when all have ended\n"));
+    assert_eq!(sealed, format!("batch {batch} is sealed with 3 jobs; it completes when all have finished\n"));
     snapshot("batch_show", &fixture.run(&["batch", "show", &batch]).ok());
     let message = fixture.run(&["enqueue", "work", "late", "--batch", &batch]).failed(4);
     assert!(message.contains("sealed"), "{message}");
@@ -23,7 +23,7 @@ async fn a_batch_is_filled_sealed_watched_and_followed_up() {
     let shown = fixture.run(&["batch", "show", &batch, "--json"]).json().remove(0);
     assert_eq!((&shown["done"], &shown["name"]), (&json!(3), &json!("import")));
     assert!(shown["ended_at"].is_string() && shown["follow_up_id"].is_number(), "{shown}");
-    assert_eq!(fixture.run(&["batches", "work"]).ok(), "no batch is open; --all shows those that have ended, too\n");
+    assert_eq!(fixture.run(&["batches", "work"]).ok(), "no batch is open; --all includes completed batches\n");
     assert_eq!(fixture.run(&["batches", "--all", "--json"]).json(), [shown]);
     for command in ["show", "seal", "cancel"] {
         let message = fixture.run(&["batch", command, "4711"]).failed(3);

@@ -196,7 +196,7 @@ async fn without_a_terminal_nobody_is_asked_and_nothing_is_done() {
     let fixture = Fixture::new("asked").await;
     let queue = some_jobs(&fixture).await;
     let message = fixture.run(&["purge", "work", "--state", "dead"]).failed(4);
-    assert!(message.contains("to delete 3 jobs of work, add --yes"), "{message}");
+    assert!(message.contains("to delete 3 jobs of work, pass --yes"), "{message}");
     assert_eq!(in_state(&queue, JobState::Dead).await.len(), 3);
     let message = fixture.run(&["purge", "work", "--yes"]).failed(2);
     assert!(message.contains("by their ids, or by a filter, or with --all"), "{message}");

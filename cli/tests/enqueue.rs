@@ -66,7 +66,7 @@ async fn one_job_with_everything_that_it_may_have() {
     assert_eq!(job.time_limit.unwrap().as_secs(), 90);
     assert_eq!(job.due_at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 4_102_444_800);
     let again = fixture.run(&arguments[..arguments.len() - 1]).ok();
-    assert_eq!(again, format!("job {}, which has this key, has not ended: nothing was added\n", job.job_id));
+    assert_eq!(again, format!("job {} has this key and is unfinished: nothing was added\n", job.job_id));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +142,7 @@ async fn killed_again_and_again_every_line_comes_in_once() {
     assert_eq!((&again["enqueued"], &again["lines"]), (&json!(LINES), &json!(LINES)), "all runs together");
     let longer = format!("{input}one more\n");
     let message = fixture.run_with_input(&arguments, longer.as_bytes()).failed(2);
-    assert!(message.contains("has come to its end; remove it"), "{message}");
+    assert!(message.contains("is complete; remove it"), "{message}");
 }
 
 fn lines_of(numbers: std::ops::Range<usize>) -> String {
@@ -260,7 +260,7 @@ async fn of_two_processes_with_one_file_the_second_is_refused() {
     for path in [&file, &link] {
         let second = ["enqueue", "work", "--resume", path.to_str().unwrap()];
         let message = fixture.run_with_input(&second, lines_of(0..1_500).as_bytes()).failed(4);
-        assert!(message.contains("another process works with"), "{message}");
+        assert!(message.contains("another process uses"), "{message}");
     }
     stdin.write_all(lines_of(1_000..1_500).as_bytes()).unwrap();
     drop(stdin);
@@ -335,7 +335,7 @@ async fn lines_of_a_live_input_go_at_once_and_with_resume_wait_for_the_others() 
     let message = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(130), "{message}");
     assert!(message.contains("1,000 jobs enqueued, from the first 1,000 lines"), "{message}");
-    assert!(message.contains("lines 1001 to 1003 were read and are not in the queue"), "{message}");
+    assert!(message.contains("lines 1001 to 1003 were read but not enqueued"), "{message}");
     assert_eq!(queue.stats().await.unwrap().ready, 1_004);
 }
 
@@ -363,7 +363,7 @@ async fn another_input_or_another_queue_is_refused() {
     let message = fixture.run_with_input(&["enqueue", "work", "--resume", path], b"1\n3\n").failed(2);
     assert!(message.contains("the input is not the one"), "{message}");
     let message = fixture.run_with_input(&["enqueue", "other", "--resume", path], b"1\n2\n").failed(2);
-    assert!(message.contains("is of queue work"), "{message}");
+    assert!(message.contains("belongs to queue work"), "{message}");
     // A batch of this number on another server.
     let foreign = std::fs::read_to_string(&file).unwrap().replace("readpast enqueue ", "readpast enqueue 0");
     std::fs::write(&file, foreign).unwrap();
@@ -371,7 +371,7 @@ async fn another_input_or_another_queue_is_refused() {
     assert!(message.contains("which is of another server or database"), "{message}");
     std::fs::write(&file, "{}").unwrap();
     let message = fixture.run_with_input(&["enqueue", "work", "--resume", path], b"1\n").failed(2);
-    assert!(message.contains("is no file of --resume"), "{message}");
+    assert!(message.contains("is not a file of --resume"), "{message}");
 }
 
 /// `cargo test --release -p readpast-cli -- --ignored --nocapture a_million_lines`

@@ -45,13 +45,13 @@ async fn wrong_settings_are_named() {
 async fn mistakes_are_told_in_the_words_of_who_made_them() {
     let fixture = Fixture::new("mistakes").await;
     for (arguments, says) in [
-        (&["wait", "abc"][..], "it must be a whole number"),
+        (&["wait", "abc"][..], "it must be an integer"),
         (&["wait", "99999999999999999999"], "the number is too large"),
-        (&["priority", "work", "abc", "--to", "1"], "it must be a whole number"),
-        (&["jobs", "work", "--limit", "many"], "it must be a whole number"),
+        (&["priority", "work", "abc", "--to", "1"], "it must be an integer"),
+        (&["jobs", "work", "--limit", "many"], "it must be an integer"),
         (&["jobs", "work", "--worker", "x"], "it must be a UUID, such as"),
         (&["web", "--listen", "127.0.0.1"], "it must be an address and a port"),
-        (&["queue", "set", "work", "--rate", "100/m"], "its number is missing; write it as 1m"),
+        (&["queue", "set", "work", "--rate", "100/m"], "the number is missing; write it as 1m"),
         (&["queue", "set", "work", "--max-attempts", "0"], "max_attempts is 0; it must be 1 or more"),
         (&["jobs", "work", "--older-than", "5x"], "write it as 90s, 5m, 1h 30m or 7d"),
         (&["enqueue", "work", "hello", "--kid", "resize"], "--kind"),
@@ -69,7 +69,7 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
         ("hello", "line 1: it is not JSON, from column 1 on"),
         (
             r#"{"payload":"x","priority":"high"}"#,
-            "line 1: priority is \"high\"; it must be a whole number from -32768 to 32767",
+            "line 1: priority is \"high\"; it must be an integer from -32768 to 32767",
         ),
         (r#"{"payload":"x","headers":{"a":1}}"#, "line 1: headers is {\"a\":1}; it must be an object of texts"),
     ] {
@@ -83,7 +83,7 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
     let message = fixture.run(&["schedule", "pause", "work", "nightly2"]).failed(3);
     assert!(message.contains("did you mean 'nightly'?"), "{message}");
     let batches = fixture.run(&["batches"]).ok();
-    assert_eq!(batches, "no batch is open; --all shows those that have ended, too\n");
+    assert_eq!(batches, "no batch is open; --all includes completed batches\n");
 }
 
 /// A disk that is full is not the job's fault, and who reads the error knows which.

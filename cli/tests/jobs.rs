@@ -114,7 +114,7 @@ async fn a_list_costs_no_more_than_it_shows() {
     // A payload has 8 MiB: the table keeps none of them, JSON one at a time.
     assert!(memory_kib + (4 << 10) < whole_kib && whole_kib < 120_000, "{memory_kib} and {whole_kib} KiB");
     queue.enqueue(&NewJob::bytes(vec![0xff; 1_000])).await.unwrap();
-    assert!(fixture.run(&["jobs", "work"]).ok().contains("1000 bytes"));
+    assert!(fixture.run(&["jobs", "work"]).ok().contains("1,000 bytes"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn jobs_are_found_by_when_they_ended_the_newest_first() {
     let said = fixture.run(&["jobs", "work", "--since", "yesterday"]).failed(2);
     assert!(said.contains("write it as 2026-11-23T10:20 (UTC)"), "{said}");
     let said = fixture.run(&["jobs", "work", "--newest"]).failed(2);
-    assert!(said.contains("--newest is for --state"), "{said}");
+    assert!(said.contains("--newest needs --state"), "{said}");
     // What is done to jobs takes the same times.
     fixture.run(&["requeue", "work", "--since", "2026-01-02", "--until", "2026-01-03", "--yes"]).ok();
     assert_eq!(payloads(&[]), "13");

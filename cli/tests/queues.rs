@@ -29,7 +29,7 @@ async fn a_queue_is_created_changed_and_shown() {
     ];
     snapshot("queue_create", &fixture.run(&created).ok());
     let message = fixture.run(&created).failed(4);
-    assert!(message.contains("there is a queue 'mail' already"), "{message}");
+    assert!(message.contains("queue 'mail' already exists"), "{message}");
     let changed = ["queue", "set", "mail", "--rate", "none", "--keep-done", "forever", "--group-limit", "4", "--json"];
     let shown = fixture.run(&changed).json().remove(0);
     assert_eq!((&shown["rate"], &shown["keep_done_s"], &shown["max_running"]), (&json!(null), &json!(null), &json!(8)));
@@ -60,13 +60,13 @@ async fn a_queue_with_jobs_is_deleted_only_when_told_so() {
     let fixture = Fixture::new("delete").await;
     fixture.queue("work").await.enqueue_many(&[NewJob::text("1"), NewJob::text("2")]).await.unwrap();
     let message = fixture.run(&["queue", "delete", "work"]).failed(4);
-    assert!(message.contains("to delete queue work, add --yes"), "{message}");
+    assert!(message.contains("to delete queue work, pass --yes"), "{message}");
     let message = fixture.run(&["queue", "delete", "work", "--yes"]).failed(4);
     assert!(message.contains("--with-jobs") || message.contains("jobs"), "{message}");
     let answer = fixture.run(&["queue", "delete", "work", "--yes", "--with-jobs", "--json"]).json();
     assert_eq!(answer, [json!({"queue": "work", "deleted_jobs": 2})]);
     fixture.run(&["queue", "show", "work"]).failed(3);
-    assert_eq!(fixture.run(&["queues"]).ok(), "there is no queue; readpast queue create NAME makes one\n");
+    assert_eq!(fixture.run(&["queues"]).ok(), "there are no queues; run `readpast queue create NAME` to create one\n");
 }
 
 #[cfg(unix)]

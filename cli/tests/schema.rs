@@ -9,7 +9,7 @@ use crate::support::{Fixture, snapshot};
 async fn a_schema_is_installed_verified_and_removed() {
     let fixture = Fixture::not_installed("schema").await;
     let message = fixture.run(&["queues"]).failed(7);
-    assert!(message.contains("hint: readpast install"), "{message}");
+    assert!(message.contains("hint: run `readpast install`"), "{message}");
     snapshot("verify_not_installed", &{
         let run = fixture.run(&["verify", "work"]);
         assert_eq!(run.code, 7, "{run:?}");
@@ -60,7 +60,7 @@ async fn an_older_schema_is_upgraded_and_a_newer_one_is_refused() {
     let fixture = Fixture::new("older").await;
     fixture.sql(&format!("UPDATE [{}].[schema_version] SET version = 0", fixture.schema)).await;
     let message = fixture.run(&["queues"]).failed(7);
-    assert!(message.contains("hint: readpast upgrade"), "{message}");
+    assert!(message.contains("hint: run `readpast upgrade`"), "{message}");
     fixture.run(&["upgrade"]).ok();
     fixture.run(&["queues"]).ok();
     let versions = format!("[{}].[schema_version]", fixture.schema);

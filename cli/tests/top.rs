@@ -43,7 +43,7 @@ async fn the_screen_shows_queues_and_pauses_one() {
     terminal.until_it_says("work is paused; jobs that run go on");
     assert!(queue.stats().await.unwrap().paused);
     terminal.press("py");
-    terminal.until_it_says("work goes on");
+    terminal.until_it_says("work is resumed");
     assert!(!queue.stats().await.unwrap().paused);
     // What others do is seen too.
     queue.enqueue(&NewJob::text("c")).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_lost_connection_is_said_and_mended() {
     terminal.press("?");
     queue.enqueue_many(&vec![NewJob::text("while away"); 7]).await.unwrap();
     proxy.open();
-    terminal.until(|screen| !screen.contains("no answer") && screen.contains(" 7 "));
+    terminal.until(|screen| !screen.contains("no response") && screen.contains(" 7 "));
     terminal.press("q");
     assert_eq!(terminal.end().0, 0);
 }

@@ -29,7 +29,7 @@ async fn wait_tells_how_a_job_has_ended() {
     let message = fixture.run(&["wait", &ids[1]]).failed(9);
     assert!(message.contains("is dead: it cannot be read"), "{message}");
     let message = fixture.run(&["wait", &ids[2], "--timeout", "10ms"]).failed(8);
-    assert!(message.contains("has not ended within 10ms"), "{message}");
+    assert!(message.contains("did not finish within 10ms"), "{message}");
     fixture.run(&["cancel", "work", &ids[2], "--yes"]).ok();
     let run = fixture.run(&["wait", &ids[2], "--json"]);
     let line: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
@@ -44,7 +44,7 @@ async fn drain_ends_when_nothing_is_left() {
     let queue = fixture.queue("work").await;
     queue.enqueue_many(&[NewJob::text("a"), NewJob::text("dead")]).await.unwrap();
     let message = fixture.run(&["drain", "work", "--timeout", "10ms"]).failed(8);
-    assert!(message.contains("2 jobs of work have not ended"), "{message}");
+    assert!(message.contains("work has 2 unfinished jobs"), "{message}");
     let worker = Worker::builder(&queue, Handlers::any(handle)).start().await.unwrap();
     assert_eq!(fixture.run(&["drain", "work"]).ok(), "work is empty, with 1 dead job\n");
     worker.shutdown().await.unwrap();

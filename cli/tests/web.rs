@@ -30,7 +30,7 @@ async fn a_token_that_could_be_guessed_is_refused() {
     let mut command = fixture.command(&["web", "--listen", "0.0.0.0:0"]);
     let run = crate::support::run(command.env("READPAST_WEB_TOKEN", "short"));
     let said = run.failed(2);
-    assert!(said.contains("fewer than 16 characters"), "{said}");
+    assert!(said.contains("at least 16 characters"), "{said}");
     assert!(!said.contains("short"), "the token is not shown: {said}");
 }
 
@@ -116,7 +116,7 @@ async fn a_password_at_a_terminal_is_asked_for_twice_and_not_shown() {
     let hash = text.lines().find(|line| line.starts_with("$argon2id$")).unwrap_or_default();
     assert!(code == 0 && readpast_web::User::new("ann", hash).is_ok(), "{code}: {text}");
     let (code, text) = asked(["open sesame\r", "open sesane\r"]);
-    assert!(code == 2 && text.contains("not the same") && !text.contains("argon2"), "{code}: {text}");
+    assert!(code == 2 && text.contains("the passwords differ") && !text.contains("argon2"), "{code}: {text}");
     let (code, _) = asked(["open\u{3}", ""]);
     assert_eq!(code, 130);
 }

@@ -179,7 +179,7 @@ async fn recovers(test_name: &str, misdeed: &str, error: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_dies_costs_its_job_one_attempt() {
     let dies = "print('last words', file=sys.stderr); os._exit(3)";
-    recovers("dies", dies, "exit code 3 without an answer: last words").await;
+    recovers("dies", dies, "exit code 3 without a reply: last words").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,7 +277,7 @@ async fn a_job_s_error_has_nothing_from_before_the_job() {
     work.line_of("noted");
     let job = work.enqueue(NewJob::text("bad").max_attempts(1)).await;
     let _ = work.queue.wait(job, Duration::from_secs(30)).await; // it fails
-    assert_eq!(work.row(job).await.error.as_deref(), Some("exit code 1 without an answer: last words"));
+    assert_eq!(work.row(job).await.error.as_deref(), Some("exit code 1 without a reply: last words"));
     worker.signal(Signal::TERM);
     worker.end().ok();
 }
@@ -320,7 +320,7 @@ async fn at_the_end_the_program_may_end_by_itself() {
     arguments.last_mut().unwrap().push_str("\nopen('child', 'w').write(str(os.getpid()) + '\\n')\ntime.sleep(1000)");
     work.enqueue(NewJob::text("")).await;
     let run = drain(&work, &[vec!["--grace".to_owned(), "3s".to_owned()], arguments].concat());
-    assert!(run.stderr.contains("a program did not end when its standard input was closed"), "{run:?}");
+    assert!(run.stderr.contains("a program did not exit when its standard input was closed"), "{run:?}");
     work.process_of("child").wait_for_end();
 }
 
@@ -336,7 +336,7 @@ async fn a_program_that_ends_again_and_again_is_started_ever_more_slowly() {
     // 0, 0, 0.1, 0.2 and 0.4 s.
     assert!(began.elapsed() > Duration::from_millis(700), "{:?}", began.elapsed());
     let row = &work.queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0];
-    assert_eq!(row.error.as_deref(), Some("exit code 1 without an answer: cannot begin"));
+    assert_eq!(row.error.as_deref(), Some("exit code 1 without a reply: cannot begin"));
     assert_eq!(std::fs::read_to_string(work.path("starts")).unwrap().lines().count(), 5);
 }
 

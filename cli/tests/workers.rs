@@ -7,7 +7,7 @@ use crate::support::{Fixture, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_listed_with_what_it_holds() {
     let fixture = Fixture::new("workers").await;
-    assert_eq!(fixture.run(&["workers"]).ok(), "no worker has a lease; --lost shows those that are gone\n");
+    assert_eq!(fixture.run(&["workers"]).ok(), "no worker has a lease; --lost includes stopped and lost workers\n");
     let queue = fixture.queue("work").await;
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let ended = std::sync::Mutex::new(ended);
@@ -29,6 +29,6 @@ async fn a_worker_is_listed_with_what_it_holds() {
     assert!(table.lines().nth(1).unwrap().starts_with("work") && table.contains("worker-1"), "{table}");
     drop(end);
     worker.shutdown().await.unwrap();
-    assert_eq!(fixture.run(&["workers"]).ok(), "no worker has a lease; --lost shows those that are gone\n");
-    assert!(fixture.run(&["workers", "--lost"]).ok().contains("gone "));
+    assert_eq!(fixture.run(&["workers"]).ok(), "no worker has a lease; --lost includes stopped and lost workers\n");
+    assert!(fixture.run(&["workers", "--lost"]).ok().contains("ended "));
 }

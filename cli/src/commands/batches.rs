@@ -91,7 +91,7 @@ impl Batches {
         }
         output.many(
             &batches,
-            if self.all { "there is no batch" } else { "no batch is open; --all shows those that have ended, too" },
+            if self.all { "there is no batch" } else { "no batch is open; --all includes completed batches" },
             &["batch", "queue", "name", "created", "jobs", "left", "done", "dead", "cancelled", "sealed", "ended"],
             &["created", "sealed", "cancelled", "queue", "ended", "name"],
             |batch: &BatchRow| {

@@ -135,7 +135,7 @@ impl Server {
     async fn resume(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
         noted(&queue, note("resume"), queue.resume(), |()| None).await?;
-        Ok(format!("{name} goes on"))
+        Ok(format!("{name} is resumed"))
     }
 
     /// Of all dead jobs, or of some.

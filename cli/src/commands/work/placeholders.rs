@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_cannot_be_put_in_is_said() {
         assert_eq!(filled("{.to}", "{}").unwrap_err(), "the payload has no member 'to'");
-        assert!(filled("{.to}", "[1]").unwrap_err().contains("it is not the expected JSON"));
+        assert!(filled("{.to}", "[1]").unwrap_err().contains("not the expected JSON"));
         assert!(filled("{text}", "a\0b").unwrap_err().starts_with("its payload has a NUL character"));
         assert!(filled("{.to}", r#"{"to":"\u0000"}"#).unwrap_err().starts_with("the field 'to' has a NUL character"));
     }
