@@ -69,7 +69,7 @@ async fn rows_with_half_a_character_fail_alone() {
         errors.iter().any(|error| error.contains("error 50001") && error.contains("it stays: \u{FFFD}")),
         "{errors:?}"
     );
-    assert!(errors.iter().any(|error| error.contains("the payload of job")), "{errors:?}");
+    assert!(errors.iter().any(|error| error.contains("invalid payload of job")), "{errors:?}");
     drop(session);
     fixture.remove().await;
 }

@@ -141,8 +141,8 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     errors.sort();
     let expected = [
         "a follow-up in queue 'nowhere' cannot be enqueued, error 58001: there is no queue 'nowhere'",
-        "it has 1001 follow-ups; it must have 1000 at most",
         "a follow-up: cannot enqueue the job: kind is 'two words'",
+        "it has 1001 follow-ups; it must have 1000 at most",
         "the payload of a follow-up has 70000 bytes; it must have 65535 at most",
     ];
     assert!(errors.iter().zip(expected).all(|(error, expected)| error.starts_with(expected)), "{errors:?}");

@@ -66,7 +66,7 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
             r#"{"colour":"red","payload":"x"}"#,
             "line 1: there is no field 'colour'; there are payload, payload_hex, kind",
         ),
-        ("hello", "line 1: it is not JSON, from column 1 on"),
+        ("hello", "line 1: not JSON from column 1 on"),
         (
             r#"{"payload":"x","priority":"high"}"#,
             "line 1: priority is \"high\"; it must be an integer from -32768 to 32767",

@@ -32,7 +32,7 @@ async fn a_schema_is_installed_verified_and_removed() {
     assert!(findings.iter().all(|finding| finding["result"] == "ok"), "{findings:?}");
     let message = fixture.run(&["uninstall"]).failed(4);
     assert!(
-        message.contains(&format!("to remove schema {} with 0 unfinished jobs, add --yes", fixture.schema)),
+        message.contains(&format!("to remove schema {} with 0 unfinished jobs, pass --yes", fixture.schema)),
         "{message}"
     );
     fixture.run(&["uninstall", "--yes"]).ok();

@@ -136,7 +136,7 @@ async fn keys_are_answered_while_the_server_is_not_answering() {
     let mut terminal = top(&fixture, proxy.url());
     terminal.until_it_says("no worker");
     proxy.stall();
-    terminal.until_it_says("the server has been asked for");
+    terminal.until_it_says("waiting for the server for");
     terminal.press(ENTER);
     terminal.until_it_says("Reading its jobs");
     terminal.press("py");
@@ -230,7 +230,7 @@ async fn a_key_that_is_held_asks_once_at_a_time() {
     let mut terminal = top(&fixture, proxy.url());
     terminal.until_it_says("no worker");
     proxy.stall();
-    terminal.until_it_says("the server has been asked for");
+    terminal.until_it_says("waiting for the server for");
     let before = proxy.connections();
     terminal.press(&"g".repeat(50));
     terminal.press("?"); // drawn when all of them were read

@@ -99,7 +99,7 @@ const FIELDS: [(&str, &str); 13] = [
     ("payload", "a text or any other JSON"),
     ("payload_hex", "a text"),
     ("kind", "a text"),
-    ("priority", "a whole number from -32768 to 32767"),
+    ("priority", "an integer from -32768 to 32767"),
     ("delay_s", "a number of seconds"),
     ("due_at", "a time such as \"2027-01-31T04:00:00Z\""),
     ("key", "a text"),
@@ -107,7 +107,7 @@ const FIELDS: [(&str, &str); 13] = [
     ("batch", "the number of a batch"),
     ("correlation_id", "a UUID"),
     ("headers", "an object of texts"),
-    ("max_attempts", "a whole number"),
+    ("max_attempts", "an integer"),
     ("time_limit_s", "a number of seconds"),
 ];
 
