@@ -37,10 +37,10 @@ async fn the_screen_shows_queues_and_pauses_one() {
     let screen = terminal.until_it_says("no worker");
     assert!(screen.contains("QUEUE") && screen.contains("work"), "{screen}");
     terminal.press("p");
-    terminal.until_it_says("Pause work, so that no more of its jobs are started? y/n");
+    terminal.until_it_says("Pause work, so that no more of its jobs are claimed? y/n");
     assert!(!queue.stats().await.unwrap().paused, "it asks first");
     terminal.press("y");
-    terminal.until_it_says("work is paused; jobs that run go on");
+    terminal.until_it_says("work is paused; running jobs continue");
     assert!(queue.stats().await.unwrap().paused);
     terminal.press("py");
     terminal.until_it_says("work is resumed");
@@ -68,7 +68,7 @@ async fn one_goes_down_to_a_dead_job_and_requeues_it() {
     let screen = terminal.until_it_says("FAILED ATTEMPTS");
     assert!(screen.contains("PAYLOAD\ncat.png"), "{screen}");
     terminal.press("r");
-    terminal.until_it_says("1 job of work runs again");
+    terminal.until_it_says("requeued 1 job of work");
     terminal.until(|screen| screen.lines().any(|line| line.starts_with("state") && line.contains("ready")));
     terminal.press(ESCAPE);
     terminal.until_it_says("DEAD 1");

@@ -131,7 +131,7 @@ async fn the_first_signal_lets_programs_end() {
     let worker = work.start(&["--threads", "1", "--shell", "echo > started; while [ ! -e go ]; do sleep 0.01; done"]);
     work.line_of("started");
     worker.signal(Signal::INT);
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
+    wait_for("the stop", || worker.logged().contains("stopping: it claims no more jobs"));
     std::fs::write(work.path("go"), "").unwrap();
     let stdout = worker.end().ok();
     assert!(stdout.starts_with("1 done"), "{stdout}");
@@ -147,7 +147,7 @@ async fn the_end_of_the_terminal_lets_programs_end() {
     let worker = work.start(&["--shell", "echo > started; while [ ! -e go ]; do sleep 0.01; done"]);
     work.line_of("started");
     worker.signal(Signal::HUP);
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
+    wait_for("the stop", || worker.logged().contains("stopping: it claims no more jobs"));
     std::fs::write(work.path("go"), "").unwrap();
     let stdout = worker.end().ok();
     assert!(stdout.starts_with("1 done"), "{stdout}");
@@ -160,9 +160,9 @@ async fn the_third_end_of_a_terminal_kills_what_does_not_listen() {
     let worker = work.start(&["--grace", "1h", "--shell", STUBBORN]);
     let child = work.process_of("child");
     worker.signal(Signal::HUP);
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
+    wait_for("the stop", || worker.logged().contains("stopping: it claims no more jobs"));
     worker.signal_again(Signal::HUP);
-    wait_for("the stop at once", || worker.logged().contains("stopping at once"));
+    wait_for("the stop at once", || worker.logged().contains("stopping immediately"));
     worker.signal_again(Signal::HUP);
     worker.process().wait_for_end();
     assert_eq!(worker.end().code, 130);
@@ -212,7 +212,7 @@ async fn the_second_signal_ends_programs() {
     let worker = work.start(&["--shell", POLITE]);
     both_listen(&work);
     worker.signal(Signal::TERM);
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
+    wait_for("the stop", || worker.logged().contains("stopping: it claims no more jobs"));
     worker.signal_again(Signal::TERM);
     let run = worker.end();
     assert_eq!(run.code, 130);
@@ -228,9 +228,9 @@ async fn the_third_signal_kills_what_does_not_listen() {
     let worker = work.start(&["--grace", "1h", "--shell", STUBBORN]);
     let (child, grandchild) = (work.process_of("child"), work.process_of("grandchild"));
     worker.signal(Signal::TERM);
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
+    wait_for("the stop", || worker.logged().contains("stopping: it claims no more jobs"));
     worker.signal_again(Signal::TERM);
-    wait_for("the stop at once", || worker.logged().contains("stopping at once"));
+    wait_for("the stop at once", || worker.logged().contains("stopping immediately"));
     assert!(child.runs() && grandchild.runs());
     worker.signal_again(Signal::TERM);
     assert_eq!(worker.end().code, 130);
@@ -248,7 +248,7 @@ async fn ctrl_c_of_the_terminal_is_not_for_programs() {
     let worker = crate::worker_process::WorkerProcess::start(command);
     work.line_of("started");
     rustix::process::kill_process_group(worker.process().0, Signal::INT).unwrap();
-    wait_for("the stop", || worker.logged().contains("stopping: no more claims"));
+    wait_for("the stop", || worker.logged().contains("stopping: it claims no more jobs"));
     assert!(worker.guard().runs(), "nor is it for the guard");
     std::fs::write(work.path("go"), "").unwrap();
     let stdout = worker.end().ok();
@@ -356,12 +356,12 @@ async fn a_machine_that_is_short_of_files_costs_no_attempt() {
         for number in 0..6 {
             jobs.push(work.enqueue(NewJob::text(number.to_string()).max_attempts(1)).await);
         }
-        wait_for("the worker says what is short", || worker.logged().contains("no program can be started"));
+        wait_for("the worker says what is short", || worker.logged().contains("cannot start programs"));
         for id in &jobs {
             let row = work.row(*id).await;
             assert!(matches!(row.state, JobState::Ready | JobState::Claimed | JobState::Scheduled), "{row:?}");
         }
-        assert_eq!(worker.logged().matches("no program can be started").count(), 1, "{}", worker.logged());
+        assert_eq!(worker.logged().matches("cannot start programs").count(), 1, "{}", worker.logged());
         prlimit(process, Resource::Nofile, limit).unwrap();
         for id in jobs {
             until("a job is done", async || is_done(id).await).await;

@@ -224,7 +224,7 @@ async fn of_a_long_standard_error_the_end_is_kept() {
 async fn a_longer_output_than_allowed_ends_the_program() {
     let work = WorkFixture::new("output").await;
     let row = work.run_one(NewJob::text(""), &["--max-output", "1KiB", "--shell", "yes; touch went-on"]).await;
-    let error = "its standard output has more than 1024 bytes".to_owned();
+    let error = "its standard output is larger than 1024 bytes".to_owned();
     assert_eq!((row.state, row.error), (JobState::Dead, Some(error)));
     assert!(!work.directory().join("went-on").exists());
     let row = work.run_one(NewJob::text("x".repeat(1_024)), &["--max-output", "1KiB", "--", "cat"]).await;
@@ -277,12 +277,12 @@ async fn what_cannot_work_is_refused_at_the_start() {
     for (arguments, message) in [
         (vec!["--", "echo", "{txt}"], "in the argument '{txt}', {txt} is not known; there are {payload}, {text}"),
         (vec!["--", "echo", "{text"], "in the argument '{text', a { is not closed"),
-        (vec!["--", "no-such-program"], "there is no program 'no-such-program' that can be run"),
-        (vec!["--", "/etc/passwd"], "there is no program '/etc/passwd' that can be run"),
-        (vec!["--", "{text}"], "there is no program '{text}' that can be run"),
+        (vec!["--", "no-such-program"], "cannot find a program 'no-such-program' to run"),
+        (vec!["--", "/etc/passwd"], "cannot find a program '/etc/passwd' to run"),
+        (vec!["--", "{text}"], "cannot find a program '{text}' to run"),
         (vec!["--keep", "--", "echo", "{text}"], "with --keep, a program has no placeholders"),
-        (vec!["--on-exit", "300=dead", "--", "true"], "'300' is no exit code"),
-        (vec!["--max-output", "1000MiB", "--", "true"], "--max-output must be 256MiB at most"),
+        (vec!["--on-exit", "300=dead", "--", "true"], "'300' is not an exit code"),
+        (vec!["--max-output", "1000MiB", "--", "true"], "--max-output must be at most 256MiB"),
         (vec!["--shell", "true", "--", "true"], "cannot be used with"),
         (vec![], "required arguments were not provided"),
     ] {

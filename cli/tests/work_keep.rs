@@ -184,7 +184,7 @@ async fn a_program_that_dies_costs_its_job_one_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_crashes_costs_its_job_one_attempt() {
-    recovers("crashes", "os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL without an answer").await;
+    recovers("crashes", "os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL without a reply").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,13 +195,13 @@ async fn an_answer_that_is_no_json_is_a_failure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_for_another_job_is_a_failure() {
-    recovers("other_job", "return json.dumps({'job_id': 999})", "it is for job 999, and job 2 runs").await;
+    recovers("other_job", "return json.dumps({'job_id': 999})", "it is for job 999, but job 2 is running").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_closes_its_output_is_a_failure() {
     let closes = "os.close(1); time.sleep(1000)";
-    recovers("closes", closes, "the program has closed its standard output").await;
+    recovers("closes", closes, "the program closed its standard output").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -65,11 +65,11 @@ async fn what_cannot_be_put_in_makes_the_job_dead_and_runs_nothing() {
     let work = WorkFixture::new("unfit").await;
     let long = "x".repeat(128 * 1024);
     for (payload, argument, reason) in [
-        (NewJob::text("a\0b"), "{text}", "its payload has a NUL character, which no argument"),
+        (NewJob::text("a\0b"), "{text}", "its payload has a NUL character, which arguments"),
         (NewJob::bytes([0xFF]), "{text}", ": not UTF-8"),
         (NewJob::text(&long), "{text}", "cannot start sh: Argument list too long"),
-        (NewJob::text("{}"), "{.to}", "its payload has no field 'to'"),
-        (NewJob::text("[]"), "{.to}", "it is not the expected JSON"),
+        (NewJob::text("{}"), "{.to}", "the payload has no member 'to'"),
+        (NewJob::text("[]"), "{.to}", "not the expected JSON"),
         (NewJob::text(r#"{"to":"\u0000"}"#), "{.to}", "the field 'to' has a NUL character"),
         (NewJob::text("").header("h", "a\0b"), "x", "its header 'h' has a NUL character"),
     ] {

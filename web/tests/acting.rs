@@ -55,7 +55,7 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
     ] {
         let answer = browser.post("act", &fields).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
-        assert!(answer.text().contains("You may look, and not act"), "{}", answer.text());
+        assert!(answer.text().contains("You can view this page but not make changes"), "{}", answer.text());
     }
     let stats = fixture.queue.stats().await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));

@@ -160,12 +160,13 @@ async fn pages_come_though_a_reading_hangs() {
         let begin = Instant::now();
         let page = browser.clone().page("overview").await;
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
-        page.text().contains("no answer for")
+        page.text().contains("no response for")
     };
     until("the page says that it is old", says).await;
     drop(let_go);
     server.faults().clear(&stats);
-    until("the page is fresh", async || !browser.clone().page("overview").await.text().contains("no answer for")).await;
+    until("the page is fresh", async || !browser.clone().page("overview").await.text().contains("no response for"))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,7 +200,7 @@ async fn readings_come_though_pages_and_operations_take_long() {
     let begin = Instant::now();
     fixture.queue.pause().await.unwrap();
     let html = live.until(|html| html.contains("paused")).await;
-    assert!(begin.elapsed() < Duration::from_secs(5) && !html.contains("no answer for"), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(5) && !html.contains("no response for"), "{:?}", begin.elapsed());
     drop(let_go);
     for page in pages {
         page.await.unwrap();
