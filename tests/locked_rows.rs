@@ -136,6 +136,8 @@ async fn a_group_whose_next_job_is_locked_keeps_no_caller_busy_and_no_other_grou
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(worker.claim(10).await.len(), 1, "the other group's");
     holder.sql("ROLLBACK TRANSACTION").await;
+    // As if the minute had passed after which promote looks for what was held by hand.
+    fixture.sql("UPDATE [$(schema)].[duties] SET looked_at = '2000-01-01'").await;
     first_number(&fixture, promote).await;
     assert_eq!(worker.claim(10).await.len(), 1, "and now this one's");
     fixture.remove().await;
