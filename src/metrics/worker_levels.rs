@@ -52,8 +52,9 @@ static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
 /// What the gauges of a queue show.
 struct Shown {
-    /// The workers that these values are of, and whether each drains.
-    workers: Vec<(u64, bool)>,
+    /// Which workers these values are of: their number, the sum of their ids, and how many drain. Ids only grow, so other
+    /// workers have another sum or are fewer.
+    workers: (usize, u64, usize),
     buffered: f64,
     running: f64,
     awaiting_finish: f64,
@@ -184,7 +185,7 @@ impl LevelGauges {
                 / threads.max(1.0)
         };
         Shown {
-            workers: all().map(|worker| (worker.id, worker.drains)).collect(),
+            workers: (all().count(), all().map(|worker| worker.id).sum(), all().filter(|worker| worker.drains).count()),
             buffered: sum(|worker| worker.levels.buffered),
             running: sum(|worker| worker.levels.running),
             awaiting_finish: sum(|worker| worker.levels.awaiting_finish),
