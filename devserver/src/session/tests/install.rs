@@ -213,7 +213,7 @@ fn the_operators_procedures_work() {
     assert_eq!(
         rows(&mut s, "EXEC readpast.schema_info"),
         [
-            "ROW(Int(1), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor \"), String(\"16.0.1000.6\"), Int(160))"
+            "ROW(Int(1), Int(1), String(\"readpast\"), Bit(false), Bit(false), String(\"\"), Null, String(\"producer worker operator monitor autoscaler \"), String(\"16.0.1000.6\"), Int(160))"
         ]
     );
     assert_eq!(errors(&mut s, "EXEC readpast.claim N'nobody', NULL, 1"), [58001]);
