@@ -74,6 +74,20 @@ struct Answer {
     took: Duration,
 }
 
+impl Answer {
+    /// How many jobs SQL Server has answered with, kept or not.
+    fn jobs_sent(&self) -> usize {
+        // One of an at_most_once queue is nothing to give back.
+        let withheld = self.withheld.as_ref().map_or(0, |withheld| withheld.jobs.len().max(1));
+        self.jobs.len() + withheld
+    }
+
+    /// Whether there may be more to claim behind a job whose payload was withheld.
+    fn fills_beside_withheld(&self, room: usize) -> bool {
+        !self.jobs.is_empty() && self.jobs.len() + 1 >= room
+    }
+}
+
 impl Prefetcher {
     pub(in crate::worker) fn new(
         state: &Arc<StageContext>,
@@ -212,6 +226,8 @@ impl Prefetcher {
     /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
     async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool, registration: &Registration) {
         let StageContext { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
+        self.limit.answered(answer.jobs_sent());
+        let is_full = answer.fills_beside_withheld(room);
         let Answer { jobs, withheld, alone_waits, limited, took } = answer;
         let claimed = jobs.len();
         arrivals.set_limited(limited);
@@ -220,7 +236,7 @@ impl Prefetcher {
         let now = Instant::now();
         self.demand.claimed(took, now);
         self.demand.claimed_payloads(jobs.iter().map(|claimed| claimed.held.bytes()).max());
-        self.demand.withheld(withheld.as_ref().map(|withheld| withheld.bytes), claimed + 1 >= room, now);
+        self.demand.withheld(withheld.as_ref().map(|withheld| withheld.bytes), is_full, now);
         metrics.claimed(claimed, took);
         tally.claimed(true);
         if claimed < room && withheld.is_none() {
@@ -228,7 +244,6 @@ impl Prefetcher {
         } else if in_flight.unstarted() > claimed {
             limited_by.correct(Limit::Busy); // the threads have not waited for this claim
         }
-        self.limit.answered(claimed);
         self.state.outage.answered("claim");
         self.undelivered.answered();
         self.failed.reset();
@@ -444,5 +459,31 @@ impl Prefetcher {
             }
         }
         self.watcher.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Fence, JobId};
+
+    fn withheld(jobs: Vec<(JobId, Fence)>) -> Answer {
+        let withheld = Some(Withheld { bytes: 1 << 30, jobs });
+        Answer { jobs: Vec::new(), withheld, alone_waits: false, limited: None, took: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_claim_limit_of_one_grows_though_the_first_payload_is_withheld() {
+        for jobs in [vec![(JobId(1), Fence(1))], Vec::new()] {
+            let mut limit = CallSize::new(500);
+            limit.timed_out(1);
+            limit.answered(withheld(jobs).jobs_sent());
+            assert_eq!(limit.jobs(), 2);
+        }
+    }
+
+    #[test]
+    fn an_answer_with_nothing_but_the_first_does_not_say_that_more_may_pass_it() {
+        assert!(!withheld(vec![(JobId(1), Fence(1))]).fills_beside_withheld(1), "it would be asked for at once again");
     }
 }
