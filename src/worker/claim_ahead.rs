@@ -158,7 +158,7 @@ impl Demand {
 
     /// The first of the queue, if there is no room for it now.
     fn waiting_for_room(&self, in_flight: &InFlight) -> Option<TooLong> {
-        self.too_long.filter(|first| first.bytes > self.free(in_flight) && in_flight.jobs() > 0)
+        self.too_long.filter(|first| first.bytes > self.free(in_flight) && !in_flight.takes_no_memory())
     }
 
     /// Whether those behind the first of the queue may be claimed while there is no room for it.
@@ -166,23 +166,23 @@ impl Demand {
         self.waiting_for_room(in_flight).is_some_and(|first| first.lets_pass(at))
     }
 
-    /// How many more jobs fit into memory; one at least where it holds none.
+    /// How many more jobs fit into memory; one at least where nothing is in it.
     pub(super) fn jobs_that_fit(&self, in_flight: &InFlight, at: Instant) -> usize {
         let fit = |bytes| (self.free(in_flight) / bytes) as usize;
         let job_bytes = self.job_bytes(in_flight);
         match (self.too_long, self.waiting_for_room(in_flight)) {
             (_, Some(first)) if !first.lets_pass(at) => 0,
             (Some(first), None) => fit(first.bytes.max(job_bytes)).max(1),
-            (None, _) if in_flight.jobs() == 0 => fit(job_bytes).max(1),
+            (None, _) if in_flight.takes_no_memory() => fit(job_bytes).max(1),
             _ => fit(job_bytes),
         }
     }
 
-    /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. A worker that holds
-    /// no job may always have one as long as an earlier claim reported.
+    /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. Where nothing
+    /// is in it, one job may always be as long as an earlier claim reported.
     pub(super) fn max_payload_bytes(&self, jobs: usize, in_flight: &InFlight) -> u64 {
         let share = self.free(in_flight) / jobs as u64;
-        if jobs > 1 || in_flight.jobs() > 0 {
+        if jobs > 1 || !in_flight.takes_no_memory() {
             return share;
         }
         share.max(self.payload.0 as u64).max(self.too_long.map_or(0, |first| first.bytes))
@@ -508,6 +508,18 @@ mod tests {
                 assert!(of_turn.iter().all(|room| *room == 1), "the first alone is looked at: {of_turn:?}");
             }
         }
+    }
+
+    #[test]
+    fn one_larger_than_all_that_is_allowed_is_claimed_beside_ended_jobs_whose_rows_are_locked() {
+        let (in_flight, mut demand, now) = (InFlight::default(), of_payloads(200), Instant::now());
+        in_flight.enter(Stage::AwaitingFinish, 3);
+        demand.withheld(Some(1 << 30), false, now);
+        assert_eq!(demand.room(demand.seen, &in_flight, 2, now), 1);
+        assert_eq!(demand.max_payload_bytes(1, &in_flight), 1 << 30);
+        in_flight.grow(1);
+        in_flight.hold_output(1);
+        assert_eq!(demand.room(demand.seen, &in_flight, 2, now), 0, "an output is held");
     }
 
     #[test]
