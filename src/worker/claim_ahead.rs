@@ -27,6 +27,14 @@ const MIN_HORIZON: Duration = Duration::from_millis(100);
 /// release.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// The longest of the turns in which the first of the queue waits for room, in seconds: a power of two, because each
+/// turn is twice as long as the one before.
+const LONGEST_TURN: u64 = 512;
+
+/// For how long claims must not have met a job that is too long before its turns begin anew. A single claim proves
+/// nothing: while another worker looks whether the job fits there, nobody else sees it.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
 /// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the
 /// other runs.
 pub(super) fn most_ahead(config: &WorkerConfig) -> usize {
@@ -46,7 +54,7 @@ pub(super) struct Demand {
     max_bytes: u64,
     /// What the longest payload of a claim takes.
     payload: ExpectedBytes,
-    /// The last claim met it first and had no room for it.
+    /// The last claim met it first and had no room for it, or one did not long ago.
     too_long: Option<TooLong>,
     claim_time: Duration,
     /// When the last claim was answered.
@@ -136,14 +144,27 @@ impl Demand {
     pub(super) fn claimed_payloads(&mut self, largest: Option<usize>) {
         if let Some(largest) = largest {
             self.payload = self.payload.and(largest as f64);
+            // One as long as the first has got its room. The next one's turns are its own.
+            self.too_long = self.too_long.filter(|first| first.bytes > largest as u64);
         }
     }
 
     /// Notes the length of the first payload that a claim had no room for, if there was one, and whether the claim has
     /// brought as many jobs as it asked for beside it.
     pub(super) fn withheld(&mut self, bytes: Option<u64>, is_full: bool, at: Instant) {
-        let since = |bytes| self.too_long.filter(|before| before.bytes == bytes).map_or(at, |before| before.since);
-        self.too_long = bytes.map(|bytes| TooLong { bytes, since: since(bytes), is_full });
+        let before = self.too_long;
+        self.too_long = match bytes {
+            Some(bytes) => {
+                let since = before.map_or(at, |before| before.since);
+                Some(TooLong { bytes, since, missed_since: None, is_full })
+            }
+            None => before.and_then(|before| before.missed(at)),
+        };
+    }
+
+    /// The first of the queue, if the last claim had no room for it.
+    fn too_long(&self) -> Option<TooLong> {
+        self.too_long.filter(|first| first.missed_since.is_none())
     }
 
     /// What one more job takes, as payload or as output, whichever is more.
@@ -158,7 +179,7 @@ impl Demand {
 
     /// The first of the queue, if there is no room for it now.
     fn waiting_for_room(&self, in_flight: &InFlight) -> Option<TooLong> {
-        self.too_long.filter(|first| first.bytes > self.free(in_flight) && !in_flight.takes_no_memory())
+        self.too_long().filter(|first| first.bytes > self.free(in_flight) && !in_flight.takes_no_memory())
     }
 
     /// Whether those behind the first of the queue may be claimed while there is no room for it.
@@ -170,7 +191,7 @@ impl Demand {
     pub(super) fn jobs_that_fit(&self, in_flight: &InFlight, at: Instant) -> usize {
         let fit = |bytes| (self.free(in_flight) / bytes) as usize;
         let job_bytes = self.job_bytes(in_flight);
-        match (self.too_long, self.waiting_for_room(in_flight)) {
+        match (self.too_long(), self.waiting_for_room(in_flight)) {
             (_, Some(first)) if !first.lets_pass(at) => 0,
             (Some(first), None) => fit(first.bytes.max(job_bytes)).max(1),
             (None, _) if in_flight.takes_no_memory() => fit(job_bytes).max(1),
@@ -185,7 +206,7 @@ impl Demand {
         if jobs > 1 || !in_flight.takes_no_memory() {
             return share;
         }
-        share.max(self.payload.0 as u64).max(self.too_long.map_or(0, |first| first.bytes))
+        share.max(self.payload.0 as u64).max(self.too_long().map_or(0, |first| first.bytes))
     }
 
     /// Whether the outputs that wait for their acknowledgement are most of what may be held.
@@ -218,9 +239,10 @@ impl Demand {
             None if fit == 0 => wanted.min(allowed).min(usize::from(looks)),
             None => wanted.min(allowed).min(fit),
             Some(first) if wanted > 0 && (looks || (first.is_full && fit > 0)) => {
-                // It is one of those that are claimed.
+                // It is one of those that are claimed, and has its share of the bytes: another worker may take it just
+                // before, and then one more job comes.
                 let room = (self.most + self.threads).saturating_sub(unstarted);
-                (wanted.min(fit.max(1)) + 1).min(allowed).min(room)
+                (wanted + 1).min(fit.max(2)).min(allowed).min(room)
             }
             Some(_) => 0,
         }
@@ -271,20 +293,34 @@ impl Demand {
 /// The first of the queue, which is too long for what is free.
 ///
 /// In turns, nothing is claimed until there is room for it, and others pass that fit: for a second, two, four, and so
-/// on. The turns of waiting become longer than any job takes, so that it gets its room; and those of passing as long,
-/// so that threads are not idle for most of the time while one long job keeps the room.
+/// on, up to [`LONGEST_TURN`]. The turns of waiting become longer than most jobs take, so that it gets its room; and
+/// those of passing as long, so that threads are not idle for most of the time while one long job keeps the room.
 #[derive(Debug, Clone, Copy)]
 struct TooLong {
     bytes: u64,
+    /// When one was met that was too long, of whatever length, and since when claims have met one again and again.
     since: Instant,
+    /// When the first of the latest claims was answered that did not meet one.
+    missed_since: Option<Instant>,
     /// The last claim brought all that it asked for beside it: there may be more behind.
     is_full: bool,
 }
 
 impl TooLong {
     fn lets_pass(&self, at: Instant) -> bool {
-        let turn = (at.saturating_duration_since(self.since).as_secs() + 1).ilog2();
+        let seconds = at.saturating_duration_since(self.since).as_secs() + 1;
+        let turn = match seconds / LONGEST_TURN {
+            0 => u64::from(seconds.ilog2()),
+            longest => u64::from(LONGEST_TURN.ilog2()) + longest - 1,
+        };
         turn % 2 == 1
+    }
+
+    /// A claim has not met it.
+    fn missed(self, at: Instant) -> Option<TooLong> {
+        let missed_since = self.missed_since.unwrap_or(at);
+        let is_remembered = at.saturating_duration_since(missed_since) < REMEMBERED;
+        is_remembered.then_some(TooLong { missed_since: Some(missed_since), ..self })
     }
 }
 
@@ -508,6 +544,62 @@ mod tests {
                 assert!(of_turn.iter().all(|room| *room == 1), "the first alone is looked at: {of_turn:?}");
             }
         }
+    }
+
+    #[test]
+    fn jobs_as_long_as_those_before_pass_the_first_though_few_of_them_fit() {
+        const JOB: usize = 4 << 20;
+        for fit in 2..16 {
+            let (in_flight, mut demand, begun) = (InFlight::default(), of_payloads(JOB), Instant::now());
+            in_flight.enter(Stage::Running, 1);
+            in_flight.grow((64 << 20) - fit * JOB);
+            demand.withheld(Some(64 << 20), false, begun);
+            let room = demand.room(demand.seen, &in_flight, 1, begun + LOOK_AGAIN);
+            assert_eq!(room, fit, "with the first");
+            assert!(demand.max_payload_bytes(room, &in_flight) >= JOB as u64, "{fit} fit");
+        }
+    }
+
+    #[test]
+    fn no_turn_is_longer_than_about_ten_minutes() {
+        let begun = Instant::now();
+        let first = TooLong { bytes: 1, since: begun, missed_since: None, is_full: false };
+        let passes: Vec<bool> =
+            (0..20_000).map(|second| first.lets_pass(begun + Duration::from_secs(second))).collect();
+        let turns: Vec<usize> = passes.chunk_by(|one, next| one == next).map(<[bool]>::len).collect();
+        assert_eq!(turns[..12], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512, 512]);
+        assert_eq!(turns.iter().max(), Some(&512));
+    }
+
+    #[test]
+    fn the_turns_of_the_first_go_on_though_a_claim_of_a_fleet_does_not_meet_it() {
+        let (in_flight, mut demand, begun) = (holding_much(), of_payloads(200), Instant::now());
+        let second = |second| begun + Duration::from_secs(second);
+        demand.withheld(Some(10 << 20), false, begun);
+        demand.withheld(None, false, second(30)); // another worker has it for a moment
+        assert!(!demand.lets_pass(&in_flight, second(30)) && demand.room(demand.seen, &in_flight, 1, second(30)) > 1);
+        demand.withheld(Some(20 << 20), false, second(31)); // and this is the one behind it
+        assert!(demand.lets_pass(&in_flight, second(31)), "the sixth turn, not the first of new ones");
+        assert!(!demand.lets_pass(&in_flight, second(63)), "the seventh");
+
+        for missed in [60, 65, 70] {
+            demand.withheld(None, false, second(missed));
+        }
+        demand.withheld(Some(20 << 20), false, second(71));
+        assert!(
+            !demand.lets_pass(&in_flight, second(71)) && demand.lets_pass(&in_flight, second(72)),
+            "from the start"
+        );
+    }
+
+    #[test]
+    fn a_job_that_has_got_its_room_leaves_its_turns_to_no_other() {
+        let (in_flight, mut demand, begun) = (holding_much(), of_payloads(200), Instant::now());
+        let later = begun + Duration::from_secs(31);
+        demand.withheld(Some(10 << 20), false, begun);
+        demand.claimed_payloads(Some(10 << 20));
+        demand.withheld(Some(20 << 20), false, later);
+        assert!(!demand.lets_pass(&in_flight, later) && demand.lets_pass(&in_flight, later + LOOK_AGAIN));
     }
 
     #[test]
