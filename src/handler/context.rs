@@ -302,7 +302,6 @@ impl Context {
         self.run
     }
 
-    /// The names of the schema and of the queue that the job is from.
     /// Notes that the handler acknowledges the job itself.
     pub(crate) fn acknowledges(&self) {
         self.acknowledging.store(true, Ordering::Release);
@@ -312,6 +311,7 @@ impl Context {
         self.acknowledging.load(Ordering::Acquire)
     }
 
+    /// The names of the schema and of the queue that the job is from.
     pub(crate) fn place(&self) -> (&str, &str) {
         let (schema, queue) = &self.surroundings.place;
         (schema, queue)
