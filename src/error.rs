@@ -429,8 +429,8 @@ pub enum Error {
     /// SQL Server's answer contains text that cannot be decoded. Most often an error or a message quotes half a
     /// character, because a trigger, a sink or another procedure cut a text in the middle of a surrogate pair: fix that
     /// code. The call may or may not have taken effect. If an acknowledgement ends like this, the
-    /// [`Worker`](crate::Worker) finds the job that causes it, and retries that job; if a claim does, that job is dead.
-    /// (With [`Delivery::AtMostOnce`](crate::Delivery::AtMostOnce), a claim that ends like this ends the worker.)
+    /// [`Worker`](crate::Worker) finds the job that causes it, and retries that job; if a claim does, that job is
+    /// dead, and the worker ends when the answers to three claims in a row cannot be read. (With [`Delivery::AtMostOnce`](crate::Delivery::AtMostOnce), a claim that ends like this ends the worker.)
     #[error("cannot read text in SQL Server's response: {message}")]
     #[non_exhaustive]
     UnreadableText {

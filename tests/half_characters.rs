@@ -9,7 +9,7 @@ use readpast::{
 use readpast_devserver::SqlError;
 
 use crate::support::counted::drained;
-use crate::support::{Fixture, WorkerSession, changed, dev_server, numbers};
+use crate::support::{Fixture, JobCounts, WorkerSession, changed, dev_server, numbers};
 
 /// The first half of a pair, in whatever collation. (NCHAR makes one only where the collation has no supplementary
 /// characters.)
@@ -270,18 +270,7 @@ async fn an_error_that_ends_the_worker_at_a_claim_leaves_no_job_claimed_and_coun
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_claim_has_an_answer_that_cannot_be_read_is_dead_and_the_others_run() {
     let fixture = Fixture::new("claim_unreadable").await;
-    let says =
-        "BEGIN
-             IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE worker_id = @worker_id AND state = 2 AND kind = 'bad' AND claimed_at >= @now)
-                 PRINT @half;
-             RETURN @alone_waits;
-         END;";
-    let claim = crate::support::shipped::file("sql/230_claim.sql");
-    assert!(claim.contains("RETURN @alone_waits;"));
-    let mut session = fixture.session().await;
-    let claim = claim.replace("RETURN @alone_waits;", says);
-    let begin = format!("SET NOCOUNT ON; DECLARE @half nvarchar(2) = {HALF};");
-    session.script(&claim.replace("SET NOCOUNT ON;", &begin)).await.unwrap();
+    claims_say_half_a_character(&fixture, "kind = 'bad'").await;
     let kind = |place| if place == 12 { "bad" } else { "good" };
     let jobs: Vec<_> = (0..30).map(|place| NewJob::text(place.to_string()).kind(kind(place))).collect();
     let bad = fixture.queue.enqueue_many(&jobs).await.unwrap()[12].job_id;
@@ -291,6 +280,34 @@ async fn a_job_whose_claim_has_an_answer_that_cannot_be_read_is_dead_and_the_oth
     assert_eq!(job.state, JobState::Dead);
     let error = job.error.unwrap();
     assert!(error.starts_with("it cannot be read: cannot read text in SQL Server's response"), "{error}");
-    drop(session);
     fixture.remove().await;
+}
+
+/// As where a trigger's text is the same for each job: not one of them is to blame.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_none_of_whose_claims_can_be_read_ends_before_its_queue_is_dead() {
+    let fixture = Fixture::new("claims_unreadable").await;
+    claims_say_half_a_character(&fixture, "1 = 1").await;
+    fixture.queue.enqueue_many(&numbers(30)).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let error = worker.drain().await.unwrap_err();
+    assert!(matches!(error, Error::UnreadableText { .. }), "{error}");
+    assert_eq!(fixture.job_counts().await, JobCounts { ready: 28, dead: 2, ..JobCounts::default() });
+    fixture.remove().await;
+}
+
+/// Has claims that bring a job with `condition` say something that cannot be read.
+async fn claims_say_half_a_character(fixture: &Fixture, condition: &str) {
+    let says = format!(
+        "BEGIN
+             IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE worker_id = @worker_id AND state = 2 AND {condition} AND claimed_at >= @now)
+                 PRINT @half;
+             RETURN @alone_waits;
+         END;"
+    );
+    let claim = crate::support::shipped::file("sql/230_claim.sql");
+    assert!(claim.contains("RETURN @alone_waits;"));
+    let claim = claim.replace("RETURN @alone_waits;", &says);
+    let begin = format!("SET NOCOUNT ON; DECLARE @half nvarchar(2) = {HALF};");
+    fixture.session().await.script(&claim.replace("SET NOCOUNT ON;", &begin)).await.unwrap();
 }

@@ -40,6 +40,10 @@ use super::undeliverable_payload::UndeliverablePayload;
 /// When a worker that waits for jobs claims whatever the watcher says.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
+/// So many answers in a row that cannot be read are not the fault of single jobs: the worker ends before it has declared
+/// the whole queue dead.
+const UNREADABLE_CLAIMS: u32 = 3;
+
 /// The stage.
 pub(in crate::worker) struct Prefetcher {
     state: Arc<StageContext>,
@@ -54,6 +58,8 @@ pub(in crate::worker) struct Prefetcher {
     alone: Alone,
     lost_answers: LostAnswers,
     undelivered: UndeliverablePayload,
+    /// How many claims in a row had an answer that could not be read, for which a job was blamed.
+    unreadable: u32,
     limit: CallSize,
     /// Where the last claim ended.
     seen: Option<ClaimEnd>,
@@ -111,6 +117,7 @@ impl Prefetcher {
             alone: Alone::default(),
             lost_answers: LostAnswers::default(),
             undelivered: UndeliverablePayload::default(),
+            unreadable: 0,
             limit: CallSize::new(config.batch_size),
             seen: None,
             empty: Pauses::new(poll_min, poll_max),
@@ -246,6 +253,7 @@ impl Prefetcher {
         }
         self.state.outage.answered("claim");
         self.undelivered.answered();
+        self.unreadable = 0;
         self.failed.reset();
         self.failures = 0;
         if claimed > 0 {
@@ -301,9 +309,15 @@ impl Prefetcher {
         match self.session.unknown_jobs(&self.state.queue, registration.worker_id, &known).await {
             Ok(unknown) => {
                 let [run] = unknown[..] else {
-                    self.state.stop.pause(self.failed.next()).await;
+                    let (jobs, pause) = (unknown.len(), self.failed.next());
+                    tracing::warn!(jobs, %error, retry_in = ?pause, "the answer to a claim of one job cannot be read, and it has not claimed one; retrying");
+                    self.state.stop.pause(pause).await;
                     return;
                 };
+                self.unreadable += 1;
+                if self.unreadable == UNREADABLE_CLAIMS {
+                    return self.state.stop.fail(error);
+                }
                 registration.hold(std::iter::once(run));
                 let error = JobError::dead(format!("it cannot be read: {error}"));
                 self.executor.not_delivered(registration, run, 0, Some(error)); // its attempt is not known
