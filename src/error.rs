@@ -562,6 +562,11 @@ impl Error {
         }
     }
 
+    /// Whether a lock was not granted within LOCK_TIMEOUT, to a procedure or to the sink that it called.
+    pub(crate) fn is_lock_time_out(&self) -> bool {
+        matches!(self, Error::Sql { number, .. } | Error::ResultRefused { number, .. } if *number == transient::LOCK_TIME_OUT)
+    }
+
     /// SQL Server's error number, where SQL Server sent one.
     pub fn sql_number(&self) -> Option<i32> {
         match self {

@@ -95,6 +95,7 @@ impl Notes {
         Taken {
             notes: self,
             unwritten: all.into_iter().map(|(job_id, (fence, note))| ((job_id, fence), note)).collect(),
+            put_off: Vec::new(),
         }
     }
 
@@ -102,7 +103,7 @@ impl Notes {
     pub(crate) fn take(&self, runs: impl Iterator<Item = NotedRun>) -> Taken<'_> {
         let mut unwritten = self.unwritten.lock();
         let taken = runs.filter_map(|run| Some((run, remove(&mut unwritten, run)?))).collect();
-        Taken { notes: self, unwritten: taken }
+        Taken { notes: self, unwritten: taken, put_off: Vec::new() }
     }
 
     /// These runs are over: nobody needs what they have noted.
@@ -142,6 +143,8 @@ fn remove(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): Noted
 pub(crate) struct Taken<'a> {
     notes: &'a Notes,
     unwritten: Vec<(NotedRun, Note)>,
+    /// Goes back in any case.
+    put_off: Vec<(NotedRun, Note)>,
 }
 
 impl Taken<'_> {
@@ -158,15 +161,20 @@ impl Taken<'_> {
     pub(crate) fn settle(&mut self, notes: usize) {
         self.unwritten.drain(..notes);
     }
+
+    /// The next cannot be written now: it goes back when this is dropped.
+    pub(crate) fn put_off_next(&mut self) {
+        self.put_off.push(self.unwritten.remove(0));
+    }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if self.unwritten.is_empty() {
+        if self.unwritten.is_empty() && self.put_off.is_empty() {
             return;
         }
         let mut unwritten = self.notes.unwritten.lock();
-        for (run, older) in self.unwritten.drain(..) {
+        for (run, older) in self.unwritten.drain(..).chain(self.put_off.drain(..)) {
             add(&mut unwritten, run, |newer| older.overtaken_by(newer));
         }
         drop(unwritten);

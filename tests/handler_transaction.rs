@@ -2,7 +2,8 @@
 //! committed together, or not at all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use readpast::{
     BoxError, Context, Delivery, Error, Finished, Handlers, IntoOutput, Job, JobState, NewJob, Output, QueueOptions,
@@ -168,6 +169,190 @@ async fn jobs_beside_those_that_a_handler_keeps_locked_go_on_in_lists() {
     left_open.lock().clear();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.retried, stats.lost), (100, 2, 0));
+    remove(fixture).await;
+}
+
+/// Its checkpoint waits for the lock of its row. The next attempt finds it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_of_a_job_that_a_handler_keeps_locked_hold_up_neither_results_nor_the_notes_of_others() {
+    let fixture = prepared("handler_notes", QueueOptions::default()).await;
+    let ids = fixture.queue.enqueue_many(&crate::support::numbers(40)).await.unwrap();
+    let (left_open, found) = (Arc::new(parking_lot::Mutex::new(None)), Arc::new(parking_lot::Mutex::new(None)));
+    let may_end = Arc::new(AtomicBool::new(false));
+    let (inside, keeps, finds, ends) = (fixture.clone(), left_open.clone(), found.clone(), may_end.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Output, BoxError> {
+        match job.json::<u32>()? {
+            0 if job.attempt() == 1 => context.block_on(async {
+                context.checkpoint("so far")?;
+                let mut session = inside.session().await;
+                book(&mut session, job).await;
+                let finished = finish_in(&mut session.client, context, Output::default()).await?;
+                *keeps.lock() = Some(session);
+                finished.into_output()
+            }),
+            0 => {
+                *finds.lock() = job.checkpoint().map(<[u8]>::to_vec);
+                Ok(Output::default())
+            }
+            1 => {
+                while keeps.lock().is_none() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                context.progress(0.5, "half of it");
+                while !ends.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(Output::default())
+            }
+            _ => Ok(Output::default()),
+        }
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.promote_interval_ms = 10;
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let other = ids[1].job_id;
+    let noted = async {
+        while fixture.queue.progress_of(&[other]).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), noted).await.expect("the other's note is written");
+    until("all others are acknowledged", || worker.stats().done == 38).await;
+    may_end.store(true, Ordering::Release);
+    *left_open.lock() = None;
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (40, 1, 0));
+    assert_eq!(found.lock().as_deref(), Some(&b"so far"[..]));
+    remove(fixture).await;
+}
+
+/// A queue with a sink for jobs that end beside one whose handler keeps its row locked: job 0. The handler of job 1
+/// rolls back, and has its output acknowledged as usual.
+async fn beside_a_locked_row(test_name: &str, sink: &str, command_timeout_ms: u64) -> (Arc<Fixture>, Worker, LeftOpen) {
+    let mut fixture = Fixture::new(test_name).await;
+    fixture.config.connection.command_timeout_ms = command_timeout_ms;
+    fixture.queue = fixture.connect().await;
+    fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
+    fixture.sql("INSERT [$(schema)].[booked] VALUES (-1)").await;
+    let create = "CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS
+                  IF EXISTS (SELECT 1 FROM @done WHERE output = 0x626164)";
+    fixture.sql(&format!("{create} {sink}")).await;
+    fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+    fixture.queue.enqueue_many(&crate::support::numbers(3)).await.unwrap();
+    let (fixture, left_open) = (Arc::new(fixture), LeftOpen::default());
+    let (inside, keeps) = (fixture.clone(), left_open.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Output, BoxError> {
+        if job.attempt() > 1 {
+            return Ok(Output::default());
+        }
+        context.block_on(async {
+            let mut session = inside.session().await;
+            session.client.begin_transaction().await?;
+            let finished = finish_in(&mut session.client, context, Output::default()).await?;
+            match job.json::<u32>()? {
+                0 => keeps.lock().push(session),
+                1 => {
+                    session.client.rollback_transaction().await?;
+                    return Ok(Output::bytes("bad"));
+                }
+                _ => session.client.commit_transaction().await?,
+            }
+            finished.into_output()
+        })
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.finish_linger_ms = 1_000;
+        worker.promote_interval_ms = 10;
+        worker.retry.base_ms = 1;
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    (fixture, worker, left_open)
+}
+
+type LeftOpen = Arc<parking_lot::Mutex<Vec<Session>>>;
+
+async fn all_end(fixture: Arc<Fixture>, worker: Worker, left_open: LeftOpen) {
+    left_open.lock().clear();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.lost), (3, 0));
+    fixture.sql("DROP PROCEDURE [$(schema)].[sink]").await;
+    remove(fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_beside_a_locked_row_that_the_sink_refuses_fails_its_attempt_only() {
+    let (fixture, worker, left_open) =
+        beside_a_locked_row("beside_refused", "THROW 50001, N'not that', 1", 30_000).await;
+    until("the refused one is done at its second attempt", || worker.stats().done == 2).await;
+    assert_eq!(worker.stats().retried, 1);
+    all_end(fixture, worker, left_open).await;
+}
+
+/// A lock that is not granted within LOCK_TIMEOUT is error 1222, in whatever procedure the session waits:
+/// https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sink_that_waits_for_a_lock_holds_up_no_job_that_its_handler_has_acknowledged() {
+    let (fixture, worker, left_open) =
+        beside_a_locked_row("beside_waiting", "UPDATE [$(schema)].[booked] SET job_id = -1", 30_000).await;
+    let mut holder = fixture.session().await;
+    holder.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[booked] SET job_id = -1").await;
+    until("the one whose handler committed is done", || worker.stats().done == 1).await;
+    holder.sql("ROLLBACK TRANSACTION").await;
+    drop(holder);
+    all_end(fixture, worker, left_open).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_takes_too_long_holds_up_no_job_that_its_handler_has_acknowledged() {
+    let (fixture, worker, left_open) = beside_a_locked_row("beside_slow", "WAITFOR DELAY '00:00:03'", 1_000).await;
+    until("the slow one is done at its second attempt", || worker.stats().done == 2).await;
+    assert_eq!(worker.stats().retried, 1);
+    all_end(fixture, worker, left_open).await;
+}
+
+/// What runs at the deadline is given back although another's row is locked, with what it noted last.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_a_handler_leaves_open_keeps_no_other_job_from_being_given_back() {
+    let fixture = prepared("handler_shutdown", QueueOptions::default()).await;
+    let ids = fixture.queue.enqueue_many(&crate::support::numbers(20)).await.unwrap();
+    let left_open = LeftOpen::default();
+    let (running, runs) = std::sync::mpsc::channel();
+    let (inside, keeps) = (fixture.clone(), left_open.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Output, BoxError> {
+        let number = job.json::<u32>()?;
+        context.checkpoint("so far")?;
+        if number > 0 {
+            running.send(())?;
+            while !context.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            return Ok(Output::default());
+        }
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let finished = finish_in(&mut session.client, context, Output::default()).await?;
+            keeps.lock().push(session);
+            finished.into_output()
+        })
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 1;
+        worker.shutdown_deadline_ms = 0;
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    runs.recv_timeout(Duration::from_secs(30)).unwrap();
+    let summary = worker.shutdown().await.unwrap();
+    assert_eq!(summary.cut_off, 2);
+    let mut session = fixture.session().await;
+    let state = format!("SELECT state FROM [$(schema)].[jobs] WITH (NOLOCK) WHERE job_id = {}", ids[1].job_id);
+    assert_eq!(session.number(&state).await, 0, "it is ready again");
+    let noted = format!("SELECT COUNT(*) FROM [$(schema)].[progress] WHERE job_id = {}", ids[1].job_id);
+    assert_eq!(session.number(&noted).await, 1);
+    drop(session);
+    left_open.lock().clear();
     remove(fixture).await;
 }
 

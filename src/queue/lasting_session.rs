@@ -182,6 +182,12 @@ impl Session {
         self.query_results(call, sql).await.map(drop)
     }
 
+    /// Has SQL Server wait for a lock no longer than `lock_wait_ms` in the calls that follow, and say then that this is
+    /// why. To be asked for before each `call`, because the connection may be another.
+    pub(crate) async fn limit_lock_waits(&mut self, call: &str, lock_wait_ms: u32) -> Result<(), Error> {
+        self.batch(call, &format!("SET LOCK_TIMEOUT {lock_wait_ms}")).await
+    }
+
     /// Runs a batch that answers with rows; returns those of each result.
     pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
         Ok(self.query_results(call, sql).await?.into_iter().map(|rows| columns(call, rows)).collect())

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::growing_pauses::Pauses;
 use crate::ids::WorkerId;
 use crate::job_notes::Taken;
 use crate::queue::lasting_session::Session;
@@ -15,10 +16,13 @@ use crate::queue::progress::NOTE_PROGRESS;
 use super::call_size::CallSize;
 use super::lease::keeper::Lease;
 use super::stage_context::StageContext;
-use crate::growing_pauses::Pauses;
 
 /// How long a note waits for others.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// How long SQL Server waits for the lock of a job's row: a handler that has called [`finish_in`](crate::finish_in())
+/// keeps its own locked, and the notes of others are not to wait for it.
+const LOCK_WAIT_MS: u32 = 100;
 
 /// How many jobs' notes go with one call: with the largest checkpoints 4 MiB.
 pub(super) const BATCH: usize = 64;
@@ -40,7 +44,8 @@ pub(super) async fn keep_writing(state: Arc<StageContext>, lease: Lease) {
     }
 }
 
-/// Writes what there is at this moment. Returns how long to wait before the next try, where there is to be one.
+/// Writes what there is at this moment, but for the notes of jobs whose rows are locked: those are tried again the next
+/// time. Returns how long to wait before the next try, where there is to be one.
 async fn write_all(
     state: &StageContext,
     lease: &Lease,
@@ -52,11 +57,8 @@ async fn write_all(
     let mut taken = state.notes.take_all();
     while !taken.is_empty() {
         let asked = taken.next(size.jobs()).len();
-        match write_next(session, lease.registration().worker_id, &mut taken, asked).await {
-            Ok(written) => {
-                size.answered(written);
-                failed.reset();
-            }
+        match write_unlocked(session, lease.registration().worker_id, &mut taken, size, LOCK_WAIT_MS).await {
+            Ok(()) => failed.reset(),
             Err(error) => {
                 if error.is_time_out_of(NOTE_PROGRESS) {
                     size.timed_out(asked);
@@ -68,6 +70,34 @@ async fn write_all(
                 return Err(retry_in);
             }
         }
+    }
+    Ok(())
+}
+
+/// Writes what the next of the jobs have noted, or, where the row of one is locked for longer than `lock_wait_ms`, has
+/// fewer written the next time, without the one.
+///
+/// # Errors
+///
+/// As [`write_next`].
+pub(super) async fn write_unlocked(
+    session: &mut Session,
+    worker: WorkerId,
+    taken: &mut Taken<'_>,
+    size: &mut CallSize,
+    lock_wait_ms: u32,
+) -> Result<(), Error> {
+    let asked = taken.next(size.jobs()).len();
+    session.limit_lock_waits(NOTE_PROGRESS, lock_wait_ms).await?;
+    match write_next(session, worker, taken, asked).await {
+        Ok(written) => size.answered(written),
+        Err(error) if error.is_lock_time_out() => {
+            size.timed_out(asked);
+            if asked == 1 {
+                taken.put_off_next();
+            }
+        }
+        Err(error) => return Err(error),
     }
     Ok(())
 }

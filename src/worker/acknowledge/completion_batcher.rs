@@ -32,7 +32,7 @@ use crate::worker::run::fair_pool::Pool;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
 
-use super::confirmations::{Confirmations, Ran, settle_acknowledged};
+use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
 use super::large_outputs::{self, LargeOutput, LargeOutputSender, LargeOutputs};
 use super::locked_rows::{self, LockedRows, LockedRowsSender};
 use super::refused_result_search::RefusedResultSearch;
@@ -137,7 +137,7 @@ pub(in crate::worker) fn channel(
     let (sender, receiver) = mpsc::unbounded_channel();
     let confirmations = Arc::new(Confirmations::new(state.clone(), pool.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
-    let (locked, locked_rows) = locked_rows::channel(state, &confirmations);
+    let (locked, locked_rows) = locked_rows::channel(state, &confirmations, &large);
     let batch_size = state.config.finish_batch_size as isize;
     let filling = Arc::new(Filling {
         queued: AtomicIsize::new(0),
@@ -240,10 +240,8 @@ impl Completion {
         if !without_row.is_empty() {
             self.confirmations.confirmed(&registration, without_row, &[]);
         }
-        let run_again = ran.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
-        let runs = run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect();
-        self.confirmations.write_notes(session, &registration, runs).await;
         let by_handlers = ran.extract_if(.., |job| job.by_handler).collect();
+        self.confirmations.write_notes(session, &registration, runs_to_repeat(&ran)).await;
         self.finish(session, limit, &registration, ran).await;
         self.settle_those_of_handlers(session, limit, &registration, by_handlers).await;
         if !releases.is_empty() {
@@ -352,9 +350,16 @@ impl Completion {
         if jobs.is_empty() {
             return;
         }
+        let wait = LOCKED_AFTER.min(session.command_timeout());
+        let runs = runs_to_repeat(&jobs);
+        let writing = self.confirmations.try_to_write_notes(session, registration, &runs);
+        if !matches!(tokio::time::timeout(wait, writing).await, Ok(Ok(()))) {
+            tracing::debug!(jobs = jobs.len(), "jobs that handlers have acknowledged wait: one of them may be locked");
+            return self.locked.send(jobs, false);
+        }
         let started_at = Instant::now();
         let call = jobs.iter().map(|job| &job.finish);
-        let mut calling = session.within(LOCKED_AFTER.min(session.command_timeout()));
+        let mut calling = session.within(wait);
         let answer = calling.finish(&self.state.queue, registration.worker_id, call).await;
         drop(calling);
         match answer {

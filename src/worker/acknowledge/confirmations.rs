@@ -148,24 +148,35 @@ impl Confirmations {
     /// Writes what these runs have noted, whose jobs will run again, before they can. Not for longer than a call may
     /// take: other results wait behind it. What is not written by then is left to the writer, who may come too late.
     pub(super) async fn write_notes(&self, session: &mut Session, registration: &Registration, runs: Vec<NotedRun>) {
-        let notes = &self.state.notes;
-        if !notes.were_used() || runs.is_empty() {
-            return;
-        }
         let limit = session.command_timeout();
         let written = async {
-            let _writing = notes.writing().await;
-            let (mut taken, mut pauses) = (notes.take(runs.into_iter()), Pauses::for_errors());
-            while !taken.is_empty() {
-                let writing = write_next(session, registration.worker_id, &mut taken, progress_writer::BATCH);
-                if writing.await.is_err() {
-                    tokio::time::sleep(pauses.next()).await;
-                }
+            let mut pauses = Pauses::for_errors();
+            while self.try_to_write_notes(session, registration, &runs).await.is_err() {
+                tokio::time::sleep(pauses.next()).await;
             }
         };
         if tokio::time::timeout(limit, written).await.is_err() {
             tracing::warn!(after = ?limit, "the last progress or checkpoint of jobs was not written before they finished");
         }
+    }
+
+    /// One try of [`write_notes`](Self::write_notes), for runs whose rows may be locked.
+    pub(super) async fn try_to_write_notes(
+        &self,
+        session: &mut Session,
+        registration: &Registration,
+        runs: &[NotedRun],
+    ) -> Result<(), Error> {
+        let notes = &self.state.notes;
+        if !notes.were_used() || runs.is_empty() {
+            return Ok(());
+        }
+        let _writing = notes.writing().await;
+        let mut taken = notes.take(runs.iter().copied());
+        while !taken.is_empty() {
+            write_next(session, registration.worker_id, &mut taken, progress_writer::BATCH).await?;
+        }
+        Ok(())
     }
 
     /// Jobs were given back, but those that were `lost`.
@@ -206,6 +217,12 @@ impl Confirmations {
         self.state.tally.lost(jobs as u64);
         self.state.metrics.lost(jobs);
     }
+}
+
+/// The runs of those of these jobs that will run again.
+pub(super) fn runs_to_repeat(jobs: &[Ran]) -> Vec<NotedRun> {
+    let run_again = jobs.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
+    run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect()
 }
 
 /// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done. To

@@ -4,29 +4,33 @@
 //!
 //! ```text
 //! a list ──▶ finish ──answered──▶ confirmed
-//!   ▲           └──a row is locked──▶ halved, each half a list ──one job is left──▶ again after a pause ─┐
-//!   └────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   ▲           └──a row is locked, a result refused, or no answer──▶ halved, each half a list ──one job is left──┐
+//!   └────────────────────── again: after a pause, as failed, or with its output by large_outputs.rs ◀─────────────┘
 //! ```
+//!
+//! A list that fails goes to the end of the line, so that it holds up no other.
 //!
 //! SQL Server is told to wait for a lock no longer than [`LOCK_WAIT_MS`], and says then that this is why: a server that
 //! is slow or away is told apart from a row that is locked.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
 use crate::error::Error;
-use crate::error::transient::LOCK_TIME_OUT;
 use crate::growing_pauses::Pauses;
 use crate::ids::JobId;
-use crate::queue::finish::{FINISH, FinishResult};
+use crate::outcome::Outcome;
+use crate::queue::finish::{FINISH, FINISH_WITH, FinishResult};
 use crate::queue::lasting_session::Session;
 use crate::worker::lease::worker_life::Registration;
 use crate::worker::stage_context::StageContext;
 
-use super::confirmations::{Confirmations, Ran, settle_acknowledged};
+use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
 use super::finish_retries::Repeats;
+use super::large_outputs::{LargeOutput, LargeOutputSender};
 
 /// How long SQL Server waits for a lock here: longer than a transaction that only commits, and short, because a list of
 /// 500 jobs with one that is locked takes nine such waits.
@@ -68,16 +72,21 @@ pub(in crate::worker) struct LockedRows {
     state: Arc<StageContext>,
     confirmations: Arc<Confirmations>,
     arriving: mpsc::UnboundedReceiver<List>,
-    /// The last one is the next.
-    lists: Vec<List>,
+    lists: VecDeque<List>,
     /// Jobs that are locked, one a list, and when each is asked about again.
     locked: Vec<(tokio::time::Instant, List)>,
+    large: LargeOutputSender,
 }
 
-pub(super) fn channel(state: &Arc<StageContext>, confirmations: &Arc<Confirmations>) -> (LockedRowsSender, LockedRows) {
+pub(super) fn channel(
+    state: &Arc<StageContext>,
+    confirmations: &Arc<Confirmations>,
+    large: &LargeOutputSender,
+) -> (LockedRowsSender, LockedRows) {
     let (sender, arriving) = mpsc::unbounded_channel();
-    let (state, confirmations) = (state.clone(), confirmations.clone());
-    (LockedRowsSender(sender), LockedRows { state, confirmations, arriving, lists: Vec::new(), locked: Vec::new() })
+    let (state, confirmations, large) = (state.clone(), confirmations.clone(), large.clone());
+    let (lists, locked) = (VecDeque::new(), Vec::new());
+    (LockedRowsSender(sender), LockedRows { state, confirmations, arriving, lists, locked, large })
 }
 
 impl LockedRows {
@@ -87,23 +96,23 @@ impl LockedRows {
         let mut repeats = confirmations.repeats();
         loop {
             while let Ok(list) = self.arriving.try_recv() {
-                self.lists.push(list);
+                self.lists.push_back(list);
             }
-            if let Some(list) = self.lists.pop() {
+            if let Some(list) = self.lists.pop_front() {
                 if self.send(&mut session, list, &mut repeats).await {
                     repeats = confirmations.repeats();
                 }
             } else if let Some(next) = self.next_locked() {
                 let again_at = self.locked[next].0;
                 match tokio::time::timeout_at(again_at, self.arriving.recv()).await {
-                    Ok(Some(list)) => self.lists.push(list),
+                    Ok(Some(list)) => self.lists.push_back(list),
                     // (Should every sender be gone, the worker has nothing else to do.)
-                    Ok(None) | Err(_) => self.lists.push(self.locked.swap_remove(next).1),
+                    Ok(None) | Err(_) => self.lists.push_back(self.locked.swap_remove(next).1),
                 }
             } else {
                 session.disconnect();
                 match self.arriving.recv().await {
-                    Some(list) => self.lists.push(list),
+                    Some(list) => self.lists.push_back(list),
                     None => return,
                 }
             }
@@ -129,18 +138,59 @@ impl LockedRows {
                 self.confirmations.answered(list.jobs, results, &registration, started_at.elapsed());
                 true
             }
-            Err(error) if error.sql_number() == Some(LOCK_TIME_OUT) => {
+            Err(error) if error.is_lock_time_out() => {
                 self.state.metrics.finish_retries.increment(1);
-                self.is_locked(list, &registration);
+                self.is_locked(list, &error, &registration);
+                true
+            }
+            Err(error) if error.blames_a_job() => {
+                self.is_refused(list, error, repeats).await;
                 true
             }
             Err(error) => {
                 list.is_open |= error.leaves_open();
+                let timed_out = error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH);
                 repeats.pause(FINISH, list.jobs.len(), error).await;
-                self.lists.push(list);
+                if !timed_out {
+                    self.lists.push_back(list);
+                } else if list.jobs.len() > 1 {
+                    self.halve(list);
+                } else if matches!(list.jobs[0].finish.outcome, Outcome::Done { .. })
+                    && list.jobs[0].finish.outcome.bytes() > 0
+                {
+                    list.jobs.into_iter().for_each(|job| self.large.send(LargeOutput::tried_already(job)));
+                } else {
+                    self.lists.push_back(list);
+                }
                 false
             }
         }
+    }
+
+    /// One of the list's jobs is to blame for an error.
+    async fn is_refused(&mut self, mut list: List, error: Error, repeats: &mut Repeats<'_>) {
+        // One that was carried out all the same comes back as lost when it is sent again.
+        let may_be_done = error.leaves_open() && !list.is_open;
+        list.is_open |= error.leaves_open();
+        if list.jobs.len() > 1 {
+            return self.halve(list);
+        }
+        if !may_be_done {
+            let job = &mut list.jobs[0];
+            tracing::warn!(job_id = %job.finish.job_id, %error, "the sink rejected a result or a follow-up; the attempt failed");
+            let was_a_result = matches!(job.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
+            self.confirmations.refused(job, &error);
+            if !was_a_result {
+                repeats.pause(FINISH, 1, error).await; // that it failed is refused, too
+            }
+        }
+        self.lists.push_back(list);
+    }
+
+    fn halve(&mut self, mut list: List) {
+        let half = list.jobs.split_off(list.jobs.len() / 2);
+        self.lists.push_back(List::new(half, list.is_open));
+        self.lists.push_back(list);
     }
 
     async fn finish(
@@ -149,19 +199,16 @@ impl LockedRows {
         registration: &Registration,
         jobs: &[Ran],
     ) -> Result<Vec<(JobId, FinishResult)>, Error> {
-        // With each call, because the connection may be another. (A call on one that knows nothing of it is ended by the
-        // command time-out.)
-        session.batch(FINISH, &format!("SET LOCK_TIMEOUT {LOCK_WAIT_MS}")).await?;
+        // (A call on a connection that knows nothing of it is ended by the command time-out.)
+        session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
+        self.confirmations.try_to_write_notes(session, registration, &runs_to_repeat(jobs)).await?;
         session.finish(&self.state.queue, registration.worker_id, jobs.iter().map(|job| &job.finish)).await
     }
 
-    /// A row of this list is locked.
-    fn is_locked(&mut self, mut list: List, registration: &Registration) {
+    /// A row of this list is locked, or something that its sink needs.
+    fn is_locked(&mut self, mut list: List, error: &Error, registration: &Registration) {
         if list.jobs.len() > 1 {
-            let half = list.jobs.split_off(list.jobs.len() / 2);
-            self.lists.push(List::new(half, list.is_open));
-            self.lists.push(list);
-            return;
+            return self.halve(list);
         }
         let (finish, pause) = (&list.jobs[0].finish, list.pauses.next());
         if !std::mem::replace(&mut list.is_known, true) {
@@ -171,6 +218,7 @@ impl LockedRows {
                 job_id = %finish.job_id,
                 attempt = finish.attempt,
                 kind = finish.kind.as_deref(),
+                %error,
                 "a job cannot be acknowledged while an open transaction locks its row, as of a handler that called \
                  finish_in and returned before it committed or rolled back; others do not wait for it"
             );

@@ -9,6 +9,7 @@
 //! What is released while it runs may be claimed by another worker at once. It has another fence there, so that the
 //! acknowledgement of the run that goes on here would change nothing.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -16,10 +17,12 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::error::Error;
 use crate::growing_pauses::Pauses;
+use crate::ids::{Fence, JobId};
 use crate::queue::lasting_session::Session;
+use crate::worker::call_size::CallSize;
 use crate::worker::lease::keeper::Lease;
 use crate::worker::lease::worker_life::Registration;
-use crate::worker::progress_writer::{self, write_next};
+use crate::worker::progress_writer::{self, write_unlocked};
 use crate::worker::run::executor::Executor;
 use crate::worker::stage_context::StageContext;
 use crate::worker::stop::Phase;
@@ -40,6 +43,10 @@ const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
 
 /// How long what jobs have noted last may take to be written. Within [`GIVE_BACK_GRACE`].
 const NOTES_GRACE: Duration = Duration::from_millis(500);
+
+/// How long giving back waits for the lock of a job's row: a list of 1,000 jobs with one that is locked takes eleven such
+/// waits.
+const LOCK_WAIT_MS: u32 = 50;
 
 /// The cap of every list.
 const BATCH: usize = 1_000;
@@ -196,8 +203,9 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
     let written = async {
         let _writing = state.notes.writing().await;
         let (mut taken, mut pauses) = (state.notes.take_all(), pauses());
+        let mut size = CallSize::new(progress_writer::BATCH);
         while !taken.is_empty() {
-            let writing = write_next(session, registration.worker_id, &mut taken, progress_writer::BATCH);
+            let writing = write_unlocked(session, registration.worker_id, &mut taken, &mut size, LOCK_WAIT_MS);
             if writing.await.is_err() {
                 tokio::time::sleep(pauses.next()).await;
             }
@@ -209,24 +217,40 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
 }
 
 /// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts
-/// their attempt.
+/// their attempt, and so are those whose rows are locked, as by a handler that has called
+/// [`finish_in`](crate::finish_in()): a list with one is halved, and its halves go behind the others.
 async fn give_back(
     state: &StageContext,
     session: &mut Session,
     registration: &Registration,
     given_back: &mut usize,
 ) -> Result<(), Error> {
-    for jobs in registration.not_failed().chunks(BATCH) {
+    let held = registration.not_failed();
+    let mut lists: VecDeque<&[(JobId, Fence)]> = held.chunks(BATCH).collect();
+    while let Some(jobs) = lists.pop_front() {
         let mut pauses = pauses();
         let mut is_open = false;
         let not_ours = loop {
-            match session.release(registration.worker_id, jobs).await {
-                Ok(not_ours) => break not_ours.len(),
+            let released = match session.limit_lock_waits("release", LOCK_WAIT_MS).await {
+                Ok(()) => session.release(registration.worker_id, jobs).await,
+                Err(error) => Err(error),
+            };
+            match released {
+                Ok(not_ours) => break Some(not_ours.len()),
+                Err(error) if error.is_lock_time_out() => break None,
                 Err(error) => {
                     is_open |= error.leaves_open();
                     pause_or_fail("release", &mut pauses, error).await?;
                 }
             }
+        };
+        let Some(not_ours) = not_ours else {
+            // Alone, it is left to the reaper.
+            if jobs.len() > 1 {
+                let (first, second) = jobs.split_at(jobs.len() / 2);
+                lists.extend([first, second]);
+            }
+            continue;
         };
         registration.forget(jobs.iter().copied());
         // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was
