@@ -10,9 +10,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use readpast::{
-    BoxError, CompletionPolicy, Config, Context, Handlers, Json, NewJob, Queue, QueueOptions, TypedJob, Worker,
-};
+use readpast::admin::{CompletionPolicy, QueueOptions};
+use readpast::{BoxError, Config, Context, Handlers, Json, NewJob, Queue, TypedJob, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
 
@@ -71,8 +70,8 @@ async fn main() -> Result<(), BoxError> {
     let url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string());
     config.connection.url = url.as_str().into();
     let queue = Queue::connect(&config).await?;
-    queue.install().await?;
-    queue.create(QueueOptions::default().completion(CompletionPolicy::Archive).max_attempts(10)).await?;
+    queue.admin().install().await?;
+    queue.admin().create(QueueOptions::default().completion(CompletionPolicy::Archive).max_attempts(10)).await?;
     let job_id = queue.enqueue(&NewJob::of(&CountPrimes { seconds })?).await?.job_id;
 
     let started = Instant::now();
@@ -82,7 +81,8 @@ async fn main() -> Result<(), BoxError> {
     for kill in 1..=4 {
         // Spread over the job, and each worker has noted something.
         let reached = loop {
-            let reached = queue.progress_of(&[job_id]).await?.first().and_then(|job| job.fraction).unwrap_or_default();
+            let reached =
+                queue.admin().progress_of(&[job_id]).await?.first().and_then(|job| job.fraction).unwrap_or_default();
             if reached > killed_at && reached >= kill as f32 / 5.0 {
                 break reached;
             }
@@ -95,7 +95,7 @@ async fn main() -> Result<(), BoxError> {
         worker = start_worker()?;
     }
     let job = loop {
-        match queue.job(job_id).await? {
+        match queue.admin().job(job_id).await? {
             Some(job) if job.output.is_some() => break job,
             _ => tokio::time::sleep(Duration::from_millis(100)).await,
         }

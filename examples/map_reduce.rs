@@ -14,10 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use readpast::{
-    BatchId, BoxError, CompletionPolicy, Config, Handlers, JobError, JobFilter, JobState, Json, NewBatch, NewJob,
-    Queue, QueueOptions, Worker,
-};
+use readpast::admin::{CompletionPolicy, JobFilter, JobState, QueueOptions};
+use readpast::{BatchId, BoxError, Config, Handlers, JobError, Json, NewBatch, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +97,7 @@ async fn add_up(files: &Queue, batch: BatchId) -> Result<Found, BoxError> {
     let mut total = Found::default();
     let mut after = None;
     loop {
-        let page = files.list(&JobFilter::from(JobState::Done), after.as_ref(), 1_000).await?;
+        let page = files.admin().list(&JobFilter::from(JobState::Done), after.as_ref(), 1_000).await?;
         for job in page.jobs.iter().filter(|job| job.batch_id == Some(batch)) {
             let found: Found = serde_json::from_slice(job.output.as_deref().unwrap_or_default())?;
             total.files += found.files;
@@ -144,9 +142,9 @@ async fn map_reduce(mut config: Config, folder: &Path) -> Result<(), BoxError> {
     let url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string());
     config.connection.url = url.as_str().into();
     let (files, sums) = (connect(&config, FILES).await?, connect(&config, SUMS).await?);
-    files.install().await?;
+    files.admin().install().await?;
     for queue in [&files, &sums] {
-        queue.create(QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(20)).await?;
+        queue.admin().create(QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(20)).await?;
     }
 
     let began = Instant::now();
@@ -174,7 +172,7 @@ async fn map_reduce(mut config: Config, folder: &Path) -> Result<(), BoxError> {
         }
     };
     let sum = loop {
-        match sums.job(follow_up).await? {
+        match sums.admin().job(follow_up).await? {
             Some(job) if job.state == JobState::Done => break job,
             Some(job) if job.state == JobState::Dead => return Err(job.error.unwrap_or_default().into()),
             _ => tokio::time::sleep(Duration::from_millis(10)).await,

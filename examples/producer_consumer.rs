@@ -9,7 +9,8 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use readpast::{BoxError, CompletionPolicy, Config, Handlers, Json, NewJob, Queue, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, QueueOptions};
+use readpast::{BoxError, Config, Handlers, Json, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
@@ -38,9 +39,9 @@ async fn produce(mut config: Config) -> Result<(), BoxError> {
     let url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string());
     config.connection.url = url.as_str().into();
     let queue = Queue::connect(&config).await?;
-    queue.install().await?;
-    queue.create(QueueOptions::default().completion(CompletionPolicy::Archive)).await?;
-    let archived_before = queue.stats().await?.archived;
+    queue.admin().install().await?;
+    queue.admin().create(QueueOptions::default().completion(CompletionPolicy::Archive)).await?;
+    let archived_before = queue.admin().stats().await?.archived;
 
     let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];
     for batch in 0..ORDERS / 100 {
@@ -51,7 +52,7 @@ async fn produce(mut config: Config) -> Result<(), BoxError> {
     println!("producer: {ORDERS} orders enqueued");
 
     loop {
-        let stats = queue.stats().await?;
+        let stats = queue.admin().stats().await?;
         println!("producer: {} ready, {} claimed by {} workers", stats.ready, stats.claimed, stats.workers);
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             break;
@@ -62,7 +63,7 @@ async fn produce(mut config: Config) -> Result<(), BoxError> {
         drop(worker.stdin.take()); // the end of its input asks a worker to stop
         worker.wait().await?;
     }
-    let worked_off = queue.stats().await?.archived - archived_before;
+    let worked_off = queue.admin().stats().await?.archived - archived_before;
     println!("producer: {worked_off} of {ORDERS} orders are in the archive");
     if worked_off == u64::from(ORDERS) { Ok(()) } else { Err("orders are missing".into()) }
 }

@@ -17,10 +17,8 @@ use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
-use readpast::{
-    BoxError, CompletionPolicy, Config, Context, Handlers, JobState, Json, NewJob, Queue, QueueOptions, TypedJob,
-    Worker,
-};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::{BoxError, Config, Context, Handlers, Json, NewJob, Queue, TypedJob, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -70,10 +68,10 @@ async fn main() -> anyhow::Result<ExitCode> {
     config.worker.retry.base_ms = 100;
 
     let queue = Queue::connect(&config).await?;
-    queue.install().await?;
-    queue.create(QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(3)).await?;
+    queue.admin().install().await?;
+    queue.admin().create(QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(3)).await?;
     for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {
-        queue.purge(state, Duration::ZERO).await?; // of the last run
+        queue.admin().purge(state, Duration::ZERO).await?; // of the last run
     }
 
     let started = Instant::now();
@@ -102,10 +100,10 @@ async fn main() -> anyhow::Result<ExitCode> {
 
     let outputs = read_back(&queue).await?;
     print_table(&outputs, &folder);
-    for job in queue.list(&JobState::Dead.into(), None, 10).await?.jobs {
+    for job in queue.admin().list(&JobState::Dead.into(), None, 10).await?.jobs {
         println!("dead: job {} after {} attempts: {}", job.job_id, job.attempt, job.error.unwrap_or_default());
     }
-    let stats = queue.stats().await?;
+    let stats = queue.admin().stats().await?;
     let unfinished = stats.ready + stats.scheduled + stats.claimed;
     if unfinished > 0 {
         println!("{unfinished} jobs are not finished: the run was stopped");
@@ -160,7 +158,7 @@ async fn keep_enqueueing(queue: Queue, files: Vec<PathBuf>, pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
         for state in [JobState::Done, JobState::Dead] {
-            if let Err(error) = queue.purge(state, Duration::from_secs(60)).await {
+            if let Err(error) = queue.admin().purge(state, Duration::from_secs(60)).await {
                 eprintln!("error: {error}");
             }
         }
@@ -175,7 +173,7 @@ async fn read_back(queue: &Queue) -> anyhow::Result<Vec<(FileFacts, Duration)>> 
     let mut outputs = Vec::new();
     let mut next = None;
     loop {
-        let page = queue.list(&JobState::Done.into(), next.as_ref(), 1_000).await?;
+        let page = queue.admin().list(&JobState::Done.into(), next.as_ref(), 1_000).await?;
         for job in page.jobs {
             let output = job.output.context("a finished job has no output")?;
             outputs.push((serde_json::from_slice(&output)?, job.run.unwrap_or_default()));

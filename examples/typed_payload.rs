@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use readpast::{BoxError, Config, Context, Handlers, JobError, NewJob, Queue, QueueOptions, TypedJob, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{BoxError, Config, Context, Handlers, JobError, NewJob, Queue, TypedJob, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -36,8 +37,8 @@ async fn main() -> Result<(), BoxError> {
     config.connection.url = std::env::var("READPAST_URL").unwrap_or_else(|_| server.connection_string()).into();
     config.queue.name = "primes".into();
     let queue = Queue::connect(&config).await?;
-    queue.install().await?;
-    queue.create(QueueOptions::default()).await?;
+    queue.admin().install().await?;
+    queue.admin().create(QueueOptions::default()).await?;
 
     let ranges = (0..100).map(|i| CountPrimes { from: i * 10_000, to: (i + 1) * 10_000 });
     let jobs: Vec<NewJob> = ranges.map(|range| NewJob::of(&range)).collect::<Result<_, _>>()?;

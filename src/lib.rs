@@ -15,7 +15,8 @@
 //! ```
 //!
 //! ```no_run
-//! use readpast::{BoxError, Config, Context, Handlers, Job, Json, NewJob, Queue, QueueOptions, Worker};
+//! use readpast::{BoxError, Config, Context, Handlers, Job, Json, NewJob, Queue, Worker};
+//! use readpast::admin::QueueOptions;
 //!
 //! fn count_words(job: &Job, _context: &Context) -> Result<Json<usize>, BoxError> {
 //!     Ok(Json(job.text()?.split_whitespace().count()))
@@ -24,8 +25,8 @@
 //! # async fn example() -> Result<(), readpast::Error> {
 //! let config = Config::load(None)?; // READPAST_URL and the others
 //! let queue = Queue::connect(&config).await?;
-//! queue.install().await?; // the first time, as db_owner
-//! queue.create(QueueOptions::default()).await?;
+//! queue.admin().install().await?; // the first time, as db_owner
+//! queue.admin().create(QueueOptions::default()).await?;
 //! queue.enqueue_many(&["to be", "or not to be"].map(NewJob::text)).await?;
 //!
 //! let worker = Worker::builder(&queue, Handlers::any(count_words)).start().await?;
@@ -37,16 +38,16 @@
 //!
 //! # What it promises
 //!
-//! With [`Delivery::AtLeastOnce`], the default, a job leaves the database only when its acknowledgement has arrived
+//! With [`Delivery::AtLeastOnce`](crate::admin::Delivery::AtLeastOnce), the default, a job leaves the database only when its acknowledgement has arrived
 //! there. It runs again when its worker died, was stopped at once, ended at its shutdown deadline or lost its lease
 //! while running it or before the acknowledgement arrived, and at no other time. Each claim gives it a new [`Fence`];
 //! of several runs only the one with the latest fence can end the job, and what the others say changes nothing and is
 //! counted as lost ([`WorkerStats::lost`]).
 //!
-//! With [`Delivery::AtMostOnce`] the claim deletes the row: nothing runs twice, failed jobs are not retried, and what
+//! With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) the claim deletes the row: nothing runs twice, failed jobs are not retried, and what
 //! a dying worker held, or what was claimed by a call whose answer was lost, is gone.
 //!
-//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`], but they run side by side.
+//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`](crate::admin::ClaimOrder), but they run side by side.
 //!
 //! [`Job::attempt`] counts starts, as far as SQL Server can know: all jobs that a lost worker held count one. Before
 //! its last attempt a job that was lost waits for a worker that holds nothing else and runs there alone, so that a job
@@ -57,7 +58,7 @@
 //! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all
 //! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no
 //! handler for is put off for another worker, without a counted attempt (`worker.unknown_kind_delay_ms`), and dead
-//! `worker.unknown_kind_keep_ms` after this worker first put it off. With [`Delivery::AtMostOnce`] there is no row left
+//! `worker.unknown_kind_keep_ms` after this worker first put it off. With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) there is no row left
 //! to put off: the job is dead immediately. [`KindOptions`] gives a kind its own time limit, retry policy and
 //! concurrency limit.
 //!
@@ -88,8 +89,8 @@
 //!
 //! # A table that is there already
 //!
-//! A queue table of somebody else's can be driven as it is: a [`Mapping`] says what its columns mean, and
-//! [`Queue::adopt`] writes the procedures for it into a schema of their own, which workers then use as any other. The
+//! A queue table of somebody else's can be driven as it is: a [`Mapping`](crate::adopt::Mapping) says what its columns mean, and
+//! [`Admin::adopt`](crate::admin::Admin::adopt) writes the procedures for it into a schema of their own, which workers then use as any other. The
 //! repository's `docs/adopt.md` walks through one.
 //!
 //! # Traces
@@ -128,86 +129,60 @@
 //!
 //! # Where things are
 //!
-//! [`Queue`], [`NewJob`], [`NewBatch`], [`Schedule`] and [`enqueue_in`] are for producers; [`Worker`], [`Handlers`],
-//! [`Job`], [`Context`], [`Json`], [`Output`], [`finish_in`](finish_in()) and [`JobError`] for workers; [`TypedJob`],
-//! [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for [`enqueue_in`] and [`finish_in`](finish_in()).
+//! [`Queue`], [`NewJob`], [`NewBatch`], [`Schedule`](crate::admin::Schedule) and [`enqueue_in`](crate::transaction::enqueue_in) are for producers; [`Worker`], [`Handlers`],
+//! [`Job`], [`Context`], [`Json`], [`Output`], [`finish_in`](crate::transaction::finish_in()) and [`JobError`] for workers; [`TypedJob`],
+//! [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for [`enqueue_in`](crate::transaction::enqueue_in) and [`finish_in`](crate::transaction::finish_in()).
 //! [`metrics`] lists what a process tells Prometheus, and [`runbook`] says what to do about each alert. The
 //! [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) goes through all of it by what one wants to do.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod access_token;
-mod adopt;
-mod batch;
-mod boot_clock;
-mod cancellations;
-mod config;
-mod connection_string;
-#[cfg_attr(not(feature = "schedules"), path = "no_cron_times.rs")]
-mod cron_times;
-mod enqueued;
+pub mod admin;
+pub mod adopt;
+pub mod config;
+mod connection;
 mod error;
 #[cfg(test)]
 mod events;
-mod finish_in;
-mod flag;
-mod follow_up;
-mod growing_pauses;
 mod handler;
-mod headers;
-mod ids;
+mod id;
 mod job;
-mod job_notes;
-mod json_formats;
-mod maximums;
+mod login;
 pub mod metrics;
-mod outcome;
+mod procedures;
 mod queue;
-#[cfg(doc)]
-#[doc = include_str!("../docs/runbook.md")]
-pub mod runbook {}
-mod schedule;
-mod secret;
-mod times;
-#[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
-mod trace_context;
+mod text;
+mod time;
+pub mod transaction;
 mod worker;
 
-pub use access_token::{AccessToken, TokenSource};
-pub use adopt::{Adoption, AdoptionCheck, Mapping};
-pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
-pub use config::{Config, ConnectionConfig, MetricsConfig, PortInUse, QueueConfig, RetryConfig, WorkerConfig};
-pub use connection_string::ConnectionString;
-pub use enqueued::Enqueued;
-pub use error::{Error, InvalidPayload};
-pub use finish_in::{Finished, finish_in};
-pub use follow_up::FollowUp;
-pub use handler::{BoxError, Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
-pub use ids::{AuditId, BatchId, Fence, JobId, WorkerId};
-pub use job::{Job, NewJob};
-pub use outcome::Outcome;
-pub use queue::{
-    Activity, AuditRow, Cancelled, Check, CheckResult, ClaimOrder, CompletionPolicy, Deleted, Delivery, FailedAttempt,
-    FailureGroup, Failures, Finding, HistoryRow, IdPage, Inflow, JobChange, JobCursor, JobEnd, JobFilter, JobPage,
-    JobProgress, JobRow, JobState, Keep, MatchingJobs, MatchingPage, NewAudit, Queue, QueueOptions, QueueStats, Rate,
-    Role, ScheduleRow, WorkerRow, create_batch_in, enqueue_in, install_script, seal_batch_in, uninstall_script,
-};
-pub use schedule::Schedule;
-pub use times::Times;
-pub use worker::{Limit, Monitor, Progress, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
+pub use crate::config::Config;
+pub use crate::error::{BoxError, Error, InvalidPayload};
+pub use crate::handler::{Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
+pub use crate::id::{BatchId, Enqueued, Fence, JobId};
+pub use crate::job::{BatchEnd, BatchRow, FollowUp, Job, NewBatch, NewJob, Outcome, SealedBatch};
+pub use crate::procedures::producer::JobEnd;
+pub use crate::queue::Queue;
+pub use crate::worker::report::{Monitor, Progress};
+pub use crate::worker::state::{Limit, StopHandle, WorkerStats};
+pub use crate::worker::{Summary, Worker, WorkerBuilder};
 
-/// The traits that [`enqueue_in`], [`finish_in`](finish_in()) and the driver ask of a connection.
+/// The traits that [`enqueue_in`](crate::transaction::enqueue_in), [`finish_in`](crate::transaction::finish_in()) and the driver ask of a connection.
 pub use futures_io;
 /// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
 /// The values of [`Job::headers`].
 pub use serde_json;
-/// The driver, for [`enqueue_in`] and [`finish_in`](finish_in()).
+/// The driver, for [`enqueue_in`](crate::transaction::enqueue_in) and [`finish_in`](crate::transaction::finish_in()).
 ///
 /// A client of your own has the driver's settings, not those of [`Config`]. A call fails when no packet of its answer
 /// comes for 30 seconds, and the client cannot be used afterwards: `Config::command_timeout` changes that. Text with
 /// half of a surrogate pair is an error unless `Config::lossy_utf16_decoding(true)` is set.
 pub use tiberius;
-/// The type of [`NewJob::correlation_id`] and [`WorkerId`].
+/// The type of [`NewJob::correlation_id`] and [`WorkerId`](crate::admin::WorkerId).
 pub use uuid::Uuid;
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/runbook.md")]
+pub mod runbook {}

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use readpast::{Handlers, Queue, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Queue, Worker};
 
 use crate::support::adopted::{FOUR_QUEUE, SIMPLE_QUEUE, TABLES_AS_QUEUES, adopted_with, example, own_database};
 use crate::support::child::{ChildWorker, Ledger};
@@ -25,7 +26,7 @@ const SHORT: [(&str, &str); 5] = [
 async fn drained(queue: &Queue) {
     let give_up = Instant::now() + Duration::from_secs(120);
     loop {
-        let stats = queue.stats().await.unwrap();
+        let stats = queue.admin().stats().await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             assert_eq!(stats.dead, 0);
             return;
@@ -41,7 +42,7 @@ async fn killed_again_and_again(test_name: &str, tables: &str, mapping: &str, fi
     let text = std::fs::read_to_string(format!("{}/examples/adopt/{mapping}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let plenty = |line: &str| if line.starts_with("max_attempts") { String::new() } else { format!("{line}\n") };
     let text = format!("max_attempts = 1000\n{}", text.lines().map(plenty).collect::<String>());
-    let mapping = readpast::Mapping::from_toml(&text.replace(" AND attempts < 3", "")).unwrap();
+    let mapping = readpast::adopt::Mapping::from_toml(&text.replace(" AND attempts < 3", "")).unwrap();
     let (fixture, _) = adopted_with(test_name, tables, &mapping).await;
     let mut session = fixture.session().await;
     session.sql(fill).await;

@@ -1,7 +1,8 @@
 //! Dead jobs of an adopted table that are to run again: their rows are marked as taken again, and where a row is gone,
 //! that is refused.
 
-use readpast::{Error, Mapping};
+use readpast::Error;
+use readpast::adopt::Mapping;
 
 use crate::support::adopted::{FOUR_QUEUE, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES};
 use crate::support::adopted::{adopted, adopted_with};
@@ -22,7 +23,7 @@ async fn what_is_given_up_is_not_the_authors_to_take_nor_what_waits_again() {
                        AND start_date < DATEADD(MINUTE, -10, SYSDATETIME()) AND attempts < 3)";
     assert_eq!(session.number(taken).await, 0);
 
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     let row = session
         .row(
             "SELECT CAST(in_process AS int) AS in_process, CAST(attempts AS int) AS attempts,
@@ -52,7 +53,7 @@ async fn a_row_whose_job_waits_again_is_marked_again() {
     worker.finish(&[jobs[0].dead("no use"), jobs[1].done()]).await;
     let status = "SELECT CAST(Status AS int) FROM [Queue]";
     assert_eq!(session.numbers(status).await, [3]);
-    fixture.queue.requeue(None).await.unwrap();
+    fixture.queue.admin().requeue(None).await.unwrap();
     assert_eq!(session.numbers(status).await, [2]);
     drop((session, worker));
     fixture.remove().await;
@@ -66,7 +67,7 @@ async fn a_row_that_is_gone_is_not_requeued() {
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim(1).await.remove(0);
     worker.finish(&[job.dead("no use")]).await;
-    let refusal = fixture.queue.requeue(None).await.unwrap_err();
+    let refusal = fixture.queue.admin().requeue(None).await.unwrap_err();
     assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("dead.move"), "{refusal}");
     assert_eq!(session.number("SELECT COUNT(*) FROM RequestsCompleted").await, 1);
     drop((session, worker));
@@ -75,7 +76,7 @@ async fn a_row_that_is_gone_is_not_requeued() {
     let text = std::fs::read_to_string(format!("{}/examples/adopt/simple-queue.toml", env!("CARGO_MANIFEST_DIR")));
     let text = text.unwrap().replace("[columns]", "[dead]\ndelete = true\n\n[columns]");
     let (fixture, _) = adopted_with("adopt_gone_deleted", SIMPLE_QUEUE, &Mapping::from_toml(&text).unwrap()).await;
-    let refusal = fixture.queue.requeue(None).await.unwrap_err();
+    let refusal = fixture.queue.admin().requeue(None).await.unwrap_err();
     assert!(refusal.to_string().contains("dead.delete"), "{refusal}");
     fixture.remove().await;
 }

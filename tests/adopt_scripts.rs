@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use readpast::install_script;
+use readpast::admin::install_script;
 
 use crate::support::Fixture;
 use crate::support::adopted::{
@@ -50,7 +50,7 @@ async fn adopt_scripts_are_as_reviewed() {
         let mapping = example(&format!("{name}.toml"));
         fixture.config.connection.schema = mapping.schema().unwrap().to_string();
         let queue = fixture.connect().await;
-        let script = queue.plan_adoption(&mapping).await.unwrap().script();
+        let script = queue.admin().plan_adoption(&mapping).await.unwrap().script();
         drop(queue);
         if let Some(folder) = std::env::var_os("READPAST_ADOPTED_SQL_TO") {
             let file = PathBuf::from(folder).join(format!("{name}.sql"));

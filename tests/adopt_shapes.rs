@@ -1,7 +1,8 @@
 //! Tables of other shapes: names that need brackets, keys of several columns, payloads of many types as JSON, rows that
 //! are moved while they stand in their table, newest first, and a database with row versions.
 
-use readpast::{BoxError, Handlers, Job, JobError, Mapping, Output, Worker};
+use readpast::adopt::Mapping;
+use readpast::{BoxError, Handlers, Job, JobError, Output, Worker};
 
 use crate::support::adopted::adopted_with;
 use crate::support::{WorkerSession, number, text};
@@ -136,7 +137,7 @@ async fn names_types_and_keys_of_any_kind() {
         [3],
         "the dead one was deleted, as the mapping says"
     );
-    assert_eq!(fixture.queue.stats().await.unwrap().dead, 1, "and is kept as a job");
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 1, "and is kept as a job");
     drop((session, by_hand));
     fixture.remove().await;
 }

@@ -196,7 +196,7 @@ async fn a_row_that_is_no_longer_marked_is_left_alone() {
             worker.id
         ))
         .await;
-    fixture.queue.remove_adoption().await.unwrap();
+    fixture.queue.admin().remove_adoption().await.unwrap();
     assert_eq!(session.numbers(status).await, [9, 9, 1, 3]);
     drop((session, worker));
     fixture.remove().await;

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use readpast::{ClaimOrder, Delivery, Handlers, JobError, NewJob, QueueOptions, Worker};
+use readpast::admin::{ClaimOrder, Delivery, QueueOptions};
+use readpast::{Handlers, JobError, NewJob, Worker};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::{Fixture, Session, WorkerSession, number, numbers};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, Fence, Handlers, JobError, JobId, JobState, NewJob, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::{Fence, Handlers, JobError, JobId, NewJob, Worker};
 
 use crate::support::{Fixture, WorkerSession, changed, literal};
 
@@ -14,7 +15,7 @@ async fn kept(fixture: &Fixture) -> i64 {
 
 /// Attempt, fence and error of each failed attempt of the job.
 async fn attempts(fixture: &Fixture, job_id: i64) -> Vec<(u32, i32, String)> {
-    let attempts = fixture.queue.attempts(JobId(job_id)).await.unwrap();
+    let attempts = fixture.queue.admin().attempts(JobId(job_id)).await.unwrap();
     attempts.into_iter().map(|one| (one.attempt, one.fence.0, one.error.unwrap())).collect()
 }
 
@@ -35,9 +36,9 @@ async fn a_job_that_failed_says_when_where_how_long_and_why() {
     let worker = Worker::builder(&queue, Handlers::any(handler)).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.dead, 1);
 
-    let found = fixture.queue.attempts(job_id).await.unwrap();
+    let found = fixture.queue.admin().attempts(job_id).await.unwrap();
     assert_eq!(found.iter().map(|one| (one.attempt, one.fence)).collect::<Vec<_>>(), [(1, Fence(1)), (2, Fence(2))]);
-    let job = fixture.queue.job(job_id).await.unwrap().unwrap();
+    let job = fixture.queue.admin().job(job_id).await.unwrap().unwrap();
     for one in &found {
         assert_eq!(one.worker, "the third floor");
         assert_eq!(Some(one.worker_id), job.worker_id);
@@ -68,7 +69,7 @@ async fn a_lost_worker_s_attempt_is_kept_and_a_snooze_or_a_release_is_none() {
     worker.claim_one().await;
     worker.lose(&fixture).await;
     assert_eq!(attempts(&fixture, id).await, [(1, 1, "no paper".to_string()), (2, 4, LOST.to_string())]);
-    assert_eq!(fixture.queue.attempts(JobId(id)).await.unwrap()[1].run, None);
+    assert_eq!(fixture.queue.admin().attempts(JobId(id)).await.unwrap()[1].run, None);
     fixture.remove().await;
 }
 
@@ -81,7 +82,7 @@ async fn the_newest_20_stay_also_over_a_requeue() {
         let jobs = worker.claim(2).await;
         let finish: Vec<_> = jobs.iter().map(|job| job.dead(&format!("{} {round}", job.job_id))).collect();
         assert_eq!(worker.finish(&finish).await, []);
-        assert_eq!(fixture.queue.requeue(None).await.unwrap(), 2);
+        assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 2);
     }
     for job_id in fixture.session().await.numbers("SELECT job_id FROM [$(schema)].[jobs]").await {
         let expected: Vec<_> = (2..22).map(|round| (1, round + 1, format!("{job_id} {round}"))).collect();
@@ -146,11 +147,11 @@ async fn attempts_go_with_their_job_when_it_is_purged_or_expires() {
             } else {
                 let state = if completion == CompletionPolicy::Archive { JobState::Archived } else { JobState::Done };
                 for state in [state, JobState::Dead] {
-                    assert_eq!(fixture.queue.purge(state, Duration::ZERO).await.unwrap(), 1, "{state}");
+                    assert_eq!(fixture.queue.admin().purge(state, Duration::ZERO).await.unwrap(), 1, "{state}");
                 }
             }
             assert_eq!(kept(&fixture).await, 1, "{completion:?}, expires: {expires}");
-            assert_eq!(fixture.queue.purge(JobState::Ready, Duration::ZERO).await.unwrap(), 1);
+            assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 1);
             assert_eq!(kept(&fixture).await, 0, "{completion:?}, expires: {expires}");
             fixture.remove().await;
         }
@@ -167,8 +168,8 @@ async fn the_attempts_of_another_queue_s_job_are_not_shown() {
     fixture.sql(&format!("EXEC [$(schema)].[create_queue] @queue = {}", literal("other"))).await;
     let other = changed(fixture.config.clone(), |config| config.queue.name = "other".into());
     let other = readpast::Queue::connect(&other).await.unwrap();
-    assert_eq!(other.attempts(JobId(job.job_id)).await.unwrap(), []);
-    assert_eq!(fixture.queue.attempts(JobId(job.job_id)).await.unwrap().len(), 1);
+    assert_eq!(other.admin().attempts(JobId(job.job_id)).await.unwrap(), []);
+    assert_eq!(fixture.queue.admin().attempts(JobId(job.job_id)).await.unwrap().len(), 1);
     drop(other);
     fixture.remove().await;
 }

@@ -1,6 +1,7 @@
 //! Azure SQL Database, as far as it differs from SQL Server by its documentation: the dev server is told to differ so.
 
-use readpast::{Check, Handlers, JobError, NewJob, QueueOptions, Worker};
+use readpast::admin::{Check, QueueOptions};
+use readpast::{Handlers, JobError, NewJob, Worker};
 use readpast_devserver::{DevServer, Product};
 
 use crate::support::scripts::all_t_sql;
@@ -20,8 +21,8 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     assert_eq!(fixture.session().await.number(differ).await, 1);
 
     let queue = fixture.connect().await;
-    queue.verify().await.unwrap();
-    let findings = queue.findings().await;
+    queue.admin().verify().await.unwrap();
+    let findings = queue.admin().findings().await;
     let note = |check| findings.iter().find(|finding| finding.check == check).unwrap().note.clone().unwrap();
     assert_eq!(note(Check::RowVersions), "READ_COMMITTED_SNAPSHOT is on");
     assert_eq!(note(Check::Compatibility), "server version 12.0.0.0, compatibility level 150");
@@ -35,10 +36,10 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     assert_eq!((stats.done, stats.dead), (2, 1));
     fixture.sql("EXEC [$(schema)].[sample] @queue = N'work'; EXEC [$(schema)].[expire] @queue = N'work'").await;
     fixture.sql("EXEC [$(schema)].[backlog] @queue = N'work'").await;
-    queue.pause().await.unwrap();
-    queue.resume().await.unwrap();
-    assert_eq!(queue.stats().await.unwrap().dead, 1);
-    assert_eq!(queue.workers().await.unwrap().len(), 1);
+    queue.admin().pause().await.unwrap();
+    queue.admin().resume().await.unwrap();
+    assert_eq!(queue.admin().stats().await.unwrap().dead, 1);
+    assert_eq!(queue.admin().workers().await.unwrap().len(), 1);
     // Who did it: ORIGINAL_LOGIN is NULL there.
     fixture
         .sql("EXEC [$(schema)].[begin_audit] @who = N'x', @action = N'pause', @queue = N'work', @what = N'{}'")
@@ -46,8 +47,8 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     let audited = fixture.session().await.row("SELECT login FROM [$(schema)].[audit]").await;
     assert_eq!(text(&audited, "login").as_deref(), Some("dbo"));
 
-    queue.uninstall().await.unwrap();
-    fixture.queue.install().await.unwrap();
+    queue.admin().uninstall().await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
     fixture.remove().await;
 }
 

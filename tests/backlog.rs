@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{ClaimOrder, NewJob, QueueOptions, Rate, Schedule};
+use readpast::NewJob;
+use readpast::admin::{ClaimOrder, QueueOptions, Rate, Schedule};
 
 use crate::support::{Fixture, WorkerSession, number, numbers};
 
@@ -112,7 +113,7 @@ async fn workers_that_hold_a_job_are_counted_whatever_jobs_take() {
         format!("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME() WHERE worker_id = '{}'", workers[1].0.id);
     fixture.sql(&lost).await;
     assert_eq!(backlog(&fixture, ", @threads = 4").await, 1);
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     assert_eq!(backlog(&fixture, ", @threads = 4").await, 1);
     drop((workers, idle));
     fixture.remove().await;
@@ -133,14 +134,14 @@ async fn what_comes_due_soon_has_a_worker_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_that_is_to_be_fired_has_a_worker_started() {
     let fixture = Fixture::new("backlog_schedule").await;
-    fixture.queue.set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
+    fixture.queue.admin().set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
     let soon = "UPDATE [$(schema)].[schedules] SET look_at = DATEADD(SECOND, 20, SYSUTCDATETIME())";
     fixture.sql("UPDATE [$(schema)].[schedules] SET look_at = DATEADD(DAY, 1, SYSUTCDATETIME())").await;
     assert_eq!(backlog(&fixture, "").await, 0);
     fixture.sql(soon).await;
     assert_eq!(backlog(&fixture, "").await, 1);
     assert_eq!(backlog(&fixture, ", @due_within_s = 5").await, 0);
-    fixture.queue.pause_schedule("yearly").await.unwrap();
+    fixture.queue.admin().pause_schedule("yearly").await.unwrap();
     fixture.sql(soon).await;
     assert_eq!(backlog(&fixture, "").await, 0);
     fixture.remove().await;
@@ -165,9 +166,9 @@ async fn of_a_paused_queue_what_runs_counts() {
     let fixture = with_jobs("backlog_paused", 500, QueueOptions::default()).await;
     let mut worker = WorkerSession::register(&fixture).await;
     worker.claim(100).await;
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     assert_eq!(backlog(&fixture, ", @target_s = 10").await, 10);
-    fixture.queue.resume().await.unwrap();
+    fixture.queue.admin().resume().await.unwrap();
     assert_eq!(backlog(&fixture, ", @target_s = 10").await, 50);
     fixture.remove().await;
 }

@@ -2,7 +2,8 @@
 //! panic; what is refused is named, with the rule.
 
 use proptest::prelude::*;
-use readpast::{Config, Error, Handlers, NewJob, Queue, QueueOptions, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{Config, Error, Handlers, NewJob, Queue, Worker};
 
 use crate::support::counted::{counting_worker, drained};
 use crate::support::{Fixture, literal, numbers, tampered};
@@ -165,11 +166,11 @@ async fn queues_and_workers_with_hostile_names_work_like_others() {
         fixture.config.queue.name = name.clone();
         fixture.config.worker.name = name.clone();
         let queue = fixture.connect().await;
-        assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name:?} is new");
+        assert!(queue.admin().create(QueueOptions::default()).await.unwrap(), "{name:?} is new");
         queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap();
         assert!(queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
         queue.enqueue_many(&numbers(2)).await.unwrap();
-        assert_eq!(queue.stats().await.unwrap().queue, name);
+        assert_eq!(queue.admin().stats().await.unwrap().queue, name);
         let (worker, runs) = counting_worker(&queue, &fixture.config.worker).await;
         assert_eq!(drained(worker).await.stats.done, 3, "{name:?}");
         assert_eq!(runs.lock().len(), 3);
@@ -240,8 +241,8 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
             let sql = format!("CREATE OR ALTER PROCEDURE [$(schema)].[{procedure}] {parameters} AS {select}");
             session.sql(&sql).await;
         }
-        let peeked = fixture.queue.list(&readpast::JobState::Done.into(), None, 1).await.map(|_| ());
-        let counted = fixture.queue.stats().await.map(|_| ());
+        let peeked = fixture.queue.admin().list(&readpast::admin::JobState::Done.into(), None, 1).await.map(|_| ());
+        let counted = fixture.queue.admin().stats().await.map(|_| ());
         for answer in [peeked, counted] {
             let error = answer.expect_err("random columns are not what was asked for");
             assert!(matches!(error, Error::Protocol { .. }), "round {round}: {error:?}\n{select}");

@@ -1,7 +1,7 @@
 //! The same acknowledgement twice at once, of jobs that belong to a batch or a group: a call that was given up still
 //! runs while it is repeated, and then ends or is taken back. Each job ends once all the same.
 
-use readpast::{CompletionPolicy, QueueOptions};
+use readpast::admin::{CompletionPolicy, QueueOptions};
 
 use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number};
 

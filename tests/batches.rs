@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use readpast::admin::{Cancelled, ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::transaction::{create_batch_in, enqueue_in, seal_batch_in};
 use readpast::{
-    BatchEnd, BatchId, BatchRow, BoxError, Cancelled, ClaimOrder, CompletionPolicy, Context, Delivery, Error, Handlers,
-    Job, JobError, JobId, JobState, NewBatch, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
-    create_batch_in, enqueue_in, seal_batch_in,
+    BatchEnd, BatchId, BatchRow, BoxError, Context, Error, Handlers, Job, JobError, JobId, NewBatch, NewJob, Output,
+    Queue, Summary, Worker,
 };
 use readpast_devserver::SqlError;
 use tokio::sync::{Barrier, mpsc};
@@ -57,7 +59,7 @@ async fn follow_ups(session: &mut Session) -> i64 {
 async fn queue_named(fixture: &Fixture, name: &str) -> Queue {
     let config = changed(fixture.config.clone(), |config| config.queue.name = name.to_string());
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue
 }
 
@@ -94,7 +96,7 @@ async fn the_follow_up_comes_once_and_says_how_all_have_ended() {
         let jobs = ["done", "done", "again", "dead", "cancel"].map(|text| NewJob::text(text).batch(batch));
         let ids = fixture.queue.enqueue_many(&jobs).await.unwrap();
         other.enqueue(&NewJob::text("done").batch(batch)).await.unwrap();
-        fixture.queue.cancel(ids[4].job_id, "").await.unwrap();
+        fixture.queue.admin().cancel(ids[4].job_id, "").await.unwrap();
         let BatchRow { sealed_at, ended_at, .. } = row(&fixture.queue, batch).await;
         assert_eq!((sealed_at, ended_at), (None, None));
         let sealed = other.seal_batch(batch).await.unwrap();
@@ -172,7 +174,7 @@ async fn a_job_adds_jobs_to_its_own_batch_until_it_is_sealed() {
         Ok(Output::default().enqueue("work", below()?).enqueue("other", below()?))
     };
     drain(&fixture.queue, handler).await;
-    while other.stats().await.unwrap().ready + fixture.queue.stats().await.unwrap().ready > 0 {
+    while other.admin().stats().await.unwrap().ready + fixture.queue.admin().stats().await.unwrap().ready > 0 {
         drain(&other, handler).await;
         drain(&fixture.queue, handler).await;
     }
@@ -181,7 +183,8 @@ async fn a_job_adds_jobs_to_its_own_batch_until_it_is_sealed() {
     assert_eq!(counts(&fixture.queue, batch).await, [15, 15, 0, 0]);
 
     assert_eq!(counts(&fixture.queue, late).await, [1, 0, 1, 0]);
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs.remove(0).error.unwrap();
+    let dead =
+        fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs.remove(0).error.unwrap();
     let expected = format!("error 58021: batch {late} is sealed: no job can be added to it");
     assert!(dead.contains(&expected), "{dead}");
     drop(other);
@@ -203,7 +206,7 @@ async fn no_job_can_be_added_to_a_batch_that_is_sealed_or_not_there() {
         (queue.create_batch(&then_sum().parent(batch)).await.unwrap_err(), "is sealed"),
         (queue.create_batch(&then_sum().parent(nowhere)).await.unwrap_err(), "there is no batch 2"),
         (queue.seal_batch(nowhere).await.unwrap_err(), "there is no batch 2"),
-        (queue.cancel_batch(nowhere, "").await.unwrap_err(), "there is no batch 2"),
+        (queue.admin().cancel_batch(nowhere, "").await.unwrap_err(), "there is no batch 2"),
     ] {
         assert!(matches!(&error, Error::BatchNotOpen { message, .. } if message.contains(expected)), "{error}");
         assert_eq!((error.sql_number(), error.is_transient()), (Some(NOT_OPEN as i32), false));
@@ -464,7 +467,7 @@ async fn every_way_to_end_counts() {
     // Cancelled while it waits, and while it runs: acknowledged, given back, lost.
     let later = || NewJob::text("later").delay(Duration::from_secs(3_600));
     for job in [NewJob::text("x"), later()] {
-        queue.cancel(add(job).await, "").await.unwrap();
+        queue.admin().cancel(add(job).await, "").await.unwrap();
         expected[0] += 1;
         expected[3] += 1;
         assert_eq!(counts(queue, batch).await, expected);
@@ -472,7 +475,7 @@ async fn every_way_to_end_counts() {
     for end in ["finish", "release", "lose"] {
         let job_id = add(NewJob::text("x")).await;
         let job = worker.claim_one().await;
-        queue.cancel(job_id, "").await.unwrap();
+        queue.admin().cancel(job_id, "").await.unwrap();
         expected[0] += 1;
         assert_eq!(counts(queue, batch).await, expected, "it runs");
         match end {
@@ -495,7 +498,7 @@ async fn every_way_to_end_counts() {
     add(NewJob::text("x")).await;
     add(later()).await;
     for state in [JobState::Ready, JobState::Scheduled] {
-        assert_eq!(queue.purge(state, Duration::ZERO).await.unwrap(), 1);
+        assert_eq!(queue.admin().purge(state, Duration::ZERO).await.unwrap(), 1);
         expected[0] += 1;
         expected[3] += 1;
     }
@@ -503,7 +506,7 @@ async fn every_way_to_end_counts() {
     assert_eq!(counts(queue, batch).await, expected);
     // Purging what has ended changes nothing.
     for state in [JobState::Dead, JobState::Cancelled] {
-        assert!(queue.purge(state, Duration::ZERO).await.unwrap() > 0);
+        assert!(queue.admin().purge(state, Duration::ZERO).await.unwrap() > 0);
     }
     assert_eq!(counts(queue, batch).await, expected);
 
@@ -542,14 +545,14 @@ async fn requeued_jobs_count_again_until_the_batch_has_ended() {
     let jobs = worker.claim(3).await;
     let id = |place: usize| JobId(jobs[place].job_id);
     assert_eq!(worker.finish(&[jobs[0].dead("no"), jobs[1].dead("no"), jobs[2].dead("no")]).await, []);
-    queue.cancel(JobId(jobs[2].job_id + 1), "").await.unwrap();
+    queue.admin().cancel(JobId(jobs[2].job_id + 1), "").await.unwrap();
     // It has ended: all four are dead or cancelled. Three more ways back, and a batch that has not.
     assert_eq!(counts(queue, batch).await, [4, 0, 3, 1]);
     assert_eq!(follow_ups(&mut session).await, 1);
-    assert_eq!(queue.requeue(Some(id(0))).await.unwrap(), 1);
-    assert!(queue.requeue_with(id(1), "y").await.unwrap());
-    assert_eq!(queue.requeue(None).await.unwrap(), 1);
-    assert_eq!(queue.requeue(Some(JobId(jobs[2].job_id + 1))).await.unwrap(), 1);
+    assert_eq!(queue.admin().requeue(Some(id(0))).await.unwrap(), 1);
+    assert!(queue.admin().requeue_with(id(1), "y").await.unwrap());
+    assert_eq!(queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(queue.admin().requeue(Some(JobId(jobs[2].job_id + 1))).await.unwrap(), 1);
     assert_eq!(counts(queue, batch).await, [4, 0, 3, 1], "it has ended");
     let again: Vec<Finish> = worker.claim(10).await.iter().map(Claimed::done).collect();
     assert_eq!(again.len(), 5, "and the follow-up");
@@ -568,10 +571,10 @@ async fn requeued_jobs_count_again_until_the_batch_has_ended() {
     let dead: Vec<Finish> = jobs.iter().filter(|job| job.job_id != last).map(|job| job.dead("no")).collect();
     assert_eq!(worker.finish(&dead).await, []);
     assert_eq!(counts(queue, batch).await, [4, 0, 3, 0]);
-    assert_eq!(queue.requeue(Some(JobId(jobs[0].job_id))).await.unwrap(), 1);
-    assert!(queue.requeue_with(JobId(jobs[1].job_id), "y").await.unwrap());
+    assert_eq!(queue.admin().requeue(Some(JobId(jobs[0].job_id))).await.unwrap(), 1);
+    assert!(queue.admin().requeue_with(JobId(jobs[1].job_id), "y").await.unwrap());
     assert_eq!(counts(queue, batch).await, [4, 0, 1, 0]);
-    assert_eq!(queue.requeue(None).await.unwrap(), 3, "with a key and without");
+    assert_eq!(queue.admin().requeue(None).await.unwrap(), 3, "with a key and without");
     assert_eq!(counts(queue, batch).await, [4, 0, 0, 0]);
     assert_eq!(counts(queue, other).await, [1, 0, 0, 0], "it is not sealed");
     assert_eq!(counts(queue, keyed).await, [1, 0, 1, 0], "it has ended");
@@ -667,7 +670,7 @@ async fn a_queue_without_acknowledgements_has_no_jobs_of_batches() {
     queue.seal_batch(batch).await.unwrap();
     drain(&other, |_, _| Ok(Output::default())).await;
     assert!(row(queue, batch).await.follow_up_id.is_some());
-    let error = other.create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err();
+    let error = other.admin().create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err();
     assert!(error.to_string().contains("has had groups or jobs of batches"), "{error}");
     drop(other);
     fixture.remove().await;
@@ -713,15 +716,15 @@ async fn a_batch_outlives_the_jobs_that_are_no_longer_kept() {
     assert_eq!(worker.finish(&[jobs[0].done(), jobs[1].dead("no")]).await, []);
     // Its key is free: another job, and no member.
     queue.enqueue(&NewJob::text("b").dedup_key("b")).await.unwrap();
-    assert_eq!(queue.requeue(None).await.unwrap(), 0, "so the dead one stays dead");
+    assert_eq!(queue.admin().requeue(None).await.unwrap(), 0, "so the dead one stays dead");
     let mut session = fixture.session().await;
     session.sql("UPDATE [$(schema)].[jobs] SET finished_at = DATEADD(HOUR, -1, finished_at) WHERE ended = 1").await;
     assert_eq!(session.number("EXEC [$(schema)].[expire] @queue = N'work'").await, 2);
-    queue.pause().await.unwrap();
+    queue.admin().pause().await.unwrap();
     queue.seal_batch(batch).await.unwrap();
     assert_eq!(counts(queue, batch).await, [3, 1, 1, 0]);
     assert_eq!(worker.claim(10).await, []);
-    queue.resume().await.unwrap();
+    queue.admin().resume().await.unwrap();
     let rest: Vec<Finish> = worker.claim(10).await.iter().map(Claimed::done).collect();
     assert_eq!(worker.finish(&rest).await, []);
     assert_eq!(counts(queue, batch).await, [3, 2, 1, 0]);
@@ -972,10 +975,10 @@ async fn cancelling_a_batch_cancels_its_jobs_in_all_queues_and_below_it() {
     other.enqueue(&NewJob::text("later").delay(Duration::from_secs(3_600)).batch(below)).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let running = worker.claim(4).await; // the bystander's, and three
-    let cancelled = queue.cancel_batch(batch, "a wrong file").await.unwrap();
+    let cancelled = queue.admin().cancel_batch(batch, "a wrong file").await.unwrap();
     // With the follow-up of the one below it.
     assert_eq!((cancelled.waiting, cancelled.running), (1_497 + 10 + 1 + 1, 3));
-    assert_eq!(queue.cancel_batch(batch, "again").await.unwrap(), Cancelled::default());
+    assert_eq!(queue.admin().cancel_batch(batch, "again").await.unwrap(), Cancelled::default());
     assert_eq!(counts(queue, below).await, [1, 0, 0, 1]);
     assert_eq!(counts(queue, batch).await, [1_511, 0, 0, 1_508]);
     assert_eq!(counts(queue, bystander).await, [1, 0, 0, 0]);
@@ -985,8 +988,8 @@ async fn cancelling_a_batch_cancels_its_jobs_in_all_queues_and_below_it() {
     assert_eq!(worker.finish(&[running[1].done(), running[2].retry(0, "x"), running[3].dead("x")]).await, []);
     assert_eq!(counts(queue, batch).await, [1_511, 1, 0, 1_510]);
     let follow_up = row(queue, batch).await.follow_up_id.unwrap();
-    assert_eq!(queue.job(follow_up).await.unwrap().unwrap().state, JobState::Ready);
-    let why = queue.job(JobId(running[2].job_id)).await.unwrap().unwrap().error.unwrap();
+    assert_eq!(queue.admin().job(follow_up).await.unwrap().unwrap().state, JobState::Ready);
+    let why = queue.admin().job(JobId(running[2].job_id)).await.unwrap().unwrap().error.unwrap();
     assert!(why.ends_with(": a wrong file"), "{why}");
     drop((worker, other));
     fixture.remove().await;
@@ -1002,7 +1005,7 @@ async fn cancelling_a_batch_waits_for_a_claim_that_is_under_way() {
     worker.session.sql("BEGIN TRANSACTION").await;
     let job = worker.claim_one().await;
     let queue = fixture.queue.clone();
-    let cancelling = tokio::spawn(async move { queue.cancel_batch(batch, "").await.unwrap() });
+    let cancelling = tokio::spawn(async move { queue.admin().cancel_batch(batch, "").await.unwrap() });
     let anybody = "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_status = 'WAIT'";
     while observer.number(anybody).await == 0 {
         assert!(!cancelling.is_finished(), "it has not seen the job");
@@ -1040,7 +1043,7 @@ async fn a_worker_of_this_process_hears_of_a_cancelled_batch_at_once() {
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let draining = tokio::spawn(worker.drain());
     starts.recv().await.unwrap();
-    let cancelled = fixture.queue.cancel_batch(batch, "").await.unwrap();
+    let cancelled = fixture.queue.admin().cancel_batch(batch, "").await.unwrap();
     assert_eq!((cancelled.waiting, cancelled.running), (0, 1));
     draining.await.unwrap().unwrap();
     assert_eq!(counts(&fixture.queue, batch).await, [1, 0, 0, 1]);
@@ -1059,13 +1062,13 @@ async fn batches_are_listed_the_newest_first() {
     }
     created.reverse();
     let ids = |rows: Vec<BatchRow>| rows.iter().map(|row| row.batch_id).collect::<Vec<_>>();
-    assert_eq!(ids(queue.batches(false, None, 1_000).await.unwrap()), created);
-    assert_eq!(ids(queue.batches(false, None, 2).await.unwrap()), created[..2]);
-    assert_eq!(ids(queue.batches(false, Some(created[1]), 2).await.unwrap()), created[2..4]);
-    assert_eq!(ids(queue.batches(true, None, 9).await.unwrap()), [created[1], created[3]], "those with a job");
-    assert_eq!(ids(queue.batches(true, Some(created[1]), 9).await.unwrap()), [created[3]]);
-    assert_eq!(queue.batches(true, Some(created[3]), 9).await.unwrap(), []);
-    let error = queue.batches(false, None, 1_001).await.unwrap_err();
+    assert_eq!(ids(queue.admin().batches(false, None, 1_000).await.unwrap()), created);
+    assert_eq!(ids(queue.admin().batches(false, None, 2).await.unwrap()), created[..2]);
+    assert_eq!(ids(queue.admin().batches(false, Some(created[1]), 2).await.unwrap()), created[2..4]);
+    assert_eq!(ids(queue.admin().batches(true, None, 9).await.unwrap()), [created[1], created[3]], "those with a job");
+    assert_eq!(ids(queue.admin().batches(true, Some(created[1]), 9).await.unwrap()), [created[3]]);
+    assert_eq!(queue.admin().batches(true, Some(created[3]), 9).await.unwrap(), []);
+    let error = queue.admin().batches(false, None, 1_001).await.unwrap_err();
     assert!(matches!(&error, Error::Refused { message, .. } if message.contains("0 to 1000")), "{error}");
 
     let row = row(queue, created[1]).await;
@@ -1099,20 +1102,20 @@ async fn producers_make_batches_operators_cancel_them_and_workers_need_no_right(
     for batch in [batch, nested] {
         producer.seal_batch(batch).await.unwrap();
     }
-    is_denied(producer.cancel_batch(batch, "").await.unwrap_err());
+    is_denied(producer.admin().cancel_batch(batch, "").await.unwrap_err());
     for queue in [worker, monitor] {
         is_denied(queue.create_batch(&then_sum()).await.unwrap_err());
         is_denied(queue.seal_batch(batch).await.unwrap_err());
-        is_denied(queue.cancel_batch(batch, "").await.unwrap_err());
+        is_denied(queue.admin().cancel_batch(batch, "").await.unwrap_err());
     }
     is_denied(worker.batch(batch).await.unwrap_err());
     assert_eq!(drain(worker, |_, _| Ok(Output::default())).await.stats.done, 5);
     for queue in [producer, operator, monitor] {
         assert_eq!(counts(queue, batch).await, [1, 1, 0, 0]);
-        assert_eq!(queue.batches(false, None, 10).await.unwrap().len(), 2);
+        assert_eq!(queue.admin().batches(false, None, 10).await.unwrap().len(), 2);
     }
     let batch = operator.create_batch(&then_sum()).await.unwrap();
-    operator.cancel_batch(batch, "").await.unwrap();
+    operator.admin().cancel_batch(batch, "").await.unwrap();
     drop(queues);
     for login in &logins {
         fixture.drop_login(login).await;
@@ -1148,8 +1151,8 @@ async fn follow_ups_come_once(test_name: &str, completion: CompletionPolicy, bat
     workers.strike(jobs.len(), kills).await;
     sealing.await.unwrap();
     let give_up = Instant::now() + Duration::from_secs(600);
-    while !ends.batches(true, None, 1).await.unwrap().is_empty() {
-        assert!(Instant::now() < give_up, "batches are left: {:?}", fixture.queue.stats().await.unwrap());
+    while !ends.admin().batches(true, None, 1).await.unwrap().is_empty() {
+        assert!(Instant::now() < give_up, "batches are left: {:?}", fixture.queue.admin().stats().await.unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     workers.stop().await;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{
-    ClaimOrder, CompletionPolicy, Delivery, Handlers, JobError, JobFilter, JobState, Limit, NewJob, Output, Queue,
-    QueueOptions, Worker, WorkerConfig,
-};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobFilter, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, JobError, Limit, NewJob, Output, Queue, Worker};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -302,7 +301,7 @@ async fn a_page_of_large_jobs_ends_before_it_takes_too_much_memory() {
     let small = fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let (mut after, mut pages, mut ids) = (None, Vec::new(), Vec::new());
     loop {
-        let page = fixture.queue.list(&JobState::Ready.into(), after.as_ref(), 1_000).await.unwrap();
+        let page = fixture.queue.admin().list(&JobState::Ready.into(), after.as_ref(), 1_000).await.unwrap();
         assert!(page.jobs.iter().all(|job| job.payload.len() as u64 == job.payload_bytes), "whole");
         pages.push(page.jobs.iter().map(|job| job.payload.len()).sum::<usize>());
         ids.extend(page.jobs.iter().map(|job| job.job_id));
@@ -313,7 +312,7 @@ async fn a_page_of_large_jobs_ends_before_it_takes_too_much_memory() {
     assert!(ids.is_sorted() && ids.len() == 13 && ids.ends_with(&[small[2].job_id]));
 
     let cut = JobFilter::from(JobState::Ready).cut_at(9_000_000);
-    let page = fixture.queue.list(&cut, None, 10).await.unwrap();
+    let page = fixture.queue.admin().list(&cut, None, 10).await.unwrap();
     assert_eq!(page.jobs.len(), PAGE / 9_000_000);
     assert!(page.jobs.iter().all(|job| job.payload.len() == 9_000_000 && job.payload_bytes == JOB as u64));
     fixture.remove().await;

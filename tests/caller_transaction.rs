@@ -1,6 +1,7 @@
 //! Enqueueing inside the producer's own transaction: the job comes into being with the producer's data, or not at all.
 
-use readpast::{Error, NewJob, enqueue_in};
+use readpast::transaction::enqueue_in;
+use readpast::{Error, NewJob};
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 

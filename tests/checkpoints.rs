@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{
-    BoxError, CompletionPolicy, Context, Error, Handlers, Job, JobError, JobId, JobState, NewJob, QueueOptions, Worker,
-};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::{BoxError, Context, Error, Handlers, Job, JobError, JobId, NewJob, Worker};
 
 use crate::support::{Fixture, Session, WorkerSession, number, until};
 
@@ -62,7 +61,7 @@ async fn a_dead_job_that_is_requeued_goes_on_where_it_was() {
     let job_id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
     let found = Found::default();
     for _ in 0..3 {
-        fixture.queue.requeue(Some(job_id)).await.unwrap();
+        fixture.queue.admin().requeue(Some(job_id)).await.unwrap();
         let handlers = {
             let found = found.clone();
             Handlers::any(move |job, context: &Context| {
@@ -103,7 +102,7 @@ async fn what_a_running_job_notes_is_seen_and_survives_a_worker_that_is_gone_at_
     let found = Found::default();
     let worker = Worker::builder(&fixture.queue, endless(&found)).config(&fixture.config.worker).start().await.unwrap();
     let progress = loop {
-        let progress = fixture.queue.progress_of(&[job_id, JobId(job_id.0 + 1)]).await.unwrap();
+        let progress = fixture.queue.admin().progress_of(&[job_id, JobId(job_id.0 + 1)]).await.unwrap();
         if !progress.is_empty() {
             break progress;
         }
@@ -215,7 +214,7 @@ async fn what_was_noted_goes_some_time_after_its_job_is_done_or_purged() {
         Handlers::any(move |job, context: &Context| {
             context.checkpoint("noted")?;
             // Written while the job runs, whatever becomes of it.
-            while context.block_on(queue.progress_of(&[job.id()]))?.is_empty() {
+            while context.block_on(queue.admin().progress_of(&[job.id()]))?.is_empty() {
                 std::thread::sleep(Duration::from_millis(10));
             }
             if job.text()? == "dead" { Err(BoxError::from("no")) } else { Ok(()) }
@@ -228,7 +227,7 @@ async fn what_was_noted_goes_some_time_after_its_job_is_done_or_purged() {
         number(&session.row("SELECT COUNT(*) AS kept FROM [$(schema)].[progress]").await, "kept")
     };
     assert_eq!(kept(&mut session).await, 1, "the dead one may be requeued");
-    fixture.queue.purge(JobState::Dead, Duration::ZERO).await.unwrap();
+    fixture.queue.admin().purge(JobState::Dead, Duration::ZERO).await.unwrap();
     assert_eq!(kept(&mut session).await, 0);
     fixture.remove().await;
 }

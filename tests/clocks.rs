@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use readpast::{NewJob, QueueOptions, Schedule};
+use readpast::NewJob;
+use readpast::admin::{QueueOptions, Schedule};
 use readpast_devserver::DevServer;
 
 use crate::support::{Fixture, Session, WorkerSession, number, numbers};
@@ -89,7 +90,7 @@ async fn a_retry_beside_a_result_is_due_after_the_sink_has_taken_it() {
         .sql("CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS EXEC [$(schema)].[slow]")
         .await;
     fixture.sql("CREATE PROCEDURE [$(schema)].[slow] AS RETURN 0").await;
-    fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
     fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(2).await;
@@ -158,7 +159,7 @@ async fn a_running_job_is_told_of_its_cancellation_though_the_clock_has_made_tha
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim_one().await;
-    fixture.queue.cancel(job.job_id, "never mind").await.unwrap();
+    fixture.queue.admin().cancel(job.job_id, "never mind").await.unwrap();
     server.faults().set_clock(2 * DAY);
     let mut other = fixture.session().await;
     let reap = "EXEC [$(schema)].[reap] @queue = N'work'";
@@ -177,8 +178,8 @@ async fn workers_that_died_before_the_clock_was_set_back_are_not_shown_as_alive(
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "dead_and_back", QueueOptions::default()).await;
     let alive = async || {
-        let stats = fixture.queue.stats().await.unwrap();
-        let listed = fixture.queue.workers().await.unwrap().iter().filter(|worker| worker.is_live()).count();
+        let stats = fixture.queue.admin().stats().await.unwrap();
+        let listed = fixture.queue.admin().workers().await.unwrap().iter().filter(|worker| worker.is_live()).count();
         let sampled = fixture.sql("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
         (stats.workers, listed, number(&sampled[0], "workers"))
     };
@@ -207,7 +208,7 @@ async fn no_depth_and_no_schedule_of_a_false_time_misleads_the_autoscaler() {
     session.sql("DELETE [$(schema)].[jobs]").await;
     assert_eq!(session.number(backlog).await, 0);
     server.faults().set_clock(3 * DAY);
-    fixture.queue.set_schedule(&Schedule::new("hourly", "0 * * * *", NewJob::text("x"))).await.unwrap();
+    fixture.queue.admin().set_schedule(&Schedule::new("hourly", "0 * * * *", NewJob::text("x"))).await.unwrap();
     let next =
         "EXEC [$(schema)].[fire_schedule] @queue = N'work', @name = N'hourly', @revision = 1, @next_at = '2199-01-01'";
     session.sql(next).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{ClaimOrder, CompletionPolicy, Delivery, JobState, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions};
 use uuid::Uuid;
 
 use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, number};
@@ -35,7 +36,7 @@ async fn annotate_keeps_the_job_with_its_times_and_output() {
     assert_eq!(worker.finish(&[done_with(&job, 123_456, b"output")]).await, []);
 
     assert_eq!(fixture.job_counts().await, JobCounts { done: 1, ..JobCounts::default() });
-    let done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs.remove(0);
+    let done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!(done.job_id.0, job.job_id);
     assert_eq!(done.run, Some(Duration::from_micros(123_456)));
     assert_eq!(done.output.as_deref(), Some(b"output".as_slice()));
@@ -64,7 +65,7 @@ async fn archive_moves_the_whole_job() {
     assert_eq!(fixture.job_counts().await, JobCounts { archived: 1, ..JobCounts::default() });
     let after = session.row(&format!("SELECT {kept} FROM [$(schema)].[archive]")).await;
     assert_eq!(after.into_iter().collect::<Vec<_>>(), before.into_iter().collect::<Vec<_>>());
-    let archived = fixture.queue.list(&JobState::Archived.into(), None, 10).await.unwrap().jobs.remove(0);
+    let archived = fixture.queue.admin().list(&JobState::Archived.into(), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!(archived.run, Some(Duration::from_micros(77)));
     assert_eq!(archived.output.as_deref(), Some(b"output".as_slice()));
     assert_eq!(archived.error.as_deref(), Some("the first time"));
@@ -80,7 +81,7 @@ async fn no_output_and_an_empty_output_are_two_things() {
         let mut worker = WorkerSession::register(&fixture).await;
         let jobs = worker.claim(2).await;
         worker.finish(&[jobs[0].done(), done_with(&jobs[1], 0, b"")]).await;
-        let finished = fixture.queue.list(&state.into(), None, 10).await.unwrap().jobs;
+        let finished = fixture.queue.admin().list(&state.into(), None, 10).await.unwrap().jobs;
         assert_eq!(finished[0].output, None);
         assert_eq!(finished[1].output.as_deref(), Some([].as_slice()));
         fixture.remove().await;
@@ -96,7 +97,7 @@ async fn dead_jobs_stay_whatever_the_policy() {
         let job = worker.claim_one().await;
         worker.finish(&[job.dead("for good")]).await;
         assert_eq!(fixture.job_counts().await, JobCounts { dead: 1, ..JobCounts::default() });
-        let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs.remove(0);
+        let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs.remove(0);
         assert_eq!(dead.error.as_deref(), Some("for good"));
         fixture.remove().await;
     }
@@ -108,7 +109,7 @@ async fn the_policy_at_the_time_of_the_finish_decides() {
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
-    fixture.queue.create(completing(CompletionPolicy::Archive)).await.unwrap();
+    fixture.queue.admin().create(completing(CompletionPolicy::Archive)).await.unwrap();
     worker.finish(&[job.done()]).await;
     assert_eq!(fixture.job_counts().await, JobCounts { archived: 1, ..JobCounts::default() });
     fixture.remove().await;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use readpast::{CompletionPolicy, Error, JobId, NewJob, Queue, QueueOptions};
+use readpast::admin::{CompletionPolicy, QueueOptions};
+use readpast::{Error, JobId, NewJob, Queue};
 use tokio::sync::Barrier;
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, literal, number};
@@ -102,7 +103,7 @@ async fn two_queues_may_use_one_key() {
     let mut fixture = Fixture::new("two_queues").await;
     fixture.config.queue.name = "other".to_string();
     let other = fixture.connect().await;
-    other.create(QueueOptions::default()).await.unwrap();
+    other.admin().create(QueueOptions::default()).await.unwrap();
     assert!(!enqueue(&fixture.queue, "a").await.1);
     assert!(!enqueue(&other, "a").await.1);
     fixture.remove().await;

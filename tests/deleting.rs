@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use readpast::{
-    CompletionPolicy, Deleted, Error, JobId, JobState, NewBatch, NewJob, Queue, QueueOptions, Rate, Schedule,
-};
+use readpast::admin::{CompletionPolicy, Deleted, JobState, QueueOptions, Rate, Schedule};
+use readpast::{Error, JobId, NewBatch, NewJob, Queue};
 
 use crate::support::{Fixture, Session, WorkerSession, changed, number, numbers};
 
@@ -15,16 +14,16 @@ const QUEUE_IN_USE: u32 = 58022;
 async fn queue_named(fixture: &Fixture, name: &str) -> Queue {
     let config = changed(fixture.config.clone(), |config| config.queue.name = name.to_string());
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue
 }
 
 /// Deleting is refused, because of what the message says; the queue is there afterwards.
 async fn is_kept(queue: &Queue, with_jobs: bool, because: &str) {
-    let error = queue.delete(with_jobs).await.unwrap_err();
+    let error = queue.admin().delete(with_jobs).await.unwrap_err();
     assert!(matches!(&error, Error::QueueInUse { message, .. } if message.contains(because)), "{error}");
     assert_eq!(error.sql_number(), Some(QUEUE_IN_USE as i32));
-    queue.stats().await.unwrap();
+    queue.admin().stats().await.unwrap();
 }
 
 /// How many rows there are of queue 1, in all tables that know queues.
@@ -71,12 +70,14 @@ async fn send_until_it_waits(fixture: &Fixture, sql: &'static str) -> tokio::tas
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_queue_is_deleted_and_can_be_created_anew() {
     let fixture = Fixture::new("delete_empty").await;
-    assert_eq!(fixture.queue.delete(false).await.unwrap(), Deleted::default());
+    assert_eq!(fixture.queue.admin().delete(false).await.unwrap(), Deleted::default());
     assert_eq!(rows_of_the_queue(&mut fixture.session().await).await, 0);
-    for error in [fixture.queue.stats().await.unwrap_err(), fixture.queue.delete(false).await.unwrap_err()] {
+    for error in
+        [fixture.queue.admin().stats().await.unwrap_err(), fixture.queue.admin().delete(false).await.unwrap_err()]
+    {
         assert!(matches!(error, Error::UnknownQueue { .. }), "{error}");
     }
-    assert!(fixture.queue.create(QueueOptions::default()).await.unwrap());
+    assert!(fixture.queue.admin().create(QueueOptions::default()).await.unwrap());
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
 
     // It would be the caller's transaction that is rolled back.
@@ -96,9 +97,9 @@ async fn a_queue_is_kept_while_a_worker_has_a_lease() {
     let mut worker = WorkerSession::register(&fixture).await;
     worker.claim_one().await;
     is_kept(&fixture.queue, true, "a worker of it has a lease").await;
-    assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "no job was deleted");
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 1, "no job was deleted");
     worker.lose(&fixture).await;
-    fixture.queue.delete(true).await.unwrap();
+    fixture.queue.admin().delete(true).await.unwrap();
     fixture.remove().await;
 }
 
@@ -128,8 +129,8 @@ async fn a_queue_is_kept_while_it_has_a_job_of_any_state_unless_they_are_to_go()
     worker.finish(&[job.done()]).await;
     worker.lose(&fixture).await;
     is_kept(&fixture.queue, false, "it has jobs").await; // in the archive
-    assert_eq!(fixture.queue.purge(JobState::Archived, Duration::ZERO).await.unwrap(), 1);
-    fixture.queue.delete(false).await.unwrap();
+    assert_eq!(fixture.queue.admin().purge(JobState::Archived, Duration::ZERO).await.unwrap(), 1);
+    fixture.queue.admin().delete(false).await.unwrap();
     assert_eq!(rows_of_the_queue(&mut session).await, 0);
     fixture.remove().await;
 }
@@ -141,8 +142,8 @@ async fn a_queue_is_kept_while_an_open_batch_has_its_follow_up_in_it() {
     let batch = fixture.queue.create_batch(&NewBatch::new().then(NewJob::text("add up"))).await.unwrap();
     other.enqueue(&NewJob::text("part").batch(batch)).await.unwrap();
     is_kept(&fixture.queue, true, "a batch that has not ended has its follow-up in it").await;
-    fixture.queue.cancel_batch(batch, "the queue goes").await.unwrap();
-    assert_eq!(fixture.queue.delete(true).await.unwrap().jobs, 1, "the follow-up");
+    fixture.queue.admin().cancel_batch(batch, "the queue goes").await.unwrap();
+    assert_eq!(fixture.queue.admin().delete(true).await.unwrap().jobs, 1, "the follow-up");
     assert_eq!(rows_of_the_queue(&mut fixture.session().await).await, 0);
     fixture.remove().await;
 }
@@ -163,7 +164,7 @@ async fn with_its_jobs_nothing_of_a_queue_stays_and_other_queues_hear_of_it() {
     other.seal_batch(batch).await.unwrap();
     queue.enqueue_many(&numbers(1_500)).await.unwrap();
     queue.enqueue(&NewJob::text("later").delay(Duration::from_secs(600)).dedup_key("k")).await.unwrap();
-    queue.set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
+    queue.admin().set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let jobs = worker.claim(10).await;
     worker.finish(&[jobs[0].done(), jobs[1].dead("no"), jobs[2].retry(60_000, "again")]).await;
@@ -181,13 +182,13 @@ async fn with_its_jobs_nothing_of_a_queue_stays_and_other_queues_hear_of_it() {
 
     let before = other.batch(batch).await.unwrap().unwrap();
     let ended_before = before.done + before.dead + before.cancelled;
-    assert_eq!(queue.delete(true).await.unwrap().jobs, 1_521);
+    assert_eq!(queue.admin().delete(true).await.unwrap().jobs, 1_521);
     assert_eq!(rows_of_the_queue(&mut session).await, 0);
     let after = other.batch(batch).await.unwrap().unwrap();
     assert_eq!((after.done, after.dead), (before.done, before.dead));
     assert_eq!(after.cancelled - before.cancelled, 20 - ended_before, "all of this queue's");
     assert_eq!((after.unfinished(), after.ended_at), (1, None), "the other queue's job is left");
-    assert_eq!(other.stats().await.unwrap().ready, 1);
+    assert_eq!(other.admin().stats().await.unwrap().ready, 1);
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[queues]").await, 1);
     fixture.remove().await;
 }
@@ -207,7 +208,7 @@ async fn a_job_that_comes_in_behind_the_deletion_is_taken_back() {
         let fixture = Fixture::new("behind").await;
         let mut holder = hold_up_inserts(&fixture).await;
         let producer = send_until_it_waits(&fixture, call).await;
-        fixture.queue.delete(false).await.unwrap();
+        fixture.queue.admin().delete(false).await.unwrap();
         holder.sql("COMMIT TRANSACTION").await;
         let (mut session, error) = producer.await.unwrap();
         assert_eq!(error, Some(UNKNOWN_QUEUE), "{call}");
@@ -234,7 +235,7 @@ async fn a_producer_s_look_for_its_queue_waits_for_no_change_of_it() {
         holder.sql("COMMIT TRANSACTION").await;
         assert_eq!(producer.await.unwrap().1, None, "{call}");
         operator.sql("ROLLBACK TRANSACTION").await;
-        assert_eq!(fixture.queue.stats().await.unwrap().ready, jobs);
+        assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, jobs);
         drop((holder, operator));
         fixture.remove().await;
     }
@@ -258,7 +259,7 @@ async fn an_enqueue_that_cannot_find_out_whether_its_queue_is_gone_has_added_its
             let (session, error) = producer.await.unwrap();
             assert_eq!(error, None, "{call}");
             operator.sql("ROLLBACK TRANSACTION").await;
-            assert_eq!(fixture.queue.stats().await.unwrap().ready, jobs, "{call}");
+            assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, jobs, "{call}");
             drop((session, holder, operator));
             fixture.remove().await;
         }
@@ -274,14 +275,14 @@ async fn a_queue_is_kept_while_a_transaction_that_has_added_jobs_has_not_ended()
         is_kept(&fixture.queue, with_jobs, "a transaction that changes its jobs, or what else").await;
     }
     producer.sql("ROLLBACK TRANSACTION").await;
-    fixture.queue.delete(false).await.unwrap();
+    fixture.queue.admin().delete(false).await.unwrap();
 
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     let batch = "DECLARE @batch bigint; EXEC [$(schema)].[create_batch] @queue = N'work', @batch_id = @batch OUTPUT";
     producer.sql(&format!("BEGIN TRANSACTION; {batch}")).await;
     is_kept(&fixture.queue, true, "has not ended").await;
     producer.sql("ROLLBACK TRANSACTION").await;
-    fixture.queue.delete(false).await.unwrap();
+    fixture.queue.admin().delete(false).await.unwrap();
     drop(producer);
     fixture.remove().await;
 }
@@ -324,8 +325,8 @@ async fn a_job_that_changes_its_state_while_the_queue_is_looked_through_is_not_m
         // So that the look for the queue by its name waits for nobody, as with one that was made before.
         fixture.sql("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE").await;
         let queue = fixture.connect().await;
-        queue.install().await.unwrap();
-        queue.create(QueueOptions::default()).await.unwrap();
+        queue.admin().install().await.unwrap();
+        queue.admin().create(QueueOptions::default()).await.unwrap();
         let job = queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
         assert_eq!(job, JobId(1));
         fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET {state}")).await;
@@ -339,7 +340,7 @@ async fn a_job_that_changes_its_state_while_the_queue_is_looked_through_is_not_m
         let_go_on(&mut holder).await;
         assert_eq!(deletion.await.unwrap().1, None);
         assert_eq!(moving.await.unwrap().1, None, "{call}");
-        assert_eq!(queue.stats().await.unwrap().ready, 1, "{call}: the queue is there, and its job has moved");
+        assert_eq!(queue.admin().stats().await.unwrap().ready, 1, "{call}: the queue is there, and its job has moved");
         drop((holder, queue));
         fixture.remove().await;
     }
@@ -375,7 +376,7 @@ async fn a_worker_and_a_schedule_that_come_in_behind_the_deletion_are_refused() 
         let range = format!("SELECT COUNT(*) FROM [$(schema)].[{table}] WITH (HOLDLOCK)");
         holder.sql(&format!("BEGIN TRANSACTION; {range}")).await;
         let late = send_until_it_waits(&fixture, call).await;
-        fixture.queue.delete(false).await.unwrap();
+        fixture.queue.admin().delete(false).await.unwrap();
         holder.sql("COMMIT TRANSACTION").await;
         let (mut session, error) = late.await.unwrap();
         assert_eq!(error, Some(UNKNOWN_QUEUE), "{call}");
@@ -406,7 +407,7 @@ async fn a_queue_is_kept_while_what_belongs_to_it_is_locked() {
         session.sql("DELETE [$(schema)].[progress] WHERE job_id = 2").await;
     }
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[progress]").await, 0);
-    fixture.queue.delete(false).await.unwrap();
+    fixture.queue.admin().delete(false).await.unwrap();
     assert_eq!(rows_of_the_queue(&mut session).await, 0);
     let (number, _) = session.refusal(&format!("EXEC [$(schema)].[heartbeat] @worker_id = '{}'", worker.id)).await;
     assert_eq!(number, 58002);
@@ -453,7 +454,7 @@ async fn no_job_is_left_without_a_queue_whatever_producers_do() {
         let mut session = fixture.session().await;
         while session.number("SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (NOLOCK)").await < 100 {}
         loop {
-            match fixture.queue.delete(true).await {
+            match fixture.queue.admin().delete(true).await {
                 Ok(_) => break,
                 Err(Error::QueueInUse { message, .. }) => assert!(message.contains("has not ended"), "{message}"),
                 Err(error) => panic!("{error}"),
@@ -476,14 +477,14 @@ async fn a_job_is_found_by_its_number_in_whatever_queue_it_is() {
     let there = other.enqueue(&NewJob::text("x")).await.unwrap().job_id;
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
-    assert_eq!(fixture.queue.queue_of(here).await.unwrap().as_deref(), Some("work"));
+    assert_eq!(fixture.queue.admin().queue_of(here).await.unwrap().as_deref(), Some("work"));
     worker.finish(&[job.done()]).await;
     let archived = fixture.sql("SELECT COUNT(*) AS jobs FROM [$(schema)].[archive]").await;
     assert_eq!(number(&archived[0], "jobs"), 1);
     for queue in [&fixture.queue, &other] {
-        assert_eq!(queue.queue_of(here).await.unwrap().as_deref(), Some("work"));
-        assert_eq!(queue.queue_of(there).await.unwrap().as_deref(), Some("other"));
-        assert_eq!(queue.queue_of(JobId(there.0 + 1)).await.unwrap(), None);
+        assert_eq!(queue.admin().queue_of(here).await.unwrap().as_deref(), Some("work"));
+        assert_eq!(queue.admin().queue_of(there).await.unwrap().as_deref(), Some("other"));
+        assert_eq!(queue.admin().queue_of(JobId(there.0 + 1)).await.unwrap(), None);
     }
     fixture.remove().await;
 }

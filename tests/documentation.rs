@@ -11,7 +11,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use readpast::{Config, Mapping, QueueOptions};
+use readpast::Config;
+use readpast::admin::QueueOptions;
+use readpast::adopt::Mapping;
 use readpast_devserver::DevServer;
 
 use crate::support::Fixture;
@@ -374,7 +376,15 @@ fn what_the_pages_name_exists() {
             if let Some((of, function)) = name.split_once("::").filter(|(of, _)| of.starts_with(char::is_uppercase)) {
                 // Those of other crates: the page and the dev server.
                 let is_others = ["Access", "DevServer", "Options", "Ordering"].contains(&of);
-                known.push(is_others || has(&types, &format!("readpast::{of}::{}", word(function))));
+                let is_there = |path: &str| has(&types, &format!("readpast::{path}::{}", word(function)));
+                let rooms =
+                    [String::new(), "admin::".into(), "config::".into(), "transaction::".into(), "adopt::".into()];
+                known.push(
+                    is_others
+                        || rooms
+                            .iter()
+                            .any(|room| is_there(&format!("{room}{of}")) || is_there(&format!("{room}{of}<'_>"))),
+                );
             }
             looked_at += known.len();
             if known.contains(&false) {

@@ -107,7 +107,7 @@ async fn a_missing_permission_names_the_role_that_has_it() {
 async fn who_may_not_install_learns_who_may() {
     let fixture = Fixture::not_installed("may_not_install").await;
     let login = fixture.create_login(None).await;
-    let error = fixture.connect_as(&login).await.install().await.unwrap_err();
+    let error = fixture.connect_as(&login).await.admin().install().await.unwrap_err();
     assert!(matches!(error, Error::PermissionDenied { .. }), "{error:?}");
     assert!(error.to_string().contains("run Queue::install as a member of db_owner"), "{error}");
     assert!(error.to_string().contains("`readpast install --script`, readpast "), "{error}");
@@ -170,8 +170,8 @@ async fn a_schema_without_readpast_is_named_by_every_call() {
     for error in [
         fixture.queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         fixture.queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
-        fixture.queue.stats().await.unwrap_err(),
-        fixture.queue.verify().await.unwrap_err(),
+        fixture.queue.admin().stats().await.unwrap_err(),
+        fixture.queue.admin().verify().await.unwrap_err(),
     ] {
         assert!(matches!(&error, Error::NotInstalled { schema, .. } if schema == fixture.schema()), "{error:?}");
     }
@@ -185,9 +185,9 @@ async fn an_unknown_queue_is_named_with_what_to_do() {
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
-        queue.stats().await.unwrap_err(),
-        queue.pause().await.unwrap_err(),
-        queue.requeue(None).await.unwrap_err(),
+        queue.admin().stats().await.unwrap_err(),
+        queue.admin().pause().await.unwrap_err(),
+        queue.admin().requeue(None).await.unwrap_err(),
     ] {
         assert!(matches!(error, Error::UnknownQueue { .. }), "{error:?}");
         assert!(

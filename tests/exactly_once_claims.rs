@@ -1,6 +1,7 @@
 //! Eight workers claim and finish at once: every job goes to one of them, and none of them ever sees an error.
 
-use readpast::{ClaimOrder, Delivery, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{ClaimOrder, Delivery, QueueOptions};
 
 use crate::support::{Fixture, JobCounts, WorkerSession};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{Error, JobFilter, JobId, JobState, NewJob, QueueOptions};
+use readpast::admin::{JobFilter, JobState, QueueOptions};
+use readpast::{Error, JobId, NewJob};
 use readpast_devserver::DevServer;
 
 use crate::support::{Fixture, WorkerSession, literal, text};
@@ -25,19 +26,19 @@ async fn dead_jobs_are_grouped_by_what_their_errors_have_in_common() {
         no_room.push(dies(&fixture, &mut worker, kind, &error).await);
     }
     let refused = dies(&fixture, &mut worker, "mail", "'maria' is unknown").await;
-    let failures = fixture.queue.failures(10_000).await.unwrap();
+    let failures = fixture.queue.admin().failures(10_000).await.unwrap();
     assert_eq!(failures.looked_at, 4);
     let [first, second] = &failures.groups[..] else { panic!("two groups: {failures:?}") };
     assert_eq!((&first.pattern[..], first.count, first.example), ("cannot store page …: no room", 3, no_room[2]));
     assert_eq!(first.example_error, "cannot store page 99: no room\n  at line 99");
     assert_eq!(first.kinds, ["resize", "store"]);
-    let ended = async |job: JobId| fixture.queue.job(job).await.unwrap().unwrap().finished_at.unwrap();
+    let ended = async |job: JobId| fixture.queue.admin().job(job).await.unwrap().unwrap().finished_at.unwrap();
     assert_eq!((first.first_at, first.last_at), (ended(no_room[0]).await, ended(no_room[2]).await));
     assert_eq!((&second.pattern[..], second.count, second.example), ("'…' is unknown", 1, refused));
 
     // By the text that they have in common, the list finds them.
     let like_these = JobFilter::from(JobState::Dead).error(first.search_text()).newest_first();
-    let found: Vec<JobId> = fixture.queue.list_ids(&like_these, None, 10).await.unwrap().jobs;
+    let found: Vec<JobId> = fixture.queue.admin().list_ids(&like_these, None, 10).await.unwrap().jobs;
     assert_eq!(found, [no_room[2], no_room[1], no_room[0]]);
 
     let json = serde_json::to_value(&failures).unwrap();
@@ -55,7 +56,7 @@ async fn only_the_newest_are_looked_at() {
         dies(&fixture, &mut worker, "k", error).await;
         fixture.sql("UPDATE [$(schema)].[jobs] SET finished_at = DATEADD(HOUR, -1, finished_at)").await;
     }
-    let failures = fixture.queue.failures(2).await.unwrap();
+    let failures = fixture.queue.admin().failures(2).await.unwrap();
     let patterns: Vec<&str> = failures.groups.iter().map(|group| &group.pattern[..]).collect();
     assert_eq!((failures.looked_at, patterns), (2, vec!["the newest", "newer"]));
     drop(worker);
@@ -78,7 +79,7 @@ async fn jobs_that_wait_for_another_attempt_have_failures_of_their_own() {
     // One that never ran, and is due before them.
     fixture.queue.enqueue(&NewJob::text("x").delay(Duration::from_secs(10))).await.unwrap();
     let patterns = async |next: usize| {
-        let failures = fixture.queue.failures_to_retry(next).await.unwrap();
+        let failures = fixture.queue.admin().failures_to_retry(next).await.unwrap();
         let groups = failures.groups.into_iter().map(|group| (group.pattern, group.count));
         (failures.looked_at, groups.collect::<Vec<_>>())
     };
@@ -94,7 +95,7 @@ async fn jobs_that_wait_for_another_attempt_have_failures_of_their_own() {
 async fn a_number_of_jobs_that_cannot_be_is_refused() {
     let fixture = Fixture::new("refused_failures").await;
     for count in [0, 100_001, usize::MAX] {
-        let error = fixture.queue.failures(count).await.unwrap_err();
+        let error = fixture.queue.admin().failures(count).await.unwrap_err();
         assert!(matches!(&error, Error::Refused { message, .. } if message == "max must be 1 to 100000"), "{error}");
     }
     let mut session = fixture.session().await;
@@ -119,7 +120,7 @@ async fn an_error_is_cut_between_characters() {
         dies(&fixture, &mut worker, "k", "x").await;
         let set = format!("UPDATE [$(schema)].[jobs] SET error = {} WHERE error = N'x'", literal(&error));
         fixture.sql(&set).await;
-        let example = fixture.queue.failures(1).await.unwrap().groups.remove(0).example_error;
+        let example = fixture.queue.admin().failures(1).await.unwrap().groups.remove(0).example_error;
         assert_eq!(example.encode_utf16().count(), kept, "{before}");
         assert!(error.starts_with(&example));
     }

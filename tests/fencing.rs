@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::{Handlers, NewJob, Output, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::counted::drained;
@@ -60,7 +61,7 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     until("the late acknowledgement is refused", || monitor.stats().lost == 1).await;
     let summary = slow.shutdown().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (0, 1));
-    let done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
+    let done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     assert_eq!(done[0].output.as_deref(), Some(b"fast".as_slice()));
     fixture.remove().await;
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::sync::mpsc;
 

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use readpast::{BoxError, Context, Handlers, Job, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::{JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{BoxError, Context, Handlers, Job, NewJob, Output, Queue, Worker};
 
 use crate::support::{Fixture, WorkerSession, changed};
 
 async fn queue_named(fixture: &Fixture, name: &str) -> Queue {
     let config = changed(fixture.config.clone(), |config| config.queue.name = name.to_string());
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue
 }
 
 async fn ready(queue: &Queue) -> Vec<String> {
-    let jobs = queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let jobs = queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     jobs.iter().map(|job| String::from_utf8(job.payload.clone()).unwrap()).collect()
 }
 
@@ -62,11 +64,11 @@ async fn follow_ups_come_with_the_acknowledgement_in_any_queue_and_as_they_were_
     assert!(names.iter().position(|name| name == "a1") < names.iter().position(|name| name == "a2"), "{names:?}");
     names.sort();
     assert_eq!(names, ["a1", "a2", "b1"]);
-    assert_eq!(small.stats().await.unwrap().scheduled, 1);
-    let job = other.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.remove(0);
+    assert_eq!(small.admin().stats().await.unwrap().scheduled, 1);
+    let job = other.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!((job.payload.as_slice(), job.kind.as_deref(), job.priority), (&b"o"[..], Some("k"), 7));
     assert_eq!((job.dedup_key.as_deref(), job.time_limit), (Some("x"), Some(Duration::from_secs(5))));
-    assert_eq!(other.stats().await.unwrap().ready, 1);
+    assert_eq!(other.admin().stats().await.unwrap().ready, 1);
     drop((small, other));
     fixture.remove().await;
 }
@@ -135,8 +137,8 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     })
     .await;
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (36, 1, 4));
-    assert_eq!(other.stats().await.unwrap().ready, 36);
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    assert_eq!(other.admin().stats().await.unwrap().ready, 36);
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let mut errors: Vec<String> = dead.iter().map(|job| job.error.clone().unwrap()).collect();
     errors.sort();
     let expected = [

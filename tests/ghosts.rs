@@ -4,7 +4,8 @@
 //! or a readable secondary holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them,
 //! and counts the entries that scans read.
 
-use readpast::{ClaimOrder, Handlers, NewJob, QueueOptions, Worker};
+use readpast::admin::{ClaimOrder, QueueOptions};
+use readpast::{Handlers, NewJob, Worker};
 use readpast_devserver::DevServer;
 use tiberius::Row;
 use uuid::Uuid;
@@ -346,7 +347,7 @@ async fn a_limit_is_used_up_and_never_exceeded_in_any_sequence() {
                 6 => {
                     limit = [None, Some(1), Some(5), Some(8), Some(12), Some(2_000)][random.usize(..6)];
                     let changed = options().max_running(limit.map(|limit| limit as u32));
-                    fixture.queue.create(changed).await.unwrap();
+                    fixture.queue.admin().create(changed).await.unwrap();
                 }
                 7 => {
                     clock += 601_000;
@@ -563,7 +564,7 @@ async fn no_job_is_missed_in_any_sequence() {
                     }
                 }
                 8 if dead > 0 => {
-                    fixture.queue.requeue(None).await.unwrap();
+                    fixture.queue.admin().requeue(None).await.unwrap();
                     ready += dead;
                     dead = 0;
                 }

@@ -1,6 +1,6 @@
 //! Groups against what happens at the same time elsewhere.
 
-use readpast::QueueOptions;
+use readpast::admin::QueueOptions;
 
 use crate::support::Fixture;
 
@@ -14,8 +14,8 @@ async fn the_first_job_of_a_group_does_not_come_in_while_the_queue_gets_at_most_
     // So that the look at the queue's settings waits for nobody.
     fixture.sql("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE").await;
     let queue = fixture.connect().await;
-    queue.install().await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().install().await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     let change = "EXEC [$(schema)].[create_queue] @queue = N'work', @delivery = 'at_most_once'";
     let add = "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'k'";
 

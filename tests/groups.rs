@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use readpast::{
-    ClaimOrder, CompletionPolicy, Delivery, Error, Handlers, JobId, JobState, NewJob, Output, QueueOptions, Worker,
-};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::{Error, Handlers, JobId, NewJob, Output, Worker};
 
 use readpast_devserver::DevServer;
 
@@ -33,11 +32,11 @@ async fn promote(fixture: &Fixture) {
 }
 
 async fn state(fixture: &Fixture, job_id: i64) -> JobState {
-    fixture.queue.job(JobId(job_id)).await.unwrap().unwrap().state
+    fixture.queue.admin().job(JobId(job_id)).await.unwrap().unwrap().state
 }
 
 async fn waiting(fixture: &Fixture) -> u64 {
-    fixture.queue.stats().await.unwrap().waiting
+    fixture.queue.admin().stats().await.unwrap().waiting
 }
 
 /// Claims the one job that is ready, which must be this one.
@@ -53,7 +52,7 @@ async fn one_job_of_each_key_is_ready_and_the_others_wait_for_its_end() {
     let mut jobs = enqueue(&fixture, &["a", "a", "b", "a", "b", "A"]).await;
     jobs.extend(fixture.queue.enqueue(&NewJob::text("plain")).await.map(|job| job.job_id.0));
     assert_eq!(waiting(&fixture).await, 3);
-    let listed = fixture.queue.list(&JobState::Waiting.into(), None, 10).await.unwrap().jobs;
+    let listed = fixture.queue.admin().list(&JobState::Waiting.into(), None, 10).await.unwrap().jobs;
     assert_eq!(listed.iter().map(|job| job.job_id.0).collect::<Vec<_>>(), [jobs[1], jobs[3], jobs[4]]);
 
     let mut worker = WorkerSession::register(&fixture).await;
@@ -98,7 +97,7 @@ async fn a_job_that_comes_back_keeps_its_turn() {
     worker.finish(&[first.retry(3_600_000, "later")]).await;
     promote(&fixture).await;
     assert_eq!(worker.claim(10).await, [], "those behind it wait for its next attempt");
-    assert!(fixture.queue.promote_now(JobId(jobs[0])).await.unwrap());
+    assert!(fixture.queue.admin().promote_now(JobId(jobs[0])).await.unwrap());
     let again = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[again.retry(0, "at once")]).await;
     let again = claim_only(&mut worker, jobs[0]).await;
@@ -134,7 +133,7 @@ async fn where_retries_pass_a_job_that_comes_back_gets_the_next_turn() {
     let first = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[first.retry(3_600_000, "later")]).await;
     let second = claim_only(&mut worker, jobs[1]).await;
-    assert!(fixture.queue.promote_now(JobId(jobs[0])).await.unwrap());
+    assert!(fixture.queue.admin().promote_now(JobId(jobs[0])).await.unwrap());
     assert_eq!(state(&fixture, jobs[0]).await, JobState::Waiting, "another has the turn");
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[second.snooze(3_600_000, "later")]).await;
@@ -145,7 +144,7 @@ async fn where_retries_pass_a_job_that_comes_back_gets_the_next_turn() {
     worker.finish(&[first.done()]).await;
     let third = claim_only(&mut worker, jobs[2]).await;
     worker.finish(&[third.done()]).await;
-    fixture.queue.promote_now(JobId(jobs[1])).await.unwrap();
+    fixture.queue.admin().promote_now(JobId(jobs[1])).await.unwrap();
     claim_only(&mut worker, jobs[1]).await;
     fixture.remove().await;
 }
@@ -155,7 +154,7 @@ async fn a_cancelled_job_gives_its_turn_away_whatever_its_state() {
     let fixture = Fixture::new("cancelled").await;
     let jobs = enqueue(&fixture, &["a"; 7]).await;
     let mut worker = WorkerSession::register(&fixture).await;
-    let cancel = |job_id: i64| fixture.queue.cancel(JobId(job_id), "");
+    let cancel = |job_id: i64| fixture.queue.admin().cancel(JobId(job_id), "");
     cancel(jobs[0]).await.unwrap(); // ready
     cancel(jobs[2]).await.unwrap(); // waiting
     let second = claim_only(&mut worker, jobs[1]).await;
@@ -174,7 +173,7 @@ async fn a_cancelled_job_gives_its_turn_away_whatever_its_state() {
     worker.lose(&fixture).await;
     let mut other = WorkerSession::register(&fixture).await;
     claim_only(&mut other, jobs[6]).await;
-    assert_eq!(fixture.queue.stats().await.unwrap().cancelled, 6);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().cancelled, 6);
     fixture.remove().await;
 }
 
@@ -198,17 +197,17 @@ async fn a_job_that_is_dead_of_its_workers_lets_the_next_go() {
 async fn purged_jobs_leave_their_groups() {
     let fixture = Fixture::new("purged").await;
     let jobs = enqueue(&fixture, &["a", "a", "b", "b", "b"]).await;
-    assert_eq!(fixture.queue.purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2);
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(10).await;
     assert_eq!(ids(&claimed), [jobs[1], jobs[3]], "the purged heads have let the next go");
-    assert_eq!(fixture.queue.purge(JobState::Waiting, Duration::from_secs(3_600)).await.unwrap(), 0);
-    assert_eq!(fixture.queue.purge(JobState::Waiting, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().purge(JobState::Waiting, Duration::from_secs(3_600)).await.unwrap(), 0);
+    assert_eq!(fixture.queue.admin().purge(JobState::Waiting, Duration::ZERO).await.unwrap(), 1);
     assert_eq!(waiting(&fixture).await, 0);
     // One that is to be tried again has the turn, and gives it away.
     let more = enqueue(&fixture, &["a"]).await;
     worker.finish(&[claimed[0].retry(3_600_000, "later"), claimed[1].done()]).await;
-    assert_eq!(fixture.queue.purge(JobState::Scheduled, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().purge(JobState::Scheduled, Duration::ZERO).await.unwrap(), 1);
     claim_only(&mut worker, more[0]).await;
     // A finished one has given it away before.
     let more = enqueue(&fixture, &["b", "b"]).await;
@@ -216,7 +215,7 @@ async fn purged_jobs_leave_their_groups() {
     worker.finish(&[head.dead("broken")]).await;
     claim_only(&mut worker, more[1]).await;
     let last = enqueue(&fixture, &["b"]).await;
-    assert_eq!(fixture.queue.purge(JobState::Dead, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().purge(JobState::Dead, Duration::ZERO).await.unwrap(), 1);
     assert_eq!(worker.claim(10).await, [], "the turn is still the second's");
     assert_eq!(state(&fixture, last[0]).await, JobState::Waiting);
     fixture.remove().await;
@@ -284,7 +283,7 @@ async fn a_requeued_job_waits_for_its_turn() {
     let first = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[first.dead("broken")]).await;
     let second = claim_only(&mut worker, jobs[1]).await;
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     assert_eq!(state(&fixture, jobs[0]).await, JobState::Waiting);
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[second.done()]).await;
@@ -293,9 +292,9 @@ async fn a_requeued_job_waits_for_its_turn() {
     let third = claim_only(&mut worker, jobs[2]).await;
     worker.finish(&[third.done()]).await;
     // Where nobody has the turn, it gets it at once: with another payload, too, and a cancelled one.
-    assert!(fixture.queue.requeue_with(JobId(jobs[0]), "y").await.unwrap());
-    fixture.queue.cancel(JobId(jobs[0]), "").await.unwrap();
-    assert_eq!(fixture.queue.requeue(Some(JobId(jobs[0]))).await.unwrap(), 1);
+    assert!(fixture.queue.admin().requeue_with(JobId(jobs[0]), "y").await.unwrap());
+    fixture.queue.admin().cancel(JobId(jobs[0]), "").await.unwrap();
+    assert_eq!(fixture.queue.admin().requeue(Some(JobId(jobs[0]))).await.unwrap(), 1);
     let first = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[first.done()]).await;
     fixture.remove().await;
@@ -312,7 +311,7 @@ async fn a_delayed_job_joins_its_group_when_it_is_due() {
     let first = claim_only(&mut worker, jobs[0]).await;
     fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET due_at = enqueued_at WHERE job_id = {}", later[0])).await;
     promote(&fixture).await;
-    assert!(fixture.queue.promote_now(JobId(later[1])).await.unwrap());
+    assert!(fixture.queue.admin().promote_now(JobId(later[1])).await.unwrap());
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[first.done()]).await;
     for job_id in [later[0], later[1], jobs[1]] {
@@ -330,7 +329,7 @@ async fn jobs_that_are_promoted_by_hand_join_their_own_groups() {
     let delayed: Vec<NewJob> =
         keys.iter().map(|key| NewJob::text("x").group_key(*key).delay(Duration::from_secs(3_600))).collect();
     let jobs: Vec<JobId> = fixture.queue.enqueue_many(&delayed).await.unwrap().iter().map(|job| job.job_id).collect();
-    assert_eq!(fixture.queue.promote_jobs(&jobs).await.unwrap(), 4);
+    assert_eq!(fixture.queue.admin().promote_jobs(&jobs).await.unwrap(), 4);
     let mut worker = WorkerSession::register(&fixture).await;
     let mut claimed = ids(&worker.claim(10).await);
     claimed.sort_unstable();
@@ -561,12 +560,12 @@ async fn as_many_of_a_key_run_at_once_as_the_queue_says() {
     held.push(claim_only(&mut worker, jobs[3]).await);
 
     // A lower limit holds when so many have ended, a higher one with the next end.
-    fixture.queue.create(QueueOptions::default().group_limit(2)).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default().group_limit(2)).await.unwrap();
     worker.finish(&[held.remove(0).done()]).await;
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[held.remove(0).done()]).await;
     held.push(claim_only(&mut worker, jobs[4]).await);
-    fixture.queue.create(QueueOptions::default().group_limit(4)).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default().group_limit(4)).await.unwrap();
     worker.finish(&[held.remove(0).done()]).await;
     held.extend(worker.claim(10).await);
     assert_eq!(ids(&held), jobs[4..8]);
@@ -594,7 +593,7 @@ async fn a_duplicate_takes_no_place_in_a_group() {
     let first = claim_only(&mut worker, enqueued[0].job_id.0).await;
     worker.finish(&[first.dead("broken")]).await;
     let second = claim_only(&mut worker, enqueued[1].job_id.0).await;
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     assert!(fixture.queue.enqueue(&job("1")).await.unwrap().duplicate, "the requeued one waits");
     worker.finish(&[second.done()]).await;
     claim_only(&mut worker, enqueued[0].job_id.0).await;
@@ -607,11 +606,11 @@ async fn a_paused_queue_gives_turns_but_no_jobs() {
     let jobs = enqueue(&fixture, &["a", "a"]).await;
     let mut worker = WorkerSession::register(&fixture).await;
     let first = claim_only(&mut worker, jobs[0]).await;
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     worker.finish(&[first.done()]).await;
     assert_eq!(worker.claim(10).await, []);
     assert_eq!(state(&fixture, jobs[1]).await, JobState::Ready);
-    fixture.queue.resume().await.unwrap();
+    fixture.queue.admin().resume().await.unwrap();
     claim_only(&mut worker, jobs[1]).await;
     fixture.remove().await;
 }
@@ -630,7 +629,7 @@ async fn queues_without_acknowledgements_have_no_groups() {
 
     let fixture = Fixture::new("had_groups").await;
     enqueue(&fixture, &["a"]).await;
-    let changed = fixture.queue.create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await;
+    let changed = fixture.queue.admin().create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await;
     assert!(matches!(changed, Err(Error::Refused { .. })), "{changed:?}");
     fixture.remove().await;
 }
@@ -648,7 +647,7 @@ async fn keys_and_settings_that_are_not_allowed_are_refused() {
     enqueue(&fixture, &[&"k".repeat(128), "]'\u{1F600}\""]).await;
     assert_eq!(WorkerSession::register(&fixture).await.claim(10).await.len(), 2);
     for limit in [0, 1_001] {
-        let refused = fixture.queue.create(QueueOptions::default().group_limit(limit)).await;
+        let refused = fixture.queue.admin().create(QueueOptions::default().group_limit(limit)).await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     }
     fixture.remove().await;
@@ -829,14 +828,14 @@ async fn keep_their_order(jobs: usize, keys: usize, kills: usize, retry_passes: 
         until("some more jobs have run", || ledger.lines() >= lines + jobs / kills).await;
         let victim = kill % 4;
         workers[victim].kill().await;
-        fixture.queue.requeue(None).await.unwrap();
+        fixture.queue.admin().requeue(None).await.unwrap();
         let name = format!("worker {}", 4 + kill);
         let settings: Vec<_> = SHORT.iter().copied().chain([("WORKER_NAME", name.as_str())]).collect();
         workers[victim] = ChildWorker::start(&fixture, &ledger, &settings).await;
     }
     let give_up = Instant::now() + Duration::from_secs(120);
     loop {
-        let stats = fixture.queue.stats().await.unwrap();
+        let stats = fixture.queue.admin().stats().await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed + stats.waiting == 0 {
             break;
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{
-    BoxError, Context, Delivery, Error, Finished, Handlers, IntoOutput, Job, JobState, NewJob, Output, QueueOptions,
-    Worker, WorkerConfig, finish_in,
-};
+use readpast::admin::{Delivery, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::transaction::{Finished, finish_in};
+use readpast::{BoxError, Context, Error, Handlers, IntoOutput, Job, NewJob, Output, Worker};
 use readpast_devserver::SqlError;
 
 use crate::support::{Fixture, JobCounts, Session, changed, dev_server, number, until};
@@ -214,7 +214,7 @@ async fn notes_of_a_job_that_a_handler_keeps_locked_hold_up_neither_results_nor_
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let other = ids[1].job_id;
     let noted = async {
-        while fixture.queue.progress_of(&[other]).await.unwrap().is_empty() {
+        while fixture.queue.admin().progress_of(&[other]).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -239,7 +239,7 @@ async fn beside_a_locked_row(test_name: &str, sink: &str, command_timeout_ms: u6
     let create = "CREATE PROCEDURE [$(schema)].[sink] @done [$(schema)].[sink_list] READONLY AS
                   IF EXISTS (SELECT 1 FROM @done WHERE output = 0x626164)";
     fixture.sql(&format!("{create} {sink}")).await;
-    fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
     fixture.queue.enqueue_many(&crate::support::numbers(3)).await.unwrap();
     let (fixture, left_open) = (Arc::new(fixture), LeftOpen::default());
     let (inside, keeps) = (fixture.clone(), left_open.clone());
@@ -402,7 +402,7 @@ async fn an_acknowledgement_that_was_not_committed_is_noticed() {
     });
     let stats = worker(&fixture, handlers).await.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.lost), (0, 1, 0));
-    let job = fixture.queue.job(id).await.unwrap().unwrap();
+    let job = fixture.queue.admin().job(id).await.unwrap().unwrap();
     assert_eq!(job.state, JobState::Dead);
     assert_eq!(job.error.unwrap(), "its handler acknowledged it in a transaction that was not committed");
     assert_eq!(booked(&fixture).await, Vec::<i64>::new());

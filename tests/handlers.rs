@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use readpast::{
-    CompletionPolicy, Handlers, JobError, JobState, Json, NewJob, Output, QueueOptions, Worker, WorkerConfig,
-};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, JobError, Json, NewJob, Output, Worker};
 
 use crate::support::{Fixture, changed, numbers, until};
 
@@ -30,7 +30,7 @@ async fn a_panic_is_one_failed_job() {
     .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.lost), (19, 1, 0));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(error.contains("panicked") && error.contains("seven is not liked"), "{error}");
     fixture.remove().await;
@@ -54,7 +54,7 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
     .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.retried), (3, 1, 0));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].attempt, 1);
     fixture.remove().await;
 }
@@ -108,7 +108,7 @@ async fn the_output_and_the_run_time_are_stored() {
     .await
     .unwrap();
     worker.drain().await.unwrap();
-    let done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
+    let done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     assert_eq!(done.len(), 1);
     assert_eq!(done[0].job_id, enqueued.job_id);
     assert_eq!(done[0].output.as_deref(), Some(b"40".as_slice()));
@@ -129,7 +129,7 @@ async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
     .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.dead, summary.stats.retried), (1, 0));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].error.as_deref(), Some("not worth a second try ☠"));
     fixture.remove().await;
 }
@@ -151,7 +151,7 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.retried), (1, 2, 1));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let mut ends: Vec<_> = dead.iter().map(|job| (job.attempt, job.error.as_deref().unwrap())).collect();
     ends.sort_unstable();
     assert_eq!(ends, [(1, "it is junk"), (2, "cannot price the trade: invalid digit found in string")]);
@@ -270,11 +270,11 @@ async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
     .unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead), (4, 1));
-    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
+    let mut done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     let lengths: Vec<usize> = done.iter().map(|job| job.output.as_ref().unwrap().len()).collect();
     assert_eq!(lengths, [20 << 20, 0, 3, 1]);
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let kept = dead[0].error.as_deref().unwrap();
     assert!(kept.starts_with("☠\0'; DROP TABLE jobs; --☠") && kept.encode_utf16().count() == 4_000, "{kept:.100}");
     fixture.remove().await;

@@ -4,10 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{
-    BoxError, ClaimOrder, CompletionPolicy, Context, Delivery, Error, Handlers, Job, JobState, NewJob, Output,
-    QueueOptions, Rate, Schedule, Worker, enqueue_in,
-};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions, Rate, Schedule};
+use readpast::transaction::enqueue_in;
+use readpast::{BoxError, Context, Error, Handlers, Job, NewJob, Output, Worker};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -137,24 +136,24 @@ async fn headers_stay_with_the_job_until_it_is_archived() {
     let id = fixture.queue.enqueue(&NewJob::text("x").header("tenant", "acme")).await.unwrap().job_id;
     let headers = json!({"tenant": "acme"});
     let expected = |state| Some((state, headers.as_object().cloned()));
-    let shown = async || fixture.queue.job(id).await.unwrap().map(|job| (job.state, job.headers));
+    let shown = async || fixture.queue.admin().job(id).await.unwrap().map(|job| (job.state, job.headers));
     assert_eq!(shown().await, expected(JobState::Ready));
 
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     worker.finish(&[job.retry(3_600_000, "later")]).await;
     assert_eq!(shown().await, expected(JobState::Scheduled));
-    fixture.queue.promote_now(id).await.unwrap();
+    fixture.queue.admin().promote_now(id).await.unwrap();
     let job = worker.claim_one().await;
     assert_eq!(job.details["headers"], headers);
     worker.finish(&[job.dead("for good")]).await;
     assert_eq!(shown().await, expected(JobState::Dead));
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     let job = worker.claim_one().await;
     assert_eq!(job.details["headers"], headers);
     worker.finish(&[job.done()]).await;
     assert_eq!(shown().await, expected(JobState::Archived));
-    let json = serde_json::to_value(fixture.queue.job(id).await.unwrap()).unwrap();
+    let json = serde_json::to_value(fixture.queue.admin().job(id).await.unwrap()).unwrap();
     assert_eq!(json["headers"], headers);
     fixture.remove().await;
 }
@@ -166,15 +165,15 @@ async fn the_jobs_of_a_schedule_have_its_headers() {
         let job = NewJob::text("x").header("tenant", tenant);
         Schedule::new("nightly", "0 3 * * *", job)
     };
-    let headers = async || fixture.queue.schedules().await.unwrap().remove(0).headers;
-    assert!(fixture.queue.set_schedule(&schedule("first")).await.unwrap());
+    let headers = async || fixture.queue.admin().schedules().await.unwrap().remove(0).headers;
+    assert!(fixture.queue.admin().set_schedule(&schedule("first")).await.unwrap());
     assert_eq!(headers().await, json!({"tenant": "first"}).as_object().cloned());
-    assert!(!fixture.queue.set_schedule(&schedule("acme")).await.unwrap());
+    assert!(!fixture.queue.admin().set_schedule(&schedule("acme")).await.unwrap());
     assert_eq!(headers().await, json!({"tenant": "acme"}).as_object().cloned());
-    let json = serde_json::to_value(&fixture.queue.schedules().await.unwrap()[0]).unwrap();
+    let json = serde_json::to_value(&fixture.queue.admin().schedules().await.unwrap()[0]).unwrap();
     assert_eq!(json["headers"], json!({"tenant": "acme"}));
 
-    fixture.queue.run_schedule_now("nightly").await.unwrap();
+    fixture.queue.admin().run_schedule_now("nightly").await.unwrap();
     let mut session = fixture.session().await;
     let revision = number(&session.row("SELECT revision FROM [$(schema)].[schedules]").await, "revision");
     session
@@ -252,7 +251,7 @@ async fn what_is_no_object_or_has_reserved_names_is_refused_in_t_sql() {
         }
     }
     assert_eq!(stored(&mut session).await, [], "nothing was added");
-    assert_eq!(fixture.queue.schedules().await.unwrap(), []);
+    assert_eq!(fixture.queue.admin().schedules().await.unwrap(), []);
     // Not cut either.
     let longer = t_sql_calls(&format!("{too_long}  "));
     assert_eq!(session.refusal(&longer[0]).await, (REFUSED, NO_OBJECT.to_owned()));
@@ -279,7 +278,7 @@ async fn what_sql_server_would_refuse_is_refused_before_anything_is_sent() {
         assert!(matches!(error, Error::InvalidJob { .. }), "{error}");
         assert!(error.to_string().contains(&format!("jobs[1]: {expected}")), "{error}");
         let schedule = Schedule::new("n", "0 3 * * *", bad.clone());
-        let error = fixture.queue.set_schedule(&schedule).await.unwrap_err();
+        let error = fixture.queue.admin().set_schedule(&schedule).await.unwrap_err();
         assert!(error.to_string().contains(&format!("its job: {expected}")), "{error}");
         // A follow-up's are the handler's mistake.
         let handlers = Handlers::any(move |_: &Job, _: &Context| -> Result<Output, BoxError> {
@@ -304,9 +303,9 @@ async fn headers_that_cannot_be_read_hold_up_no_job() {
         }
     }
     drop(session);
-    let listed = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let listed = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(listed.iter().map(|job| job.headers.is_some()).collect::<Vec<_>>(), [false, true, false].repeat(2));
-    assert_eq!(fixture.queue.schedules().await.unwrap()[0].headers, None);
+    assert_eq!(fixture.queue.admin().schedules().await.unwrap()[0].headers, None);
     let (good, bad) = (("good".to_owned(), json!({"tenant": "acme"})), |name: &str| (name.to_owned(), json!({})));
     let expected = [vec![bad("bad"); 2], vec![good; 2], vec![bad("x"); 2]].concat();
     assert_eq!(handled(&fixture).await, expected);

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use readpast::{Error, Handlers, HistoryRow, JobError, NewJob, QueueOptions, Times, Worker};
+use readpast::admin::{HistoryRow, QueueOptions, Times};
+use readpast::{Error, Handlers, JobError, NewJob, Worker};
 
 use tokio::task::JoinSet;
 
@@ -66,7 +67,7 @@ fn counts(row: &HistoryRow) -> Counts {
 
 /// Of each row, from the first on.
 async fn rows(fixture: &Fixture) -> Vec<Counts> {
-    fixture.queue.history(24 * HOUR).await.unwrap().iter().map(counts).collect()
+    fixture.queue.admin().history(24 * HOUR).await.unwrap().iter().map(counts).collect()
 }
 
 async fn total(fixture: &Fixture) -> Counts {
@@ -90,7 +91,7 @@ async fn a_row_has_what_was_reported_since_the_one_before() {
     noted(&mut session, 8).await;
     noted(&mut session, 7).await;
     assert_eq!(rows(&fixture).await, [[5, 2, 1, 8, 7], [3, 0, 0, 5, 2], [0; 5]]);
-    let history = fixture.queue.history(HOUR).await.unwrap();
+    let history = fixture.queue.admin().history(HOUR).await.unwrap();
     assert_eq!(history[0].wait.percentile(1.0), Some(Duration::from_millis(8)));
     assert_eq!(history[1].wait.percentile(1.0), Some(Duration::from_millis(1 << 24)));
     assert_eq!(history[2].run, Times::default());
@@ -183,7 +184,7 @@ async fn a_worker_that_does_not_say_how_long_jobs_took_is_counted_all_the_same()
     session.sql(&format!("EXEC [$(schema)].[unregister_worker] N'work', '{}'", worker.id)).await;
     noted(&mut session, 4).await;
     assert_eq!(total(&fixture).await, [5, 1, 0, 0, 0]);
-    assert!(fixture.queue.workers().await.unwrap()[0].lost_at.is_some());
+    assert!(fixture.queue.admin().workers().await.unwrap()[0].lost_at.is_some());
     fixture.remove().await;
 }
 
@@ -199,7 +200,7 @@ async fn what_a_killed_worker_had_reported_is_counted() {
              EXEC [$(schema)].[reap] N'work'",
         )
         .await;
-    assert!(fixture.queue.workers().await.unwrap()[0].lost_at.is_some());
+    assert!(fixture.queue.admin().workers().await.unwrap()[0].lost_at.is_some());
     noted(&mut session, 5).await;
     assert_eq!(total(&fixture).await, [7, 0, 0, 0, 7]);
     fixture.remove().await;
@@ -338,7 +339,7 @@ async fn the_depth_is_that_of_the_last_sample_of_the_minute() {
     let fixture = Fixture::with("history_depth", QueueOptions::default().max_attempts(1)).await;
     let jobs = [numbers(4), vec![NewJob::text("later").delay(HOUR), NewJob::text("cancelled")]].concat();
     let enqueued = fixture.queue.enqueue_many(&jobs).await.unwrap();
-    fixture.queue.cancel(enqueued[5].job_id, "").await.unwrap();
+    fixture.queue.admin().cancel(enqueued[5].job_id, "").await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     worker.finish(&[job.dead("no")]).await;
@@ -354,7 +355,7 @@ async fn the_depth_is_that_of_the_last_sample_of_the_minute() {
              EXEC [$(schema)].[sample] N'work', 0",
         )
         .await;
-    let history = fixture.queue.history(HOUR).await.unwrap();
+    let history = fixture.queue.admin().history(HOUR).await.unwrap();
     let row = &history[0];
     assert_eq!(history.len(), 1, "{history:?}");
     assert_eq!(
@@ -408,7 +409,7 @@ async fn a_row_is_as_long_as_it_is_from_sample_to_sample_unless_nobody_was_there
         let minute = this_minute(&mut session).await - minutes;
         noted_of(&mut session, minute, every_ms).await;
     }
-    let history = fixture.queue.history(24 * HOUR).await.unwrap();
+    let history = fixture.queue.admin().history(24 * HOUR).await.unwrap();
     let minutes: Vec<u64> = history.iter().map(|row| row.length.as_secs() / 60).collect();
     assert_eq!(minutes, [1, 1, 10, 10, 5, 1]);
     fixture.remove().await;
@@ -441,7 +442,7 @@ async fn every_run_of_a_worker_is_in_the_history_when_it_has_ended() {
     worker.run().await.unwrap();
     assert_eq!(total(&fixture).await, [20, 20, 10, 40, 40]);
     let mut wait = Times::default();
-    fixture.queue.history(HOUR).await.unwrap().iter().for_each(|row| wait += &row.wait);
+    fixture.queue.admin().history(HOUR).await.unwrap().iter().for_each(|row| wait += &row.wait);
     assert!(wait.percentile(0.7).unwrap() > Duration::from_secs(60), "since they were due: {wait:?}");
     drop(session);
     fixture.remove().await;
@@ -498,7 +499,7 @@ async fn after_a_day_ten_minutes_become_one_row_with_their_sums_and_greatest_dep
     wrote(&mut session, &[(day + 1, 1), (day + 5, 70), (day + 10, 3), (day + 11, 5), (day - 1, 9), (day + 40, 0)])
         .await;
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
-    let history = fixture.queue.history(48 * HOUR).await.unwrap();
+    let history = fixture.queue.admin().history(48 * HOUR).await.unwrap();
     let of = |row: &HistoryRow| (row.length.as_secs() / 60, row.ready, counts(row));
     assert_eq!(
         history.iter().map(of).collect::<Vec<_>>(),
@@ -509,7 +510,7 @@ async fn after_a_day_ten_minutes_become_one_row_with_their_sums_and_greatest_dep
     let ten_minutes = merged.at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 600;
     assert_eq!(merged.at, SystemTime::UNIX_EPOCH + Duration::from_secs(600) * ten_minutes as u32);
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
-    assert_eq!(fixture.queue.history(48 * HOUR).await.unwrap(), history, "again, it changes nothing");
+    assert_eq!(fixture.queue.admin().history(48 * HOUR).await.unwrap(), history, "again, it changes nothing");
     fixture.remove().await;
 }
 
@@ -523,7 +524,7 @@ async fn a_minute_that_comes_late_is_added_to_its_ten_minutes() {
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
     wrote(&mut session, &[(day + 5, 100)]).await;
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
-    let history = fixture.queue.history(48 * HOUR).await.unwrap();
+    let history = fixture.queue.admin().history(48 * HOUR).await.unwrap();
     assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[107, 3, 3, 107, 3]]);
     fixture.remove().await;
 }
@@ -559,7 +560,7 @@ async fn thinning_that_breaks_off_loses_nothing() {
     session.sql("UPDATE [$(schema)].[history] SET times = NULL WHERE done = 4").await;
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[history]").await, 2);
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
-    assert_eq!((total_of(&mut session).await, fixture.queue.history(48 * HOUR).await.unwrap().len()), (7, 1));
+    assert_eq!((total_of(&mut session).await, fixture.queue.admin().history(48 * HOUR).await.unwrap().len()), (7, 1));
     fixture.remove().await;
 }
 
@@ -574,7 +575,7 @@ async fn minutes_that_are_locked_are_thinned_the_next_time() {
     holder.sql("ROLLBACK TRANSACTION").await;
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[history]").await, 2);
     session.sql("EXEC [$(schema)].[expire] N'work'").await;
-    assert_eq!((total_of(&mut session).await, fixture.queue.history(48 * HOUR).await.unwrap().len()), (7, 1));
+    assert_eq!((total_of(&mut session).await, fixture.queue.admin().history(48 * HOUR).await.unwrap().len()), (7, 1));
     fixture.remove().await;
 }
 
@@ -587,7 +588,7 @@ async fn after_ninety_days_it_is_gone() {
     session.sql("UPDATE [$(schema)].[history] SET times = 'no JSON' WHERE done = 2").await;
     session.sql("EXEC [$(schema)].[expire] N'work'; EXEC [$(schema)].[expire] N'work'").await;
     assert_eq!(total_of(&mut session).await, 2);
-    assert_eq!(fixture.queue.history(Duration::MAX).await.unwrap().len(), 1, "all that there is");
+    assert_eq!(fixture.queue.admin().history(Duration::MAX).await.unwrap().len(), 1, "all that there is");
     fixture.remove().await;
 }
 
@@ -601,16 +602,16 @@ async fn rows_are_shown_by_queue_and_time_as_far_back_as_is_asked() {
     let shown =
         |rows: Vec<HistoryRow>| -> Vec<(String, u64)> { rows.into_iter().map(|row| (row.queue, row.done)).collect() };
     let row = |queue: &str, done| (queue.to_string(), done);
-    assert_eq!(shown(fixture.queue.history(24 * HOUR).await.unwrap()), [row("work", 3), row("work", 1)]);
-    assert_eq!(shown(fixture.queue.history(HOUR).await.unwrap()), [row("work", 1)]);
-    assert_eq!(shown(fixture.queue.history(Duration::ZERO).await.unwrap()), [] as [(String, u64); 0]);
-    let all = fixture.queue.all_history(24 * HOUR).await.unwrap();
+    assert_eq!(shown(fixture.queue.admin().history(24 * HOUR).await.unwrap()), [row("work", 3), row("work", 1)]);
+    assert_eq!(shown(fixture.queue.admin().history(HOUR).await.unwrap()), [row("work", 1)]);
+    assert_eq!(shown(fixture.queue.admin().history(Duration::ZERO).await.unwrap()), [] as [(String, u64); 0]);
+    let all = fixture.queue.admin().all_history(24 * HOUR).await.unwrap();
     assert_eq!(shown(all), [row("alone", 2), row("work", 3), row("work", 1)]);
 
     let nowhere = changed(fixture.config.clone(), |config| config.queue.name = "nowhere".to_string());
     let nowhere = readpast::Queue::connect(&nowhere).await.unwrap();
-    assert!(matches!(nowhere.history(HOUR).await.unwrap_err(), Error::UnknownQueue { .. }));
-    assert_eq!(nowhere.all_history(HOUR).await.unwrap().len(), 2);
+    assert!(matches!(nowhere.admin().history(HOUR).await.unwrap_err(), Error::UnknownQueue { .. }));
+    assert_eq!(nowhere.admin().all_history(HOUR).await.unwrap().len(), 2);
     for minutes in ["0", "129601", "NULL"] {
         let refused = session.refusal(&format!("EXEC [$(schema)].[list_history] @minutes = {minutes}")).await;
         assert_eq!(refused.0, 58003);
@@ -648,7 +649,7 @@ async fn a_deleted_queue_takes_its_history_along() {
     let minutes: Vec<_> = (0..30).map(|minute| (minute * 3, 1)).collect();
     wrote(&mut session, &minutes).await;
     session.sql("UPDATE TOP (1) [$(schema)].[history] SET queue_id = 2").await;
-    fixture.queue.delete(false).await.unwrap();
+    fixture.queue.admin().delete(false).await.unwrap();
     assert_eq!(session.numbers("SELECT DISTINCT queue_id FROM [$(schema)].[history]").await, [2]);
     fixture.remove().await;
 }
@@ -659,7 +660,7 @@ async fn whoever_sees_everything_sees_history_and_nobody_else() {
     for (role, may) in [("producer", false), ("worker", false), ("operator", true), ("monitor", true)] {
         let login = fixture.create_login(Some(role)).await;
         let queue = fixture.connect_as(&login).await;
-        match queue.history(HOUR).await {
+        match queue.admin().history(HOUR).await {
             Ok(rows) => assert!(may && rows.is_empty(), "{role}"),
             Err(error) => assert!(!may && matches!(error, Error::PermissionDenied { .. }), "{role}: {error}"),
         }

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use readpast::{
-    Check, CheckResult, Config, Error, Finding, Handlers, NewJob, Queue, QueueOptions, Worker, install_script,
-    uninstall_script,
-};
+use readpast::admin::{Check, CheckResult, Finding, QueueOptions, install_script, uninstall_script};
+use readpast::{Config, Error, Handlers, NewJob, Queue, Worker};
 
 use readpast_devserver::{DevServer, Product};
 
@@ -42,12 +40,12 @@ async fn installing_twice_changes_nothing() {
     let mut session = fixture.session().await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let before = contents(&fixture, &mut session).await;
-    assert_eq!(fixture.queue.install().await.unwrap(), VERSION);
+    assert_eq!(fixture.queue.admin().install().await.unwrap(), VERSION);
     fixture.run_scripts().await;
     assert_same(&contents(&fixture, &mut session).await, &before, "afterwards");
     assert_eq!(session.numbers("SELECT version FROM [$(schema)].[schema_version]").await, [i64::from(VERSION)]);
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, ..JobCounts::default() });
-    fixture.queue.verify().await.unwrap();
+    fixture.queue.admin().verify().await.unwrap();
     fixture.remove().await;
 }
 
@@ -58,12 +56,12 @@ async fn where_the_version_is_there_installing_does_nothing_and_needs_no_right()
     let before = contents(&fixture, &mut fixture.session().await).await;
     for role in ["producer", "worker", "operator", "monitor"] {
         let login = fixture.create_login(Some(role)).await;
-        assert_eq!(fixture.connect_as(&login).await.install().await.unwrap(), VERSION, "{role}");
+        assert_eq!(fixture.connect_as(&login).await.admin().install().await.unwrap(), VERSION, "{role}");
         fixture.drop_login(&login).await;
     }
     assert_same(&contents(&fixture, &mut fixture.session().await).await, &before, "afterwards");
     let login = fixture.create_login(None).await;
-    let error = fixture.connect_as(&login).await.install().await.unwrap_err();
+    let error = fixture.connect_as(&login).await.admin().install().await.unwrap_err();
     assert!(matches!(error, Error::PermissionDenied { .. }), "{error}");
     fixture.drop_login(&login).await;
     fixture.remove().await;
@@ -75,13 +73,13 @@ async fn four_installations_at_once_end_in_one() {
     let mut installations = Vec::new();
     for _ in 0..4 {
         let queue = fixture.connect().await;
-        installations.push(tokio::spawn(async move { queue.install().await }));
+        installations.push(tokio::spawn(async move { queue.admin().install().await }));
     }
     for installation in installations {
         assert_eq!(installation.await.unwrap().unwrap(), VERSION);
     }
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
-    fixture.queue.verify().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().verify().await.unwrap();
     fixture.remove().await;
 }
 
@@ -95,8 +93,8 @@ async fn the_scripts_by_hand_are_the_same_installation() {
         let mut session = by_hand.session().await;
         session.script(&script).await.unwrap();
         assert_same(&contents(&by_hand, &mut session).await, &expected, way);
-        by_hand.queue.create(QueueOptions::default()).await.unwrap();
-        by_hand.queue.verify().await.unwrap();
+        by_hand.queue.admin().create(QueueOptions::default()).await.unwrap();
+        by_hand.queue.admin().verify().await.unwrap();
         assert!(may_install(&by_hand).await);
         drop(session);
         by_hand.remove().await;
@@ -113,11 +111,11 @@ async fn an_installation_that_broke_off_is_completed_by_the_next() {
     session.script(&half[..half.rfind("\nGO").unwrap()]).await.unwrap();
     // Its session ends, and the lock of the installation with it.
     drop(session);
-    let error = fixture.queue.verify().await.unwrap_err();
+    let error = fixture.queue.admin().verify().await.unwrap_err();
     assert!(matches!(error, Error::NotInstalled { .. }), "{error}");
-    fixture.queue.install().await.unwrap();
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
-    fixture.queue.verify().await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().verify().await.unwrap();
     fixture.remove().await;
 }
 
@@ -144,7 +142,7 @@ async fn uninstalling_deletes_nothing_while_a_role_has_members() {
     let uninstall = include_str!("../sql/uninstall.sql");
     let error = session.script(uninstall).await.unwrap_err();
     assert!(error.to_string().contains("DROP MEMBER"), "{error}");
-    assert_eq!(fixture.queue.stats().await.unwrap().ready, 1);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, 1);
     session.sql("ALTER ROLE [$(schema)_worker] DROP MEMBER [$(schema)_somebody]; DROP USER [$(schema)_somebody]").await;
     session.script(uninstall).await.unwrap();
     assert_eq!(contents(&fixture, &mut session).await, Vec::<String>::new());
@@ -204,13 +202,13 @@ async fn where_a_busy_table_must_be_changed_the_installation_gives_up_soon_and_s
     let both_ways = async {
         let error = fixture.session().await.script(&scripts()).await.unwrap_err();
         assert_eq!(error.code(), Some(TABLE_IN_USE), "{error}");
-        let error = fixture.queue.install().await.unwrap_err();
+        let error = fixture.queue.admin().install().await.unwrap_err();
         assert_eq!(error.sql_number(), Some(TABLE_IN_USE as i32), "{error}");
     };
     tokio::time::timeout(Duration::from_secs(20), both_ways).await.expect("it gives up after three seconds");
 
     reader.sql("ROLLBACK").await;
-    assert_eq!(fixture.queue.install().await.unwrap(), VERSION);
+    assert_eq!(fixture.queue.admin().install().await.unwrap(), VERSION);
     let escalation = "SELECT COUNT(*) FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[jobs]') AND lock_escalation_desc = N'DISABLE'";
     assert_eq!(fixture.session().await.number(escalation).await, 1);
     fixture.remove().await;
@@ -231,7 +229,7 @@ async fn older_scripts_do_not_overwrite_newer_procedures() {
     assert!(error.to_string().contains("version 7") && error.to_string().contains("version 1;"), "{error}");
     assert!(may_install(&fixture).await, "the refusal has given the lock back");
     // This release works with it: nothing to do.
-    assert_eq!(fixture.queue.install().await.unwrap(), 7);
+    assert_eq!(fixture.queue.admin().install().await.unwrap(), 7);
 
     assert_same(&contents(&fixture, &mut session).await, &before, "afterwards");
     fixture.remove().await;
@@ -251,7 +249,7 @@ async fn an_old_compatibility_level_is_refused_before_anything_is_made_and_found
         fixture.sql(&format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")).await;
     };
     set_level(120).await;
-    let error = fixture.queue.install().await.unwrap_err();
+    let error = fixture.queue.admin().install().await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     assert!(error.to_string().contains(" is 120, and readpast needs 130 or higher"), "{error}");
     let error = fixture.session().await.script(&scripts()).await.unwrap_err();
@@ -259,15 +257,15 @@ async fn an_old_compatibility_level_is_refused_before_anything_is_made_and_found
     assert!(!has_schema(&fixture).await);
 
     set_level(130).await;
-    fixture.queue.install().await.unwrap();
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
-    fixture.queue.verify().await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().verify().await.unwrap();
     fixture.sql("EXEC [$(schema)].[sample] @queue = N'work'").await;
 
     set_level(120).await;
-    let findings = fixture.connect().await.findings().await;
+    let findings = fixture.connect().await.admin().findings().await;
     assert_eq!(first_failure(&findings), Some(Check::Compatibility));
-    let error = fixture.connect().await.verify().await.unwrap_err();
+    let error = fixture.connect().await.admin().verify().await.unwrap_err();
     assert!(error.to_string().contains(" is 120; set it to 130 or higher"), "{error}");
     fixture.remove().await;
 }
@@ -280,11 +278,11 @@ async fn an_old_sql_server_is_refused_before_anything_is_made() {
         let mut config = Config::default();
         config.connection.url = server.connection_string().into();
         let queue = Queue::connect(&config).await.unwrap();
-        match queue.install().await {
+        match queue.admin().install().await {
             Err(error) => assert!(is_refused && error.to_string().contains("SQL Server 2017 (14) or later"), "{error}"),
             Ok(_) => assert!(!is_refused, "{major_version}"),
         }
-        let is_there = matches!(queue.verify().await.unwrap_err(), Error::UnknownQueue { .. });
+        let is_there = matches!(queue.admin().verify().await.unwrap_err(), Error::UnknownQueue { .. });
         assert_eq!(is_there, !is_refused);
     }
 }
@@ -383,10 +381,10 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
     for error in [
         queue.enqueue(&NewJob::text("y")).await.unwrap_err(),
         fixture.connect().await.enqueue_many(&[NewJob::text("y")]).await.unwrap_err(),
-        fixture.connect().await.stats().await.unwrap_err(),
-        fixture.connect().await.pause().await.unwrap_err(),
-        fixture.connect().await.create(QueueOptions::default()).await.unwrap_err(),
-        fixture.connect().await.install().await.unwrap_err(),
+        fixture.connect().await.admin().stats().await.unwrap_err(),
+        fixture.connect().await.admin().pause().await.unwrap_err(),
+        fixture.connect().await.admin().create(QueueOptions::default()).await.unwrap_err(),
+        fixture.connect().await.admin().install().await.unwrap_err(),
         Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(()))).start().await.err().unwrap(),
     ] {
         assert!(too_new(&error), "{error}");
@@ -401,7 +399,7 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
     // verify names the version before the queue.
     note_version(&fixture, 4, 3).await;
     fixture.config.queue.name = "nowhere".to_string();
-    let error = fixture.connect().await.verify().await.unwrap_err();
+    let error = fixture.connect().await.admin().verify().await.unwrap_err();
     assert!(too_new(&error), "{error}");
     fixture.remove().await;
 }
@@ -411,7 +409,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     let fixture = Fixture::new("compatible").await;
     fixture.sql("UPDATE [$(schema)].[schema_version] SET version = 0").await;
     for error in [
-        fixture.connect().await.verify().await.unwrap_err(),
+        fixture.connect().await.admin().verify().await.unwrap_err(),
         fixture.connect().await.enqueue(&NewJob::text("x")).await.unwrap_err(),
         Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(()))).start().await.err().unwrap(),
     ] {
@@ -420,7 +418,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
     }
     note_version(&fixture, 9, VERSION).await;
     let queue = fixture.connect().await;
-    queue.verify().await.unwrap();
+    queue.admin().verify().await.unwrap();
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
@@ -485,14 +483,14 @@ async fn what_a_dba_installs_from_the_library_s_script_is_what_the_library_insta
     let (by_script, by_library) = (Fixture::not_installed("script").await, Fixture::new("library").await);
     let mut session = by_script.session().await;
     session.script(&install_script(by_script.schema()).unwrap()).await.unwrap();
-    by_script.queue.create(QueueOptions::default()).await.unwrap();
-    by_script.queue.verify().await.unwrap();
+    by_script.queue.admin().create(QueueOptions::default()).await.unwrap();
+    by_script.queue.admin().verify().await.unwrap();
     // The scripts end as they began: no lock of the installation is left.
     assert!(may_install(&by_script).await);
     let installed = contents(&by_script, &mut session).await;
     assert_same(&installed, &contents(&by_library, &mut by_library.session().await).await, "by the library");
     session.script(&uninstall_script(by_script.schema()).unwrap()).await.unwrap();
-    assert!(matches!(by_script.connect().await.verify().await.unwrap_err(), Error::NotInstalled { .. }));
+    assert!(matches!(by_script.connect().await.admin().verify().await.unwrap_err(), Error::NotInstalled { .. }));
     by_library.remove().await;
 }
 
@@ -501,14 +499,14 @@ async fn the_library_uninstalls_unless_a_role_has_members() {
     let fixture = Fixture::new("uninstall").await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let login = fixture.create_login(Some("operator")).await;
-    let error = fixture.queue.uninstall().await.unwrap_err();
+    let error = fixture.queue.admin().uninstall().await.unwrap_err();
     assert!(matches!(&error, Error::Refused { message, .. } if message.contains("have members")), "{error}");
     assert_eq!(fixture.job_counts().await.ready, 1, "nothing was removed");
     fixture.drop_login(&login).await;
     // Who may not see the schema is not told that it is somebody else's, and who sees a part of it removes nothing.
     for role in [None, Some("worker"), Some("operator")] {
         let login = fixture.create_login(role).await;
-        let error = fixture.connect_as(&login).await.uninstall().await.unwrap_err();
+        let error = fixture.connect_as(&login).await.admin().uninstall().await.unwrap_err();
         assert!(
             matches!(&error, Error::Refused { message, .. } if message.contains("may not see")),
             "{role:?}: {error}"
@@ -516,11 +514,11 @@ async fn the_library_uninstalls_unless_a_role_has_members() {
         fixture.drop_login(&login).await;
     }
     assert_eq!(fixture.job_counts().await.ready, 1, "nothing was removed");
-    fixture.queue.uninstall().await.unwrap();
-    assert!(matches!(fixture.queue.verify().await.unwrap_err(), Error::NotInstalled { .. }));
-    fixture.queue.uninstall().await.unwrap(); // again
-    fixture.queue.install().await.unwrap();
-    assert!(fixture.queue.create(QueueOptions::default()).await.unwrap());
+    fixture.queue.admin().uninstall().await.unwrap();
+    assert!(matches!(fixture.queue.admin().verify().await.unwrap_err(), Error::NotInstalled { .. }));
+    fixture.queue.admin().uninstall().await.unwrap(); // again
+    fixture.queue.admin().install().await.unwrap();
+    assert!(fixture.queue.admin().create(QueueOptions::default()).await.unwrap());
     fixture.remove().await;
 }
 
@@ -547,7 +545,7 @@ fn note(findings: &[Finding], check: Check) -> &str {
 #[tokio::test(flavor = "multi_thread")]
 async fn findings_say_which_roles_procedures_the_login_may_run() {
     let fixture = Fixture::new("findings").await;
-    let findings = fixture.queue.findings().await;
+    let findings = fixture.queue.admin().findings().await;
     assert_eq!(first_failure(&findings), None);
     assert_eq!(note(&findings, Check::Version), "1");
     assert!(note(&findings, Check::Permissions).ends_with(": producer, worker, operator, monitor, autoscaler"));
@@ -562,16 +560,16 @@ async fn findings_say_which_roles_procedures_the_login_may_run() {
         ("autoscaler", ": autoscaler"),
     ] {
         let login = fixture.create_login(Some(role)).await;
-        let findings = fixture.connect_as(&login).await.findings().await;
+        let findings = fixture.connect_as(&login).await.admin().findings().await;
         assert_eq!(first_failure(&findings), None);
         assert!(note(&findings, Check::Permissions).ends_with(may), "{findings:?}");
         fixture.drop_login(&login).await;
     }
     let login = fixture.create_login(None).await;
-    assert_eq!(first_failure(&fixture.connect_as(&login).await.findings().await), Some(Check::Permissions));
+    assert_eq!(first_failure(&fixture.connect_as(&login).await.admin().findings().await), Some(Check::Permissions));
     fixture.drop_login(&login).await;
     note_version(&fixture, 9, 9).await;
-    let findings = fixture.connect().await.findings().await;
+    let findings = fixture.connect().await.admin().findings().await;
     assert_eq!(first_failure(&findings), Some(Check::Version));
     let json = serde_json::to_value(&findings).unwrap();
     assert!(json[5]["error"].as_str().unwrap().contains("use a newer release of the crate"), "{json}");
@@ -585,7 +583,7 @@ async fn findings_tell_how_far_one_gets_without_a_queue() {
     let failure = async |change: &dyn Fn(&mut Config)| {
         let mut config = fixture.config.clone();
         change(&mut config);
-        first_failure(&Queue::examine(&config).await.unwrap())
+        first_failure(&readpast::admin::Admin::examine(&config).await.unwrap())
     };
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let unreachable = format!("Server=tcp:127.0.0.1,{nobody};User ID=sa;Password=x");
@@ -595,24 +593,24 @@ async fn findings_tell_how_far_one_gets_without_a_queue() {
     let nowhere = format!("{};Database=no_such_database", fixture.url());
     assert_eq!(failure(&|config| config.connection.url = nowhere.as_str().into()).await, Some(Check::Database));
     assert_eq!(failure(&|_| {}).await, Some(Check::Installed));
-    fixture.queue.install().await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
     assert_eq!(failure(&|_| {}).await, Some(Check::Queue));
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     assert_eq!(failure(&|_| {}).await, None);
 
     let mut config = fixture.config.clone();
     config.connection.schema = "no good".to_string();
-    assert!(matches!(Queue::examine(&config).await.unwrap_err(), Error::Config { .. }));
+    assert!(matches!(readpast::admin::Admin::examine(&config).await.unwrap_err(), Error::Config { .. }));
     fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_is_content_with_every_role() {
     let fixture = Fixture::new("verify").await;
-    fixture.queue.verify().await.unwrap();
+    fixture.queue.admin().verify().await.unwrap();
     for role in ["worker", "producer", "operator", "monitor", "autoscaler"] {
         let login = fixture.create_login(Some(role)).await;
-        fixture.connect_as(&login).await.verify().await.unwrap();
+        fixture.connect_as(&login).await.admin().verify().await.unwrap();
         fixture.drop_login(&login).await;
     }
     fixture.remove().await;
@@ -621,7 +619,7 @@ async fn verify_is_content_with_every_role() {
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_says_that_nothing_is_installed() {
     let fixture = Fixture::not_installed("nothing").await;
-    match fixture.queue.verify().await.unwrap_err() {
+    match fixture.queue.admin().verify().await.unwrap_err() {
         Error::NotInstalled { schema, .. } => assert_eq!(schema, fixture.schema()),
         other => panic!("not {other}"),
     }
@@ -631,7 +629,7 @@ async fn verify_says_that_nothing_is_installed() {
 async fn verify_says_that_the_login_may_do_nothing() {
     let fixture = Fixture::new("no_role").await;
     let login = fixture.create_login(None).await;
-    let error = fixture.connect_as(&login).await.verify().await.unwrap_err();
+    let error = fixture.connect_as(&login).await.admin().verify().await.unwrap_err();
     assert!(matches!(error, Error::PermissionDenied { number: 229, .. }), "{error}");
     fixture.drop_login(&login).await;
     fixture.remove().await;
@@ -641,7 +639,7 @@ async fn verify_says_that_the_login_may_do_nothing() {
 async fn verify_says_that_the_queue_does_not_exist() {
     let mut fixture = Fixture::new("no_queue").await;
     fixture.config.queue.name = "nowhere".to_string();
-    let error = fixture.connect().await.verify().await.unwrap_err();
+    let error = fixture.connect().await.admin().verify().await.unwrap_err();
     assert!(matches!(error, Error::UnknownQueue { .. }), "{error}");
     assert!(error.to_string().contains("'nowhere'"), "{error}");
     fixture.remove().await;
@@ -650,10 +648,10 @@ async fn verify_says_that_the_queue_does_not_exist() {
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_says_that_the_database_is_read_only() {
     let fixture = Fixture::in_own_database("read_only").await;
-    fixture.queue.install().await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
     fixture.sql("ALTER DATABASE CURRENT SET READ_ONLY WITH ROLLBACK IMMEDIATE").await;
     // The queue is unknown too, but first the database must become writable.
-    let error = fixture.connect().await.verify().await.unwrap_err();
+    let error = fixture.connect().await.admin().verify().await.unwrap_err();
     assert!(matches!(error, Error::ReadOnlyDatabase { .. }), "{error}");
     fixture.remove().await;
 }

@@ -3,7 +3,7 @@
 //!
 //! Source: "Table hints", READPAST (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 
-use readpast::QueueOptions;
+use readpast::admin::QueueOptions;
 use uuid::Uuid;
 
 use crate::support::Fixture;
@@ -37,8 +37,8 @@ const CALLS: [&str; 15] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_s_isolation_level_changes_nothing() {
     let fixture = Fixture::in_own_database("isolation").await;
-    fixture.queue.install().await.unwrap();
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     fixture.sql("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON").await;
     for level in LEVELS {
         let mut session = fixture.session().await;

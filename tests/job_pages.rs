@@ -5,7 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use readpast::{Error, JobCursor, JobFilter, JobId, JobState, NewJob, QueueOptions, WorkerId};
+use readpast::admin::{JobCursor, JobFilter, JobState, QueueOptions, WorkerId};
+use readpast::{Error, JobId, NewJob};
 use readpast_devserver::DevServer;
 
 use crate::support::{Fixture, Session, WorkerSession, numbers};
@@ -22,10 +23,10 @@ async fn all_pages(fixture: &Fixture, filter: &JobFilter, max: usize) -> Vec<Job
     let mut jobs = Vec::new();
     let mut after: Option<JobCursor> = None;
     loop {
-        let page = fixture.queue.list(filter, after.as_ref(), max).await.unwrap();
+        let page = fixture.queue.admin().list(filter, after.as_ref(), max).await.unwrap();
         assert!(page.jobs.len() <= max);
         jobs.extend(page.jobs.iter().map(|job| job.job_id));
-        let ids = fixture.queue.list_ids(filter, after.as_ref(), max).await.unwrap();
+        let ids = fixture.queue.admin().list_ids(filter, after.as_ref(), max).await.unwrap();
         assert_eq!(ids.jobs, page.jobs.iter().map(|job| job.job_id).collect::<Vec<_>>(), "the same without their rows");
         let Some(next) = page.next else { return jobs };
         // As in a link to the next page.
@@ -79,8 +80,8 @@ async fn from_a_place_in_the_list_one_can_go_back() {
     add_ended(&mut fixture.session().await, 20, 4).await;
     let filter = JobFilter::from(JobState::Dead);
     let all = all_pages(&fixture, &filter, 100).await;
-    let tenth = fixture.queue.list_ids(&filter, None, 10).await.unwrap().next.unwrap();
-    let back = fixture.queue.list_ids(&filter.newest_first(), Some(&tenth), 4).await.unwrap().jobs;
+    let tenth = fixture.queue.admin().list_ids(&filter, None, 10).await.unwrap().next.unwrap();
+    let back = fixture.queue.admin().list_ids(&filter.newest_first(), Some(&tenth), 4).await.unwrap().jobs;
     assert_eq!(back, [all[8], all[7], all[6], all[5]]);
     fixture.remove().await;
 }
@@ -156,9 +157,9 @@ async fn times_choose_other_jobs_by_when_they_were_enqueued() {
 
     // The same filters choose what is done to all.
     let one = JobFilter::all().since(at(2)).until(at(3));
-    assert_eq!(fixture.queue.set_priority(&one, 7).await.unwrap(), 1);
-    assert_eq!(fixture.queue.job(ready).await.unwrap().unwrap().priority, 7);
-    let cancelled = fixture.queue.cancel_all(&JobFilter::all().until(at(1)), "x").await.unwrap();
+    assert_eq!(fixture.queue.admin().set_priority(&one, 7).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().job(ready).await.unwrap().unwrap().priority, 7);
+    let cancelled = fixture.queue.admin().cancel_all(&JobFilter::all().until(at(1)), "x").await.unwrap();
     assert_eq!((cancelled.waiting, cancelled.running), (0, 1));
     drop((session, worker));
     fixture.remove().await;
@@ -185,7 +186,7 @@ async fn of_the_claimed_jobs_those_of_one_worker_can_be_listed_and_cancelled() {
         all_pages(&fixture, &JobFilter::from(JobState::Claimed).worker(WorkerId(uuid::Uuid::nil())), 5).await,
         []
     );
-    assert_eq!(fixture.queue.cancel_all(&of_one, "its machine goes").await.unwrap().running, 12);
+    assert_eq!(fixture.queue.admin().cancel_all(&of_one, "its machine goes").await.unwrap().running, 12);
     drop((one, other));
     fixture.remove().await;
 }
@@ -200,28 +201,28 @@ async fn what_makes_no_sense_for_a_state_is_refused_before_anything_is_done() {
         assert!(matches!(&error, Error::Refused { message, .. } if message.contains(expected)), "{error}");
     };
     for state in [JobState::Ready, JobState::Scheduled, JobState::Waiting, JobState::Claimed] {
-        let error = queue.list(&JobFilter::from(state).newest_first(), None, 10).await.unwrap_err();
+        let error = queue.admin().list(&JobFilter::from(state).newest_first(), None, 10).await.unwrap_err();
         refused(error, "newest_first is for the states done, dead, cancelled and archived");
     }
     for state in [JobState::Ready, JobState::Dead, JobState::Archived] {
-        let error = queue.list(&JobFilter::from(state).worker(worker), None, 10).await.unwrap_err();
+        let error = queue.admin().list(&JobFilter::from(state).worker(worker), None, 10).await.unwrap_err();
         refused(error, "worker_id is for the state claimed");
     }
     for (filter, expected) in [
         (JobFilter::all().newest_first(), "newest_first is for"),
         (JobFilter::all().worker(worker), "worker_id is for"),
     ] {
-        refused(queue.list(&filter, None, 10).await.unwrap_err(), expected);
-        refused(queue.cancel_all(&filter, "x").await.unwrap_err(), expected);
-        refused(queue.set_priority(&filter, 7).await.unwrap_err(), expected);
+        refused(queue.admin().list(&filter, None, 10).await.unwrap_err(), expected);
+        refused(queue.admin().cancel_all(&filter, "x").await.unwrap_err(), expected);
+        refused(queue.admin().set_priority(&filter, 7).await.unwrap_err(), expected);
     }
     let before_all = SystemTime::UNIX_EPOCH - Duration::from_secs(63_000_000_000);
     refused(
-        queue.list(&JobFilter::all().since(before_all), None, 1).await.unwrap_err(),
+        queue.admin().list(&JobFilter::all().since(before_all), None, 1).await.unwrap_err(),
         "the filter's since is outside",
     );
     refused(
-        queue.list(&JobFilter::all().until(before_all), None, 1).await.unwrap_err(),
+        queue.admin().list(&JobFilter::all().until(before_all), None, 1).await.unwrap_err(),
         "the filter's until is outside",
     );
     let one = "EXEC [$(schema)].[peek] @queue = N'work', @job_id = 1";
@@ -246,7 +247,7 @@ async fn a_page_backwards_or_between_times_or_of_a_worker_costs_its_rows() {
     add_ended(&mut session, count, alike).await;
     let costs = async |filter: &JobFilter, after: Option<&JobCursor>, at_most: u64| {
         let before = server.entries_read();
-        let page = fixture.queue.list(filter, after, 100).await.unwrap();
+        let page = fixture.queue.admin().list(filter, after, 100).await.unwrap();
         let read = server.entries_read() - before;
         println!("{filter:?}: {} jobs, {read} entries read", page.jobs.len());
         assert!(read <= at_most, "{filter:?}: {read} entries read");
@@ -255,8 +256,8 @@ async fn a_page_backwards_or_between_times_or_of_a_worker_costs_its_rows() {
     for state in ENDED {
         let newest_first = JobFilter::from(state).newest_first();
         // Two thousand rows down, and then where another millisecond begins.
-        let deep = fixture.queue.list_ids(&newest_first, None, 2_000).await.unwrap().next;
-        let border = fixture.queue.list_ids(&newest_first, None, 4_950).await.unwrap().next;
+        let deep = fixture.queue.admin().list_ids(&newest_first, None, 2_000).await.unwrap().next;
+        let border = fixture.queue.admin().list_ids(&newest_first, None, 4_950).await.unwrap().next;
         for after in [None, deep.as_ref(), border.as_ref()] {
             assert_eq!(costs(&newest_first, after, 300).await.jobs.len(), 100);
         }
@@ -279,7 +280,7 @@ async fn a_page_backwards_or_between_times_or_of_a_worker_costs_its_rows() {
     );
     session.sql(&claimed).await;
     let of_worker = JobFilter::from(JobState::Claimed).worker(WorkerId(uuid::Uuid::from_u128(2)));
-    let deep = fixture.queue.list_ids(&of_worker, None, 4_000).await.unwrap().next;
+    let deep = fixture.queue.admin().list_ids(&of_worker, None, 4_000).await.unwrap().next;
     assert_eq!(costs(&of_worker, None, 300).await.jobs.len(), 100);
     // SQL Server seeks by the clustered key at the end of the index, too. The dev server steps over what this worker
     // holds, and over nothing of the other three.

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use readpast::{Handlers, JobId, NewJob, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, JobId, NewJob, Worker};
 
 use crate::support::{Fixture, Session, WorkerSession, literal, number};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use readpast::{CompletionPolicy, JobState, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
 
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::{Fixture, dev_server, number, text, until};
@@ -31,7 +32,7 @@ async fn start(fixture: &Fixture, ledger: &Ledger, name: &str, more: &[(&str, &s
 async fn drained(fixture: &Fixture) {
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
     loop {
-        let stats = fixture.queue.stats().await.unwrap();
+        let stats = fixture.queue.admin().stats().await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             return;
         }
@@ -83,7 +84,7 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
             assert!(first.fence < again.fence && first.attempt < again.attempt, "{runs:?}");
         }
     }
-    assert_eq!(fixture.queue.stats().await.unwrap().dead, 0);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 0);
     // Who was killed last, with no job in hand, may still have a lease when the last worker that could reap it has
     // ended.
     let registered = fixture.sql("SELECT name FROM [$(schema)].[workers] WHERE lost_at IS NULL").await;
@@ -107,7 +108,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
     let other = start(&fixture, &ledger, "other", &[("WORKER_THREADS", "4")]).await;
     drained(&fixture).await;
     assert_eq!(lost_workers(&fixture).await, HashSet::from(["stopped".to_string()]));
-    let done = fixture.queue.list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
+    let done = fixture.queue.admin().list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
     assert_eq!(done.len(), jobs.len());
     let by_other = other.stop().await;
     assert_eq!((by_other.done, by_other.lost), (20, 0));
@@ -120,7 +121,7 @@ async fn a_worker_that_was_stopped_for_longer_than_its_lease_changes_nothing_and
     assert!(by_stopped.lost >= 2, "the two that ran were acknowledged too late: {by_stopped:?}");
     let runs = ledger.read();
     assert!(more.iter().all(|job| runs[&job.job_id.0].starts.iter().all(|start| start.worker == "stopped")));
-    let still_done = fixture.queue.list(&JobState::Done.into(), None, 20).await.unwrap().jobs;
+    let still_done = fixture.queue.admin().list(&JobState::Done.into(), None, 20).await.unwrap().jobs;
     assert_eq!(still_done, done, "the late acknowledgements changed nothing");
     fixture.remove().await;
 }
@@ -134,7 +135,7 @@ async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_l
     let mut first = ChildWorker::start(&fixture, &ledger, &settings).await;
     until("a job runs", || ledger.lines() >= 1).await;
     first.kill().await;
-    let held = fixture.queue.stats().await.unwrap().claimed;
+    let held = fixture.queue.admin().stats().await.unwrap().claimed;
     assert!(held >= 1);
     let second = ChildWorker::start(&fixture, &ledger, &settings).await;
     drained(&fixture).await;
@@ -154,7 +155,7 @@ async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back(
     let mut victim = start(&fixture, &ledger, "victim", &[("WORKER_THREADS", "1"), ("WORKER_BUFFER", "8")]).await;
     until("a job runs", || ledger.lines() >= 1).await;
     victim.kill().await;
-    assert!(fixture.queue.stats().await.unwrap().claimed >= 1);
+    assert!(fixture.queue.admin().stats().await.unwrap().claimed >= 1);
     // Its duties would lapse after three seconds, which is more than half of its short lease and would count as an
     // outage.
     fixture.sql("UPDATE [$(schema)].[duties] SET until = '00010101'").await;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{
-    BoxError, CompletionPolicy, Context, Delivery, Error, Handlers, Job, JobError, JobState, Json, KindOptions, NewJob,
-    QueueOptions, TypedJob, Worker, WorkerConfig,
-};
+use readpast::admin::{CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{BoxError, Context, Error, Handlers, Job, JobError, Json, KindOptions, NewJob, TypedJob, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -63,7 +62,7 @@ async fn each_kind_goes_to_its_handler_and_the_rest_to_the_one_for_the_rest() {
         .otherwise(|job, _| Ok(Json(format!("{:?}", job.kind()))));
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 4);
-    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
+    let mut done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     assert_eq!(
         done.iter().map(|job| job.job_id).collect::<Vec<_>>(),
@@ -104,7 +103,7 @@ async fn typed_jobs_share_the_program_s_state_and_one_that_is_missing_fails_the_
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, counted.0.load(Ordering::Acquire)), (3, 1, 3));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(
         error.contains("there is no state of type ") && error.ends_with("Counted; give it to Handlers::state"),
@@ -144,8 +143,8 @@ async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attem
     assert_eq!(old.stats().done, 3);
     let stats = old.shutdown().await.unwrap().stats;
     assert!(stats.snoozed + stats.released >= 12 && stats.dead + stats.retried + stats.lost == 0, "{stats:?}");
-    let mut waiting = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
-    waiting.extend(fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs);
+    let mut waiting = fixture.queue.admin().list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    waiting.extend(fixture.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs);
     assert_eq!(waiting.len(), 4);
     for job in waiting {
         assert_eq!(job.attempt, 0);
@@ -176,7 +175,7 @@ async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() 
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert!(stats.dead == 1 && stats.snoozed >= 1 && stats.unknown_kind == stats.snoozed + 1, "{stats:?}");
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(
         error.starts_with("the worker has no handler for jobs of kind 'misspelt', and it first put this one off "),
@@ -195,7 +194,7 @@ async fn a_job_of_an_unknown_kind_has_its_time_however_long_ago_it_was_enqueued(
     let at_once = changed(soon(), |worker| worker.unknown_kind_keep_ms = 0);
     let hasty = Worker::builder(&fixture.queue, handlers()).config(&at_once).start().await.unwrap();
     assert_eq!(hasty.drain().await.unwrap().stats.dead, 1);
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     fixture.queue.enqueue_many(&of_kind("new", 1)).await.unwrap();
     let long_ago =
         "UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(DAY, -3, enqueued_at), due_at = DATEADD(DAY, -3, due_at)";
@@ -262,7 +261,7 @@ async fn a_long_job_hears_of_a_stop_in_time_and_snoozes() {
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     until("it runs", || begun.load(Ordering::Acquire) == 1).await;
     assert_eq!(worker.shutdown().await.unwrap().stats.snoozed, 1);
-    let later = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    let later = fixture.queue.admin().list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
     assert_eq!((later.len(), later[0].attempt, later[0].error.as_deref()), (1, 0, Some("saved half of it")));
     fixture.remove().await;
 }
@@ -323,7 +322,7 @@ async fn clones_of_options_share_their_places_over_kinds_and_workers() {
         let first = fixture.queue.clone();
         fixture.config.queue.name = "second".to_owned();
         let second = fixture.connect().await;
-        second.create(QueueOptions::default()).await.unwrap();
+        second.admin().create(QueueOptions::default()).await.unwrap();
         for queue in [&first, &second] {
             queue.enqueue_many(&of_kind("slow", 10)).await.unwrap();
             queue.enqueue_many(&of_kind("slower", 10)).await.unwrap();
@@ -417,8 +416,8 @@ async fn what_waits_for_others_of_its_kind_is_given_back_by_a_shutdown() {
     gated.gate.add_permits(1);
     let stats = ending.await.unwrap().unwrap().stats;
     assert_eq!((stats.done, stats.buffered, stats.running, stats.lost), (1, 0, 0, 0));
-    let mut left = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
-    left.extend(fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs);
+    let mut left = fixture.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    left.extend(fixture.queue.admin().list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs);
     assert!(left.len() == 4 && left.iter().all(|job| job.attempt == 0), "{left:?}");
     fixture.remove().await;
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, NewJob, Output, Queue, Worker};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -77,9 +79,9 @@ fn job(output_bytes: usize) -> NewJob {
 
 /// The outputs of the jobs that are done, and the errors of those that are dead.
 async fn ended(fixture: &Fixture) -> (Vec<usize>, Vec<String>) {
-    let mut done = fixture.queue.list(&JobState::Done.into(), None, 1_000).await.unwrap().jobs;
+    let mut done = fixture.queue.admin().list(&JobState::Done.into(), None, 1_000).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 1_000).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 1_000).await.unwrap().jobs;
     let output = |output: Option<Vec<u8>>| output.map_or(0, |bytes| bytes.len());
     let errors = dead.into_iter().map(|job| job.error.unwrap_or_default()).collect();
     (done.into_iter().map(|job| output(job.output)).collect(), errors)

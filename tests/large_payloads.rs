@@ -1,7 +1,9 @@
 //! A payload that a link cannot carry in time: after some tries its job has failed an attempt and gives way; the others
 //! run.
 
-use readpast::{Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::{JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, NewJob, Queue, Worker};
 
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, changed, numbers, until};
@@ -30,7 +32,7 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     until("the others are done", || monitor.stats().done == 300).await;
     until("its only attempt is used up", || monitor.stats().dead == 1).await;
 
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!((dead.len(), dead[0].job_id, dead[0].attempt), (1, large, 1));
     let error = dead[0].error.as_deref().unwrap();
     assert!(error.contains("its payload of 12000000 bytes could not be delivered in 6 tries of 1000 ms"), "{error}");

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Queue, Worker};
 
 use crate::support::blocked::{BlockedWorker, blocked_worker};
 use crate::support::counted::drained;
@@ -74,7 +76,7 @@ async fn while_the_lease_is_in_doubt_nothing_is_started_and_afterwards_it_goes_o
 async fn jobs_of_a_lost_lease_are_not_started() {
     let fixture = impatient("not_started").await;
     let BlockedWorker { worker, gate, starts } = blocked_worker(&fixture, &fixture.queue, short_lease()).await;
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
     let registered = "SELECT COUNT(*) AS n FROM [$(schema)].[workers] WHERE lost_at IS NULL";
     until_one(&fixture, registered).await;

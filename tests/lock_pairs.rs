@@ -1,7 +1,8 @@
 //! Every procedure against every other, on the same jobs: who waits for whom is the table of sql/README.md, and nobody
 //! is ever a deadlock's victim.
 
-use readpast::{CompletionPolicy, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{CompletionPolicy, QueueOptions};
 
 use crate::support::scripts::numbered;
 use crate::support::{Fixture, Session, WorkerSession};

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use readpast::{ClaimOrder, CompletionPolicy, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{ClaimOrder, CompletionPolicy, QueueOptions};
 
 use crate::support::{Fixture, Session, WorkerSession, numbers};
 
@@ -67,8 +68,9 @@ async fn misplaced_jobs_are_moved_past_those_whose_rows_are_locked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_jobs_expire_past_those_whose_rows_are_locked() {
     for (completion, table) in [(CompletionPolicy::Annotate, "jobs"), (CompletionPolicy::Archive, "archive")] {
-        let options =
-            QueueOptions::default().completion(completion).keep_done(readpast::Keep::For(Duration::from_secs(60)));
+        let options = QueueOptions::default()
+            .completion(completion)
+            .keep_done(readpast::admin::Keep::For(Duration::from_secs(60)));
         let fixture = Fixture::with("expire_past", options).await;
         fixture.queue.enqueue_many(&numbers(30)).await.unwrap();
         let mut worker = WorkerSession::register(&fixture).await;

@@ -6,7 +6,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::{Config, Handlers, Job, JobError, NewJob, Queue, QueueOptions, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{Config, Handlers, Job, JobError, NewJob, Queue, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -162,7 +163,7 @@ async fn logged_queue(fixture: &Fixture, name: &str) -> (Config, Queue) {
     config.queue.name = name.to_string();
     config.worker.name = "night-shift".to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     (config, queue)
 }
 
@@ -321,7 +322,8 @@ async fn a_transaction_that_a_handler_leaves_open_is_a_line_and_no_outage() {
         context.block_on(async {
             let mut session = inside.session().await;
             session.client.begin_transaction().await?;
-            let finished = readpast::finish_in(&mut session.client, context, readpast::Output::default()).await?;
+            let finished =
+                readpast::transaction::finish_in(&mut session.client, context, readpast::Output::default()).await?;
             *keeps.lock().unwrap() = Some(session);
             readpast::IntoOutput::into_output(finished)
         })

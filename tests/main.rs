@@ -59,6 +59,7 @@ mod killed_workers;
 mod kinds;
 mod large_outputs;
 mod large_payloads;
+mod layers;
 mod leases;
 mod limits;
 mod lock_pairs;

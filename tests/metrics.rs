@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use readpast::{
-    ClaimOrder, Config, Delivery, Error, Handlers, NewJob, PortInUse, Queue, QueueOptions, Schedule, Worker,
-    WorkerConfig,
-};
+use readpast::admin::{ClaimOrder, Delivery, QueueOptions, Schedule};
+use readpast::config::{PortInUse, WorkerConfig};
+use readpast::{Config, Error, Handlers, NewJob, Queue, Worker};
 use readpast_devserver::SqlError;
 use tiberius::Row;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,7 +27,7 @@ async fn queue_with(fixture: &Fixture, name: &str, options: QueueOptions) -> (Qu
     config.queue.name = name.to_string();
     config.metrics.listen = "127.0.0.1:0".to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(options).await.unwrap();
+    queue.admin().create(options).await.unwrap();
     let address = queue.serve_metrics().await.unwrap().expect("the port is free");
     (queue, address)
 }
@@ -124,9 +123,9 @@ async fn schedules_are_counted_that_are_fired_missed_and_wrong() {
     let fixture = Fixture::new("schedule_metrics").await;
     let (queue, address) = queue_with_metrics(&fixture, "schedule metrics").await;
     let schedule = |name: &str, cron: &str| Schedule::new(name, cron, NewJob::text("x")).make_up(0);
-    queue.set_schedule(&schedule("each second", "* * * * * *")).await.unwrap();
-    queue.set_schedule(&schedule("missed", "@hourly")).await.unwrap();
-    queue.set_schedule(&schedule("wrong", "@hourly")).await.unwrap();
+    queue.admin().set_schedule(&schedule("each second", "* * * * * *")).await.unwrap();
+    queue.admin().set_schedule(&schedule("missed", "@hourly")).await.unwrap();
+    queue.admin().set_schedule(&schedule("wrong", "@hourly")).await.unwrap();
     let mut session = fixture.session().await;
     session.sql("UPDATE [$(schema)].[schedules] SET next_at = '2026-01-01' WHERE name = N'missed'").await;
     session.sql("UPDATE [$(schema)].[schedules] SET cron = 'never' WHERE name = N'wrong'").await;
@@ -407,7 +406,7 @@ async fn an_address_of_another_machine_is_refused_at_a_worker_s_start() {
     assert!(matches!(error, Error::Config { .. }));
     let expected = "metrics.listen is '192.0.2.1:9464'; it must be an address of this machine with a free port";
     assert!(error.to_string().starts_with(expected), "{error}");
-    assert_eq!(queue.stats().await.unwrap().workers, 0, "and nothing was registered");
+    assert_eq!(queue.admin().stats().await.unwrap().workers, 0, "and nothing was registered");
     fixture.remove().await;
 }
 
@@ -505,7 +504,7 @@ async fn neither_sample_nor_unfinished_reads_the_whole_queue() {
 async fn a_worker_shows_the_depth_of_its_queue_and_how_old_its_knowledge_is() {
     let fixture = Fixture::new("depth").await;
     let (queue, address) = queue_with_metrics(&fixture, "depth").await;
-    queue.pause().await.unwrap();
+    queue.admin().pause().await.unwrap();
     queue.enqueue_many(&numbers(4)).await.unwrap();
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let give_up = Instant::now() + Duration::from_secs(30);

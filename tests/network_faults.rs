@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, NewJob, Queue, Worker};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -61,9 +63,9 @@ async fn one_fault(test_name: &str, procedure: &str, set: impl Fn(&Proxy)) {
         fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
     } else {
         // The trap must meet the claim that finds them, not one that finds nothing.
-        fixture.queue.pause().await.unwrap();
+        fixture.queue.admin().pause().await.unwrap();
         fixture.queue.enqueue_many(&jobs(60)).await.unwrap();
-        fixture.queue.resume().await.unwrap();
+        fixture.queue.admin().resume().await.unwrap();
         set(&proxy);
     }
     until("the fault has happened", || proxy.has_sprung()).await;
@@ -134,7 +136,7 @@ async fn a_claim_that_arrives_long_after_it_was_given_up_is_found_again() {
     until("the first ten are run by other claims", || runs.lock().len() == 10).await;
     // The looks at once and after the command time-out have found nothing by now.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     fixture.queue.enqueue_many(&jobs(10)).await.unwrap();
     let mut session = fixture.session().await;
     let held = "SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs] WHERE state = 2";
@@ -272,7 +274,7 @@ async fn jobs_that_are_given_back_are_recognised_when_the_answer_is_lost() {
     gate.add_permits(1);
     let stats = ending.await.unwrap().unwrap().stats;
     assert_eq!((stats.done, stats.released, stats.lost), (1, 9, 0));
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 9 && ready.iter().all(|job| job.attempt == 0), "{ready:?}");
     fixture.remove().await;
 }
@@ -286,9 +288,9 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
     until("the answer stalls", || proxy.has_sprung()).await;
     worker.shutdown().await.unwrap();
     assert_eq!(runs.lock().len(), 0);
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
-    assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().workers, 0);
     fixture.remove().await;
 }
 
@@ -307,9 +309,9 @@ async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
     until("the answer stalls", || proxy.has_sprung()).await;
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((runs.lock().len(), summary.ended_in_order, summary.cut_off), (0, false, 0));
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
-    assert_eq!(fixture.queue.stats().await.unwrap().workers, 0);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().workers, 0);
     fixture.remove().await;
 }
 
@@ -477,7 +479,7 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("the deadline holds");
     let stats = ended.unwrap().stats;
     assert_eq!((stats.done, stats.released), (0, 0));
-    assert_eq!(fixture.queue.stats().await.unwrap().claimed, 20, "nothing was dropped");
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 20, "nothing was dropped");
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;

@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use readpast::{
-    Cancelled, ClaimOrder, CompletionPolicy, Error, JobChange, JobCursor, JobFilter, JobId, JobRow, JobState, Keep,
-    NewBatch, NewJob, Queue, QueueOptions,
+use readpast::admin::{
+    Cancelled, ClaimOrder, CompletionPolicy, JobChange, JobCursor, JobFilter, JobRow, JobState, Keep, QueueOptions,
 };
+use readpast::{Error, JobId, NewBatch, NewJob, Queue};
 use readpast_devserver::DevServer;
 use uuid::Uuid;
 
@@ -187,7 +187,7 @@ async fn all_pages(fixture: &Fixture, filter: &JobFilter, max: usize) -> Vec<Job
     let mut jobs = Vec::new();
     let mut after: Option<JobCursor> = None;
     loop {
-        let page = fixture.queue.list(filter, after.as_ref(), max).await.unwrap();
+        let page = fixture.queue.admin().list(filter, after.as_ref(), max).await.unwrap();
         assert!(page.jobs.len() <= max);
         jobs.extend(page.jobs);
         let Some(next) = page.next else { return jobs };
@@ -262,8 +262,8 @@ async fn pages_have_each_job_once_in_the_order_of_its_state() {
 async fn a_page_cannot_begin_after_a_job_of_another_state() {
     let fixture = Fixture::new("other_state").await;
     fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
-    let second = fixture.queue.list(&JobState::Ready.into(), None, 1).await.unwrap().next.unwrap();
-    let error = fixture.queue.list(&JobState::Dead.into(), Some(&second), 10).await.unwrap_err();
+    let second = fixture.queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap().next.unwrap();
+    let error = fixture.queue.admin().list(&JobState::Dead.into(), Some(&second), 10).await.unwrap_err();
     let expected = "a page of dead jobs cannot start from a cursor of ready jobs";
     assert!(matches!(&error, Error::Refused { message, .. } if message == expected), "{error}");
     // In T-SQL the columns that are missing show it.
@@ -359,16 +359,19 @@ async fn jobs_are_found_by_key_group_batch_and_age() {
     assert_eq!(found(older(61)).await, []);
     assert_eq!(found(JobFilter::all().older_than(Duration::MAX)).await, []);
     // As purge counts.
-    let young = fixture.queue.purge(JobState::Dead, Duration::from_secs(31 * 60)).await.unwrap();
-    assert_eq!((young, fixture.queue.purge(JobState::Dead, Duration::from_secs(29 * 60)).await.unwrap()), (0, 1));
+    let young = fixture.queue.admin().purge(JobState::Dead, Duration::from_secs(31 * 60)).await.unwrap();
+    assert_eq!(
+        (young, fixture.queue.admin().purge(JobState::Dead, Duration::from_secs(29 * 60)).await.unwrap()),
+        (0, 1)
+    );
 
     // The same filters choose what is done to all.
     let batch_only = JobFilter::all().batch(batch);
-    assert_eq!(fixture.queue.set_priority(&batch_only, 7).await.unwrap(), 1);
-    assert_eq!(fixture.queue.job(waiting).await.unwrap().unwrap().priority, 7);
-    assert_eq!(fixture.queue.cancel_all(&older(61), "old").await.unwrap().waiting, 0);
-    assert_eq!(fixture.queue.cancel_all(&older(59).dedup_key("k"), "old").await.unwrap().waiting, 1);
-    assert_eq!(fixture.queue.job(ready).await.unwrap().unwrap().state, JobState::Cancelled);
+    assert_eq!(fixture.queue.admin().set_priority(&batch_only, 7).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().job(waiting).await.unwrap().unwrap().priority, 7);
+    assert_eq!(fixture.queue.admin().cancel_all(&older(61), "old").await.unwrap().waiting, 0);
+    assert_eq!(fixture.queue.admin().cancel_all(&older(59).dedup_key("k"), "old").await.unwrap().waiting, 1);
+    assert_eq!(fixture.queue.admin().job(ready).await.unwrap().unwrap().state, JobState::Cancelled);
     drop((session, worker));
     fixture.remove().await;
 }
@@ -392,7 +395,7 @@ async fn the_age_of_jobs_is_exact_to_the_millisecond() {
     for _ in 0..10 {
         session.sql("UPDATE [$(schema)].[jobs] SET enqueued_at = SYSUTCDATETIME()").await;
         let young = JobFilter::from(JobState::Ready).older_than(Duration::from_millis(999));
-        found = fixture.queue.list(&young, None, 10).await.unwrap().jobs.len();
+        found = fixture.queue.admin().list(&young, None, 10).await.unwrap().jobs.len();
         if found == 0 {
             break; // otherwise this machine may have been busy for so long
         }
@@ -400,7 +403,7 @@ async fn the_age_of_jobs_is_exact_to_the_millisecond() {
     assert_eq!(found, 0, "in whole seconds it would be old enough");
     session.sql("UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(MILLISECOND, -999, SYSUTCDATETIME())").await;
     let old = JobFilter::from(JobState::Ready).older_than(Duration::from_millis(999));
-    assert_eq!(fixture.queue.list(&old, None, 10).await.unwrap().jobs.len(), 1);
+    assert_eq!(fixture.queue.admin().list(&old, None, 10).await.unwrap().jobs.len(), 1);
     drop(session);
     fixture.remove().await;
 }
@@ -410,7 +413,7 @@ async fn all_ids(fixture: &Fixture, filter: &JobFilter, max: usize) -> Vec<JobId
     let mut jobs = Vec::new();
     let mut after = None;
     loop {
-        let page = fixture.queue.list_ids(filter, after.as_ref(), max).await.unwrap();
+        let page = fixture.queue.admin().list_ids(filter, after.as_ref(), max).await.unwrap();
         assert!(page.jobs.len() <= max);
         jobs.extend(page.jobs);
         let Some(next) = page.next else { return jobs };
@@ -429,30 +432,33 @@ async fn listed_jobs_are_cancelled_requeued_moved_and_purged_however_many_they_a
     listed.reverse(); // in any order
     listed.extend([JobId(-1), listed[0], JobId(i64::MAX)]); // what is not there or stands twice is passed over
 
-    assert_eq!(queue.set_priority_of(&listed, -3).await.unwrap(), 2_100);
-    assert_eq!(queue.set_priority_of(&listed, -3).await.unwrap(), 0);
-    assert_eq!(queue.cancel_jobs(&listed, "not wanted").await.unwrap().waiting, 2_100);
-    assert_eq!(queue.job(listed[7]).await.unwrap().unwrap().priority, -3);
-    assert_eq!(queue.requeue_jobs(&listed).await.unwrap(), 2_100);
-    assert_eq!(queue.requeue_jobs(&listed).await.unwrap(), 0);
-    assert_eq!(queue.purge_jobs(JobState::Dead, &listed).await.unwrap(), 0);
-    assert_eq!(queue.purge_jobs(JobState::Ready, &listed).await.unwrap(), 2_100);
+    assert_eq!(queue.admin().set_priority_of(&listed, -3).await.unwrap(), 2_100);
+    assert_eq!(queue.admin().set_priority_of(&listed, -3).await.unwrap(), 0);
+    assert_eq!(queue.admin().cancel_jobs(&listed, "not wanted").await.unwrap().waiting, 2_100);
+    assert_eq!(queue.admin().job(listed[7]).await.unwrap().unwrap().priority, -3);
+    assert_eq!(queue.admin().requeue_jobs(&listed).await.unwrap(), 2_100);
+    assert_eq!(queue.admin().requeue_jobs(&listed).await.unwrap(), 0);
+    assert_eq!(queue.admin().purge_jobs(JobState::Dead, &listed).await.unwrap(), 0);
+    assert_eq!(queue.admin().purge_jobs(JobState::Ready, &listed).await.unwrap(), 2_100);
     assert_eq!(all_ids(&fixture, &JobState::Ready.into(), 1_000).await, rest);
-    let error = queue.purge_jobs(JobState::Claimed, &rest).await.unwrap_err();
+    let error = queue.admin().purge_jobs(JobState::Claimed, &rest).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
 
     // Of no job, nothing; and nothing of another queue's.
-    assert_eq!(queue.cancel_jobs(&[], "x").await.unwrap(), Cancelled::default());
-    assert_eq!((queue.requeue_jobs(&[]).await.unwrap(), queue.purge_jobs(JobState::Ready, &[]).await.unwrap()), (0, 0));
+    assert_eq!(queue.admin().cancel_jobs(&[], "x").await.unwrap(), Cancelled::default());
+    assert_eq!(
+        (queue.admin().requeue_jobs(&[]).await.unwrap(), queue.admin().purge_jobs(JobState::Ready, &[]).await.unwrap()),
+        (0, 0)
+    );
     let other = changed(fixture.config.clone(), |config| config.queue.name = "other".to_string());
     let other = Queue::connect(&other).await.unwrap();
-    other.create(QueueOptions::default()).await.unwrap();
-    assert_eq!(other.set_priority_of(&rest, 5).await.unwrap(), 0);
-    assert_eq!(other.purge_jobs(JobState::Ready, &rest).await.unwrap(), 0);
-    assert_eq!(other.cancel_jobs(&rest, "x").await.unwrap(), Cancelled::default());
-    queue.cancel_jobs(&rest, "x").await.unwrap();
-    assert_eq!(other.requeue_jobs(&rest).await.unwrap(), 0);
-    assert_eq!(other.purge_jobs(JobState::Cancelled, &rest).await.unwrap(), 0);
+    other.admin().create(QueueOptions::default()).await.unwrap();
+    assert_eq!(other.admin().set_priority_of(&rest, 5).await.unwrap(), 0);
+    assert_eq!(other.admin().purge_jobs(JobState::Ready, &rest).await.unwrap(), 0);
+    assert_eq!(other.admin().cancel_jobs(&rest, "x").await.unwrap(), Cancelled::default());
+    queue.admin().cancel_jobs(&rest, "x").await.unwrap();
+    assert_eq!(other.admin().requeue_jobs(&rest).await.unwrap(), 0);
+    assert_eq!(other.admin().purge_jobs(JobState::Cancelled, &rest).await.unwrap(), 0);
     assert_eq!(fixture.job_counts().await, JobCounts { cancelled: 100, ..JobCounts::default() });
     fixture.remove().await;
 }
@@ -462,12 +468,13 @@ async fn listed_jobs_are_cancelled_requeued_moved_and_purged_however_many_they_a
 async fn a_queue_of_another_name_is_of_the_same_schema() {
     let fixture = Fixture::new("named").await;
     let other = fixture.queue.named("other").unwrap();
-    assert!(matches!(other.stats().await.unwrap_err(), Error::UnknownQueue { .. }));
-    other.create(QueueOptions::default()).await.unwrap();
+    assert!(matches!(other.admin().stats().await.unwrap_err(), Error::UnknownQueue { .. }));
+    other.admin().create(QueueOptions::default()).await.unwrap();
     other.enqueue(&NewJob::text("x")).await.unwrap();
-    assert_eq!(other.stats().await.unwrap().ready, 1);
-    assert_eq!(fixture.queue.stats().await.unwrap().ready, 0);
-    let names: Vec<String> = fixture.queue.all_queues().await.unwrap().into_iter().map(|stats| stats.queue).collect();
+    assert_eq!(other.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, 0);
+    let names: Vec<String> =
+        fixture.queue.admin().all_queues().await.unwrap().into_iter().map(|stats| stats.queue).collect();
     assert_eq!(names, ["other", "work"]);
     assert!(matches!(fixture.queue.named(" other").unwrap_err(), Error::Config { .. }));
     fixture.remove().await;
@@ -483,11 +490,11 @@ async fn what_is_done_to_all_that_match_leaves_alone_what_comes_meanwhile() {
     queue.enqueue(&NewJob::text("x").kind("a").delay(Duration::from_secs(3_600))).await.unwrap();
 
     let filter = JobFilter::all().kind("a");
-    let mut pages = queue.matching(&filter, JobChange::Requeue).unwrap();
+    let mut pages = queue.admin().matching(&filter, JobChange::Requeue).unwrap();
     let (mut seen, mut requeued) = (0, 0);
     while let Some(page) = pages.next().await.unwrap() {
         seen += page.jobs.len();
-        requeued += queue.change(&JobChange::Requeue, &page).await.unwrap();
+        requeued += queue.admin().change(&JobChange::Requeue, &page).await.unwrap();
         // They die again at once, with a later end: they do not come a second time.
         let again = "UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = DATEADD(HOUR, 1, SYSUTCDATETIME()) \
                      WHERE state = 0";
@@ -497,13 +504,13 @@ async fn what_is_done_to_all_that_match_leaves_alone_what_comes_meanwhile() {
 
     // All states that it fits, in turn; those that have the priority already are no match.
     let change = JobChange::SetPriority(7);
-    let mut pages = queue.matching(&filter, change.clone()).unwrap();
+    let mut pages = queue.admin().matching(&filter, change.clone()).unwrap();
     let mut changed = 0;
     while let Some(page) = pages.next().await.unwrap() {
-        changed += queue.change(&change, &page).await.unwrap();
+        changed += queue.admin().change(&change, &page).await.unwrap();
     }
     assert_eq!(changed, 1, "the scheduled one");
-    let error = queue.matching(&JobState::Done.into(), change).unwrap_err();
+    let error = queue.admin().matching(&JobState::Done.into(), change).unwrap_err();
     assert!(error.to_string().contains("the filter's state is done"), "{error}");
     fixture.remove().await;
 }
@@ -518,14 +525,14 @@ async fn a_job_whose_state_has_changed_since_it_was_listed_is_not_purged() {
         let job = worker.claim_one().await;
         worker.finish(&[if outcome == "dead" { job.dead("no") } else { job.done() }]).await;
     }
-    assert_eq!(fixture.queue.requeue(Some(jobs[0])).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(Some(jobs[0])).await.unwrap(), 1);
     let mut holder = fixture.session().await;
     holder
         .sql(&format!("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1 WHERE job_id = {}", jobs[1].0))
         .await;
     // One is ready again, one is locked, one is in the archive.
-    assert_eq!(fixture.queue.purge_jobs(JobState::Dead, &jobs).await.unwrap(), 1);
-    assert_eq!(fixture.queue.requeue_jobs(&jobs[..2]).await.unwrap(), 0);
+    assert_eq!(fixture.queue.admin().purge_jobs(JobState::Dead, &jobs).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue_jobs(&jobs[..2]).await.unwrap(), 0);
     holder.sql("ROLLBACK TRANSACTION").await;
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, dead: 1, archived: 1, ..JobCounts::default() });
     let by_other = "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs SELECT job_id FROM [$(schema)].[archive];
@@ -533,7 +540,7 @@ async fn a_job_whose_state_has_changed_since_it_was_listed_is_not_purged() {
                     EXEC [$(schema)].[purge] @queue = N'other', @state = 'archived', @listed = 1, @jobs = @jobs";
     holder.sql(by_other).await;
     assert_eq!(fixture.job_counts().await.archived, 1);
-    assert_eq!(fixture.queue.purge_jobs(JobState::Archived, &jobs).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().purge_jobs(JobState::Archived, &jobs).await.unwrap(), 1);
     assert_eq!(
         holder.number("SELECT COUNT(*) FROM [$(schema)].[attempts]").await,
         2,
@@ -558,13 +565,13 @@ async fn listed_jobs_with_keys_come_back_as_single_ones_do() {
     let mut cancelled = Vec::new();
     for _ in 0..2 {
         let job = queue.enqueue(&NewJob::text("x").dedup_key("c").group_key("g")).await.unwrap().job_id;
-        queue.cancel(job, "x").await.unwrap();
+        queue.admin().cancel(job, "x").await.unwrap();
         cancelled.push(job);
     }
     queue.enqueue(&NewJob::text("x").dedup_key("b")).await.unwrap();
     let listed = [&dead[..], &cancelled[..]].concat();
-    assert_eq!(queue.requeue_jobs(&listed).await.unwrap(), 2);
-    let state = async |job: JobId| queue.job(job).await.unwrap().unwrap().state;
+    assert_eq!(queue.admin().requeue_jobs(&listed).await.unwrap(), 2);
+    let state = async |job: JobId| queue.admin().job(job).await.unwrap().unwrap().state;
     assert_eq!(
         [state(dead[0]).await, state(dead[1]).await, state(dead[2]).await],
         [JobState::Dead, JobState::Ready, JobState::Dead]
@@ -643,7 +650,7 @@ async fn a_job_is_json_for_operators_programs() {
     done.output = Some(b"42".to_vec());
     worker.finish(&[done]).await;
     fixture.sql("UPDATE [$(schema)].[archive] SET run_us = 1500000, enqueued_at = '2026-11-22T01:02:03.004'").await;
-    let page = fixture.queue.list(&JobFilter::all(), None, 10).await.unwrap();
+    let page = fixture.queue.admin().list(&JobFilter::all(), None, 10).await.unwrap();
     let json = serde_json::to_value(&page).unwrap();
     let job = &json["jobs"][0];
     for (field, expected) in [
@@ -668,7 +675,7 @@ async fn a_job_is_json_for_operators_programs() {
     assert!(job["worker_id"].as_str().is_some_and(|id| Uuid::parse_str(id).is_ok()), "{job}");
     assert_eq!(json["next"], serde_json::Value::Null);
 
-    let stats = serde_json::to_value(fixture.queue.stats().await.unwrap()).unwrap();
+    let stats = serde_json::to_value(fixture.queue.admin().stats().await.unwrap()).unwrap();
     for (field, expected) in [
         ("queue", serde_json::json!("work")),
         ("completion", "archive".into()),
@@ -691,7 +698,7 @@ async fn one_job_is_found_whatever_its_state() {
     let fixture = Fixture::with("one_job", archiving()).await;
     let mut worker = WorkerSession::register(&fixture).await;
     let id = fixture.queue.enqueue(&NewJob::text("x").kind("resize/v2")).await.unwrap().job_id;
-    let state = async || fixture.queue.job(id).await.unwrap().map(|job| (job.state, job.job_id, job.kind));
+    let state = async || fixture.queue.admin().job(id).await.unwrap().map(|job| (job.state, job.job_id, job.kind));
     let expected = |state| Some((state, id, Some("resize/v2".to_string())));
     assert_eq!(state().await, expected(JobState::Ready));
     let job = worker.claim_one().await;
@@ -702,11 +709,11 @@ async fn one_job_is_found_whatever_its_state() {
     let job = worker.claim_one().await;
     worker.finish(&[job.dead("no")]).await;
     assert_eq!(state().await, expected(JobState::Dead));
-    assert_eq!(fixture.queue.requeue(Some(id)).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(Some(id)).await.unwrap(), 1);
     let job = worker.claim_one().await;
     worker.finish(&[job.done()]).await;
     assert_eq!(state().await, expected(JobState::Archived));
-    assert_eq!(fixture.queue.job(JobId(id.0 + 1)).await.unwrap(), None);
+    assert_eq!(fixture.queue.admin().job(JobId(id.0 + 1)).await.unwrap(), None);
 
     // Another queue's jobs are not this one's.
     fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'other'").await;
@@ -738,7 +745,7 @@ async fn payloads_and_outputs_are_shown_as_text_where_they_are_text() {
         let row = session.row(&format!("EXEC [$(schema)].[peek] @queue = N'work', @job_id = {}", id.0)).await;
         assert_eq!(text(&row, "payload_text").as_deref(), in_sql, "{bytes:?}");
         assert_eq!(text(&row, "output_text").as_deref(), in_sql, "{bytes:?}");
-        let job = fixture.queue.job(id).await.unwrap().unwrap();
+        let job = fixture.queue.admin().job(id).await.unwrap().unwrap();
         assert_eq!((job.payload_text().as_deref(), job.output_text()), (in_rust, in_rust), "{bytes:?}");
         assert_eq!((job.payload.as_slice(), job.output.as_deref()), (bytes, Some(bytes)));
     }
@@ -747,7 +754,7 @@ async fn payloads_and_outputs_are_shown_as_text_where_they_are_text() {
         .await;
     let row = session.row("EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready'").await;
     assert_eq!((text(&row, "payload_text").as_deref(), text(&row, "output_text")), (Some("Zoë 🦀"), None));
-    let job = fixture.queue.job(JobId(id)).await.unwrap().unwrap();
+    let job = fixture.queue.admin().job(JobId(id)).await.unwrap().unwrap();
     assert_eq!((job.payload_text().as_deref(), job.output_text()), (Some("Zoë 🦀"), None));
     fixture.remove().await;
 }
@@ -898,10 +905,12 @@ async fn two_operators_share_the_work_and_leave_nothing() {
     fixture.queue.enqueue_many(&plain.chain(keyed).collect::<Vec<_>>()).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
     let (one, other) = (fixture.connect().await, fixture.connect().await);
-    let (first, second) = tokio::join!(one.requeue(None), other.requeue(None));
+    let (first, second) = tokio::join!(one.admin().requeue(None), other.admin().requeue(None));
     assert_eq!(first.unwrap() + second.unwrap(), 2_400);
-    let (one, two) =
-        tokio::join!(one.purge(JobState::Ready, Duration::ZERO), other.purge(JobState::Ready, Duration::ZERO));
+    let (one, two) = tokio::join!(
+        one.admin().purge(JobState::Ready, Duration::ZERO),
+        other.admin().purge(JobState::Ready, Duration::ZERO)
+    );
     assert_eq!(one.unwrap() + two.unwrap(), 2_400);
     assert_eq!(fixture.job_counts().await, JobCounts::default());
     fixture.remove().await;

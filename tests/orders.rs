@@ -1,6 +1,7 @@
 //! In which order jobs are claimed: fifo, lifo or any, within a priority.
 
-use readpast::{ClaimOrder, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{ClaimOrder, QueueOptions};
 
 use crate::support::{Fixture, WorkerSession};
 

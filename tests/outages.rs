@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{Handlers, JobId, Queue, QueueOptions, Worker, WorkerConfig, WorkerStats};
+use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, JobId, Queue, Worker, WorkerStats};
 use readpast_devserver::DevServer;
 
 use crate::support::proxy::Proxy;

@@ -1,6 +1,7 @@
 //! Payloads of every size and text of every script come back as they went in.
 
-use readpast::{CompletionPolicy, Handlers, JobState, NewJob, Output, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::{Handlers, NewJob, Output, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Finish, Fixture, WorkerSession, literal, text};
@@ -62,7 +63,7 @@ async fn every_size_survives_finish_and_peek() {
         let finished = Finish { output: Some(job.payload.clone()), ..job.done() };
         assert_eq!(worker.finish_one(&finished).await, []);
     }
-    let archived = fixture.queue.list(&JobState::Archived.into(), None, 10).await.unwrap().jobs;
+    let archived = fixture.queue.admin().list(&JobState::Archived.into(), None, 10).await.unwrap().jobs;
     for (job, size) in archived.iter().zip(SIZES) {
         assert!(job.payload == noise(size), "the payload of {size} bytes");
         assert!(job.output.as_deref() == Some(&noise(size)), "the output of {size} bytes");
@@ -82,7 +83,7 @@ async fn every_size_survives_a_worker() {
         .unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost), (SIZES.len() as u64, 0));
-    let mut done = fixture.queue.list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
+    let mut done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     for (job, size) in done.iter().zip(SIZES) {
         assert!(job.output.as_deref() == Some(&noise(size)), "the output of {size} bytes");
@@ -117,7 +118,7 @@ async fn any_text_is_an_error() {
     let claimed = worker.claim(100).await;
     let finished: Vec<Finish> = claimed.iter().zip(TEXTS).map(|(job, text)| job.dead(text)).collect();
     assert_eq!(worker.finish(&finished).await, []);
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 100).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 100).await.unwrap().jobs;
     let errors: Vec<&str> = dead.iter().map(|job| job.error.as_deref().unwrap()).collect();
     assert_eq!(errors, TEXTS);
     fixture.remove().await;
@@ -129,11 +130,11 @@ async fn any_text_is_the_name_of_a_queue() {
     for name in TEXTS {
         fixture.config.queue.name = name.to_string();
         let queue = fixture.connect().await;
-        let unknown = queue.stats().await.unwrap_err().to_string();
+        let unknown = queue.admin().stats().await.unwrap_err().to_string();
         assert!(unknown.contains(&format!("there is no queue '{name}'")), "{unknown}");
-        assert!(queue.create(QueueOptions::default()).await.unwrap(), "{name} is a queue of its own");
+        assert!(queue.admin().create(QueueOptions::default()).await.unwrap(), "{name} is a queue of its own");
         queue.enqueue(&NewJob::text(name)).await.unwrap();
-        assert_eq!(queue.stats().await.unwrap().queue, name);
+        assert_eq!(queue.admin().stats().await.unwrap().queue, name);
         let job = WorkerSession::register(&fixture).await.claim_one().await;
         assert_eq!(job.payload, name.as_bytes());
     }
@@ -167,7 +168,7 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
     worker.drain().await.unwrap();
     // The session replaces $(schema), in the last of the texts too.
     let expected = TEXTS.map(|text| text.replace("$(schema)", fixture.schema()));
-    let mut done = fixture.queue.list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
+    let mut done = fixture.queue.admin().list(&JobState::Done.into(), None, 100).await.unwrap().jobs;
     done.sort_by_key(|job| job.job_id);
     let customers: Vec<&str> =
         done.iter().map(|job| std::str::from_utf8(job.output.as_deref().unwrap()).unwrap()).collect();

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use readpast::{ClaimOrder, CompletionPolicy, JobState, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{ClaimOrder, CompletionPolicy, JobState, QueueOptions};
 use uuid::Uuid;
 
 use crate::support::{Fixture, JobCounts, Session, bytes, number, optional_number, text};
@@ -200,7 +201,7 @@ async fn create_queue_changes_to_lifo_only_without_jobs() {
     session.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @claim_order = 'any'").await;
     session.sql("EXEC [$(schema)].[purge] @queue = N'work', @state = 'ready'").await;
     session.sql(change).await;
-    assert_eq!(fixture.queue.stats().await.unwrap().claim_order, ClaimOrder::Lifo);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().claim_order, ClaimOrder::Lifo);
     fixture.remove().await;
 }
 
@@ -1442,7 +1443,7 @@ async fn the_library_requeues_and_purges_more_than_one_batch() {
     let jobs: Vec<NewJob> = (0..2_100).map(|_| NewJob::bytes("x")).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 2_100);
-    assert_eq!(fixture.queue.purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2_100);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 2_100);
+    assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2_100);
     fixture.remove().await;
 }

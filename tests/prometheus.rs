@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, JobError, NewJob, Queue, QueueOptions, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{Handlers, JobError, NewJob, Queue, Worker};
 use serde_json::Value;
 
 use crate::support::Fixture;
@@ -160,7 +161,7 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
     config.worker.promote_interval_ms = 100;
     config.worker.retry.base_ms = 10;
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default().max_attempts(2)).await.unwrap();
+    queue.admin().create(QueueOptions::default().max_attempts(2)).await.unwrap();
     let worker = Worker::builder(
         &queue,
         Handlers::any(|job, _| match job.json::<u64>()? % 100 {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{
-    ClaimOrder, CompletionPolicy, Delivery, Error, Handlers, Limit, NewJob, Queue, QueueOptions, Rate, Worker,
-};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, QueueOptions, Rate};
+use readpast::{Error, Handlers, Limit, NewJob, Queue, Worker};
 use tiberius::Row;
 
 use crate::support::http::get;
@@ -153,11 +152,11 @@ async fn a_claim_says_that_it_was_limited_and_what_is_left_goes_to_the_next() {
         assert_eq!(claim_status(&mut worker, 2).await, (1, LIMITED));
         assert_eq!(claim_status(&mut worker, 2).await, (0, LIMITED));
         // As it is claimed elsewhere, with its details.
-        fixture.queue.create(QueueOptions::default().max_running(10)).await.unwrap();
+        fixture.queue.admin().create(QueueOptions::default().max_running(10)).await.unwrap();
         let claimed = worker.claim(10).await;
         assert_eq!(claimed.len(), 2);
         assert!(claimed.iter().all(|job| job.attempt == 1 && job.details["dedup_key"].is_string()), "{claimed:?}");
-        fixture.queue.create(QueueOptions::default().max_running(None)).await.unwrap();
+        fixture.queue.admin().create(QueueOptions::default().max_running(None)).await.unwrap();
         fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
         assert_eq!(claim_status(&mut worker, 20).await, (20, 0));
         fixture.remove().await;
@@ -270,10 +269,10 @@ async fn a_job_that_must_run_alone_is_claimed_alone_within_the_limits() {
 async fn a_paused_queue_gives_nothing_whatever_its_limits() {
     let fixture = Fixture::with("paused_limited", QueueOptions::default().max_running(3)).await;
     fixture.queue.enqueue_many(&numbers(2)).await.unwrap();
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(claim_status(&mut worker, 10).await, (0, 0));
-    fixture.queue.resume().await.unwrap();
+    fixture.queue.admin().resume().await.unwrap();
     assert_eq!(claim_status(&mut worker, 10).await, (2, 0));
     fixture.remove().await;
 }
@@ -352,7 +351,7 @@ async fn a_worker_that_the_limits_keep_from_jobs_says_so_and_asks_seldom() {
     config.queue.name = "limited".to_string();
     config.metrics.listen = "127.0.0.1:0".to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default().rate(Rate::new(1, Duration::from_secs(86_400)))).await.unwrap();
+    queue.admin().create(QueueOptions::default().rate(Rate::new(1, Duration::from_secs(86_400)))).await.unwrap();
     let address = queue.serve_metrics().await.unwrap().expect("the port is free");
     queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker_config = changed(config.worker.clone(), |worker| {
@@ -398,7 +397,7 @@ async fn limits_that_are_not_allowed_are_refused() {
         options().delivery(Delivery::AtMostOnce).max_running(1),
         options().delivery(Delivery::AtMostOnce).rate(Rate::new(1, second)),
     ] {
-        let answer = fixture.queue.create(refused.clone()).await;
+        let answer = fixture.queue.admin().create(refused.clone()).await;
         assert!(matches!(answer, Err(Error::Refused { .. })), "{refused:?}: {answer:?}");
     }
     let mut session = fixture.session().await;
@@ -406,21 +405,21 @@ async fn limits_that_are_not_allowed_are_refused() {
         let call = format!("EXEC [$(schema)].[create_queue] @queue = N'work', {parameters}");
         assert_eq!(session.refusal(&call).await.0, 58003, "{parameters}");
     }
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.max_running, stats.rate), (None, None));
 
     let rate = Rate::new(7, Duration::from_secs(60));
-    fixture.queue.create(options().max_running(8).rate(rate)).await.unwrap();
-    fixture.queue.create(options().max_attempts(2)).await.unwrap();
-    let stats = fixture.queue.stats().await.unwrap();
+    fixture.queue.admin().create(options().max_running(8).rate(rate)).await.unwrap();
+    fixture.queue.admin().create(options().max_attempts(2)).await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.max_running, stats.rate), (Some(8), Some(rate)), "they stay");
     // One of the two is still there.
     let at_most_once = || options().delivery(Delivery::AtMostOnce);
-    let answer = fixture.queue.create(at_most_once().max_running(None)).await;
+    let answer = fixture.queue.admin().create(at_most_once().max_running(None)).await;
     assert!(matches!(answer, Err(Error::Refused { .. })), "{answer:?}");
-    fixture.queue.create(options().rate(None)).await.unwrap();
-    fixture.queue.create(at_most_once().max_running(None)).await.unwrap();
-    let stats = fixture.queue.stats().await.unwrap();
+    fixture.queue.admin().create(options().rate(None)).await.unwrap();
+    fixture.queue.admin().create(at_most_once().max_running(None)).await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.max_running, stats.rate), (None, None));
     fixture.remove().await;
 }

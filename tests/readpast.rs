@@ -3,7 +3,8 @@
 //! That nothing waits is shown by `SET LOCK_TIMEOUT 0`, under which SQL Server answers with error 1222 instead of
 //! waiting, and by the other transaction being open still when the answer is there. No test measures time.
 
-use readpast::{ClaimOrder, Delivery, NewJob, Queue, QueueOptions};
+use readpast::admin::{ClaimOrder, Delivery, QueueOptions};
+use readpast::{NewJob, Queue};
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, number};
 
@@ -157,8 +158,8 @@ async fn claims_skip_locked_rows_under_read_committed_snapshot_too() {
     fixture.sql("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE").await;
     // The statement above has cut the library's connection.
     let queue = fixture.connect().await;
-    queue.install().await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().install().await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     let jobs = (0..3).map(|number| NewJob::text(number.to_string()));
     let ids: Vec<i64> =
         queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap().iter().map(|job| job.job_id.0).collect();

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{CompletionPolicy, Error, Handlers, Keep, NewJob, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, Keep, QueueOptions};
+use readpast::{Error, Handlers, NewJob, Worker};
 
 use crate::support::{Fixture, JobCounts, Session, WorkerSession};
 
@@ -18,7 +19,7 @@ fn keeping(keep_done: Keep, keep_dead: Keep) -> QueueOptions {
 async fn finished(fixture: &Fixture, count: usize, minutes: u32) {
     let mut worker = WorkerSession::register(fixture).await;
     for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
-        fixture.queue.create(QueueOptions::default().completion(completion)).await.unwrap();
+        fixture.queue.admin().create(QueueOptions::default().completion(completion)).await.unwrap();
         let jobs = if completion == CompletionPolicy::Annotate { 2 * count } else { count };
         fixture.queue.enqueue_many(&(0..jobs).map(|_| NewJob::text("x")).collect::<Vec<_>>()).await.unwrap();
         let mut position = 0;
@@ -51,7 +52,7 @@ fn counts(done: i64, archived: i64, dead: i64) -> JobCounts {
 async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
     let fixture = Fixture::new("keep").await;
     let kept = async || {
-        let stats = fixture.queue.stats().await.unwrap();
+        let stats = fixture.queue.admin().stats().await.unwrap();
         (stats.keep_done, stats.keep_dead)
     };
     assert_eq!(kept().await, (Keep::Forever, Keep::Forever));
@@ -67,7 +68,7 @@ async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
             (Keep::For(Duration::from_secs(2)), Keep::Forever),
         ),
     ] {
-        fixture.queue.create(options.clone()).await.unwrap();
+        fixture.queue.admin().create(options.clone()).await.unwrap();
         assert_eq!(kept().await, expected, "{options:?}");
     }
     fixture.remove().await;
@@ -77,13 +78,13 @@ async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
 async fn a_queue_can_keep_jobs_for_a_second_to_ten_years() {
     let fixture = Fixture::new("keep_limits").await;
     let ten_years = Duration::from_secs(315_360_000);
-    fixture.queue.create(keeping(Keep::For(Duration::from_secs(1)), Keep::For(ten_years))).await.unwrap();
+    fixture.queue.admin().create(keeping(Keep::For(Duration::from_secs(1)), Keep::For(ten_years))).await.unwrap();
     for wrong in [Duration::ZERO, ten_years + Duration::from_millis(1), Duration::MAX] {
         let wrong = Keep::For(wrong);
         for (options, named) in
             [(keeping(wrong, Keep::Forever), "keep_done is"), (keeping(Keep::Forever, wrong), "keep_dead is")]
         {
-            let error = fixture.queue.create(options).await.unwrap_err();
+            let error = fixture.queue.admin().create(options).await.unwrap_err();
             assert!(matches!(&error, Error::Refused { message, .. } if message.contains(named)), "{error}");
             assert!(error.to_string().contains("ten years"), "{error}");
         }
@@ -122,7 +123,7 @@ async fn what_is_too_old_is_deleted_and_nothing_else() {
     assert_eq!(expire(&mut session, "").await, 0);
 
     // Each rule for itself.
-    fixture.queue.create(keeping(Keep::Forever, Keep::For(Duration::from_secs(60)))).await.unwrap();
+    fixture.queue.admin().create(keeping(Keep::Forever, Keep::For(Duration::from_secs(60)))).await.unwrap();
     assert_eq!(expire(&mut session, "").await, 2);
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, scheduled: 1, ..counts(2, 2, 0) });
     fixture.remove().await;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{Handlers, JobError, JobState, NewJob, QueueOptions, Worker};
+use readpast::admin::{JobState, QueueOptions};
+use readpast::{Handlers, JobError, NewJob, Worker};
 
 use crate::support::Fixture;
 
@@ -29,7 +30,7 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
     let summary = worker.drain().await.unwrap();
     assert_eq!(*attempts.lock(), [(1, false), (2, false), (3, true)]);
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (0, 2, 1));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].error.as_deref(), Some("failure 3"));
     fixture.remove().await;
 }
@@ -77,7 +78,7 @@ async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
     let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());
     let worker = Worker::builder(&fixture.queue, Handlers::any(fail)).start().await.unwrap();
     worker.drain().await.unwrap();
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     let seen = Arc::new(Mutex::new(None));
     let sink = seen.clone();
     let worker = Worker::builder(

@@ -1,6 +1,7 @@
 //! Who may do what: each role may run the procedures that sql/README.md names, and nothing else.
 
-use readpast::{Error, JobState, NewAudit, NewJob, QueueOptions, Role, Schedule};
+use readpast::admin::{JobState, NewAudit, QueueOptions, Role, Schedule};
+use readpast::{Error, NewJob};
 
 use crate::support::scripts::{grants, numbered};
 use crate::support::shipped::file;
@@ -111,21 +112,21 @@ async fn a_producer_may_enqueue_and_nothing_else() {
     let fixture = Fixture::new("producer_role").await;
     let login = fixture.create_login(Some("producer")).await;
     let queue = fixture.connect_as(&login).await;
-    assert_eq!(queue.roles().await.unwrap(), [Role::Producer]);
+    assert_eq!(queue.admin().roles().await.unwrap(), [Role::Producer]);
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue_many(&[NewJob::text("y").dedup_key("k"), NewJob::text("z").dedup_key("k")]).await.unwrap();
     for error in [
-        queue.stats().await.unwrap_err(),
-        queue.pause().await.unwrap_err(),
-        queue.requeue(None).await.unwrap_err(),
-        queue.create(QueueOptions::default()).await.unwrap_err(),
-        queue.failures(1).await.unwrap_err(),
-        queue.audits(None, 1).await.unwrap_err(),
+        queue.admin().stats().await.unwrap_err(),
+        queue.admin().pause().await.unwrap_err(),
+        queue.admin().requeue(None).await.unwrap_err(),
+        queue.admin().create(QueueOptions::default()).await.unwrap_err(),
+        queue.admin().failures(1).await.unwrap_err(),
+        queue.admin().audits(None, 1).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
     let waited_for = queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
-    assert_eq!(queue.queue_of(waited_for).await.unwrap().as_deref(), Some("work"));
+    assert_eq!(queue.admin().queue_of(waited_for).await.unwrap().as_deref(), Some("work"));
     let mut session = fixture.session_as(&login).await;
     denied(&mut session, "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = NULL, @max = 1").await;
     touches_nothing_else(&fixture, &login).await;
@@ -164,25 +165,25 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
     }
     let queue = fixture.connect_as(&login).await;
     let yearly = Schedule::new("yearly", "@yearly", NewJob::text("x"));
-    queue.stats().await.unwrap();
+    queue.admin().stats().await.unwrap();
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
-        queue.pause().await.unwrap_err(),
-        queue.resume().await.unwrap_err(),
-        queue.requeue(None).await.unwrap_err(),
-        queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
-        queue.list(&JobState::Ready.into(), None, 1).await.unwrap_err(),
-        queue.create(QueueOptions::default()).await.unwrap_err(),
-        queue.set_schedule(&yearly).await.unwrap_err(),
-        queue.run_schedule_now("yearly").await.unwrap_err(),
-        queue.schedules().await.unwrap_err(),
-        queue.workers().await.unwrap_err(),
-        queue.delete(true).await.unwrap_err(),
-        queue.queue_of(readpast::JobId(1)).await.unwrap_err(),
-        queue.failures(1).await.unwrap_err(),
-        queue.audits(None, 1).await.unwrap_err(),
-        queue.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
+        queue.admin().pause().await.unwrap_err(),
+        queue.admin().resume().await.unwrap_err(),
+        queue.admin().requeue(None).await.unwrap_err(),
+        queue.admin().purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+        queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap_err(),
+        queue.admin().create(QueueOptions::default()).await.unwrap_err(),
+        queue.admin().set_schedule(&yearly).await.unwrap_err(),
+        queue.admin().run_schedule_now("yearly").await.unwrap_err(),
+        queue.admin().schedules().await.unwrap_err(),
+        queue.admin().workers().await.unwrap_err(),
+        queue.admin().delete(true).await.unwrap_err(),
+        queue.admin().queue_of(readpast::JobId(1)).await.unwrap_err(),
+        queue.admin().failures(1).await.unwrap_err(),
+        queue.admin().audits(None, 1).await.unwrap_err(),
+        queue.admin().begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
@@ -199,7 +200,7 @@ async fn the_library_s_worker_drains_a_queue_as_a_worker() {
     let login = fixture.create_login(Some("worker")).await;
     fixture.queue.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x"));
-    fixture.queue.set_schedule(&each_second).await.unwrap();
+    fixture.queue.admin().set_schedule(&each_second).await.unwrap();
     let queue = fixture.connect_as(&login).await;
     let worker = readpast::Worker::builder(&queue, readpast::Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     // The fifty, and one or more of the schedule.
@@ -220,8 +221,8 @@ async fn a_worker_that_may_not_do_all_of_the_queue_s_duties_leaves_them_to_anoth
         let login = fixture.create_login(Some("worker")).await;
         fixture.sql(&format!("DENY EXECUTE ON OBJECT::[$(schema)].[{procedure}] TO [{}]", login.name)).await;
         let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x"));
-        fixture.queue.set_schedule(&each_second).await.unwrap();
-        let config = crate::support::changed(readpast::WorkerConfig::default(), |worker| {
+        fixture.queue.admin().set_schedule(&each_second).await.unwrap();
+        let config = crate::support::changed(readpast::config::WorkerConfig::default(), |worker| {
             worker.heartbeat_interval_ms = 100;
             worker.promote_interval_ms = 100;
         });
@@ -252,33 +253,33 @@ async fn an_operator_may_mend() {
     let login = fixture.create_login(Some("operator")).await;
     let queue = fixture.connect_as(&login).await;
     // It may do what they may.
-    assert_eq!(queue.roles().await.unwrap(), [Role::Producer, Role::Operator, Role::Monitor, Role::Autoscaler]);
-    queue.create(QueueOptions::default()).await.unwrap();
+    assert_eq!(queue.admin().roles().await.unwrap(), [Role::Producer, Role::Operator, Role::Monitor, Role::Autoscaler]);
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue_many(&[NewJob::text("y"), NewJob::text("z")]).await.unwrap();
-    queue.pause().await.unwrap();
-    queue.resume().await.unwrap();
-    queue.set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
-    queue.pause_schedule("yearly").await.unwrap();
-    queue.resume_schedule("yearly").await.unwrap();
-    assert_eq!(queue.schedules().await.unwrap().len(), 1);
-    assert!(queue.delete_schedule("yearly").await.unwrap());
+    queue.admin().pause().await.unwrap();
+    queue.admin().resume().await.unwrap();
+    queue.admin().set_schedule(&Schedule::new("yearly", "@yearly", NewJob::text("x"))).await.unwrap();
+    queue.admin().pause_schedule("yearly").await.unwrap();
+    queue.admin().resume_schedule("yearly").await.unwrap();
+    assert_eq!(queue.admin().schedules().await.unwrap().len(), 1);
+    assert!(queue.admin().delete_schedule("yearly").await.unwrap());
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
-    assert_eq!(queue.requeue(None).await.unwrap(), 3);
-    let ready = queue.list_ids(&JobState::Ready.into(), None, 1).await.unwrap().jobs;
-    assert_eq!(queue.set_priority_of(&ready, 1).await.unwrap(), 1);
-    assert_eq!(queue.cancel_jobs(&ready, "x").await.unwrap().waiting, 1);
-    assert_eq!(queue.requeue_jobs(&ready).await.unwrap(), 1);
-    assert_eq!(queue.purge_jobs(JobState::Ready, &ready).await.unwrap(), 1);
-    assert_eq!(queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
-    assert_eq!(queue.workers().await.unwrap().len(), 0);
-    assert_eq!(queue.all_queues().await.unwrap().len(), 1);
-    assert_eq!(queue.failures(1).await.unwrap().looked_at, 0);
-    let audit = queue.begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
-    queue.end_audit(audit, None, None).await.unwrap();
-    assert_eq!(queue.audits(None, 10).await.unwrap().len(), 1);
-    queue.delete(true).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    assert_eq!(queue.admin().requeue(None).await.unwrap(), 3);
+    let ready = queue.admin().list_ids(&JobState::Ready.into(), None, 1).await.unwrap().jobs;
+    assert_eq!(queue.admin().set_priority_of(&ready, 1).await.unwrap(), 1);
+    assert_eq!(queue.admin().cancel_jobs(&ready, "x").await.unwrap().waiting, 1);
+    assert_eq!(queue.admin().requeue_jobs(&ready).await.unwrap(), 1);
+    assert_eq!(queue.admin().purge_jobs(JobState::Ready, &ready).await.unwrap(), 1);
+    assert_eq!(queue.admin().purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(queue.admin().workers().await.unwrap().len(), 0);
+    assert_eq!(queue.admin().all_queues().await.unwrap().len(), 1);
+    assert_eq!(queue.admin().failures(1).await.unwrap().looked_at, 0);
+    let audit = queue.admin().begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
+    queue.admin().end_audit(audit, None, None).await.unwrap();
+    assert_eq!(queue.admin().audits(None, 10).await.unwrap().len(), 1);
+    queue.admin().delete(true).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     let mut session = fixture.session_as(&login).await;
     denied(&mut session, "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = NULL, @max = 1").await;
     denied(&mut session, "EXEC [$(schema)].[reap] @queue = N'work'").await;
@@ -291,26 +292,26 @@ async fn an_operator_may_mend() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_monitor_may_only_look() {
     let fixture = Fixture::new("monitor_role").await;
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
-    let audit = fixture.queue.begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
+    let audit = fixture.queue.admin().begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
     let login = fixture.create_login(Some("monitor")).await;
     let queue = fixture.connect_as(&login).await;
-    assert_eq!(queue.roles().await.unwrap(), [Role::Monitor, Role::Autoscaler]);
+    assert_eq!(queue.admin().roles().await.unwrap(), [Role::Monitor, Role::Autoscaler]);
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
-    assert_eq!(queue.stats().await.unwrap().ready, 1);
-    assert_eq!(queue.schedules().await.unwrap().len(), 0);
-    assert_eq!(queue.all_workers().await.unwrap().len(), 0);
-    assert_eq!(queue.failures(1).await.unwrap().looked_at, 0);
-    assert_eq!(queue.audits(None, 10).await.unwrap().len(), 1);
-    assert_eq!(queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
+    assert_eq!(queue.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(queue.admin().schedules().await.unwrap().len(), 0);
+    assert_eq!(queue.admin().all_workers().await.unwrap().len(), 0);
+    assert_eq!(queue.admin().failures(1).await.unwrap().looked_at, 0);
+    assert_eq!(queue.admin().audits(None, 10).await.unwrap().len(), 1);
+    assert_eq!(queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
-        queue.pause().await.unwrap_err(),
-        queue.requeue(None).await.unwrap_err(),
-        queue.purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
-        queue.delete(true).await.unwrap_err(),
-        queue.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
-        queue.end_audit(audit, None, None).await.unwrap_err(),
+        queue.admin().pause().await.unwrap_err(),
+        queue.admin().requeue(None).await.unwrap_err(),
+        queue.admin().purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+        queue.admin().delete(true).await.unwrap_err(),
+        queue.admin().begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
+        queue.admin().end_audit(audit, None, None).await.unwrap_err(),
     ] {
         assert!(is_denied(&error), "{error}");
     }
@@ -333,8 +334,8 @@ async fn an_autoscaler_learns_how_many_workers_are_wanted_and_nothing_else() {
     let mut session = fixture.session_as(&login).await;
     session.sql("EXEC [$(schema)].[backlog] @queue = N'work', @threads = 4, @target_s = 60").await;
     let queue = fixture.connect_as(&login).await;
-    assert_eq!(queue.roles().await.unwrap(), [Role::Autoscaler]);
-    queue.verify().await.unwrap();
+    assert_eq!(queue.admin().roles().await.unwrap(), [Role::Autoscaler]);
+    queue.admin().verify().await.unwrap();
     let mut refused = 0;
     for (procedure, _) in documented() {
         if !["backlog", "schema_info"].contains(&procedure.as_str()) && !procedure.ends_with("_list") {

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use readpast::{
-    BoxError, CompletionPolicy, Context, Error, Handlers, Job, NewJob, Queue, QueueOptions, Schedule, ScheduleRow,
-    Worker, WorkerConfig,
-};
+use readpast::admin::{CompletionPolicy, QueueOptions, Schedule, ScheduleRow};
+use readpast::config::WorkerConfig;
+use readpast::{BoxError, Context, Error, Handlers, Job, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
 
@@ -125,7 +124,7 @@ fn job() -> NewJob {
 }
 
 async fn schedule(queue: &Queue, name: &str) -> ScheduleRow {
-    let schedules = queue.schedules().await.unwrap();
+    let schedules = queue.admin().schedules().await.unwrap();
     schedules.into_iter().find(|schedule| schedule.name == name).expect("the schedule is there")
 }
 
@@ -166,7 +165,7 @@ async fn eight_workers_of_which_some_are_killed_fire_each_time_once_over_both_ch
         everything(Schedule::new("night", "30 2 * * *", job())),
     ];
     for schedule in &schedules {
-        assert!(moved.queue().set_schedule(schedule).await.unwrap());
+        assert!(moved.queue().admin().set_schedule(schedule).await.unwrap());
     }
     let ledger = Ledger::new();
     let mut workers = Vec::new();
@@ -185,11 +184,11 @@ async fn eight_workers_of_which_some_are_killed_fire_each_time_once_over_both_ch
     for (begin, end) in [(spring, spring_end), (autumn, autumn_end)] {
         if begin == autumn {
             for schedule in &schedules {
-                moved.queue().pause_schedule(schedule_name(schedule)).await.unwrap();
+                moved.queue().admin().pause_schedule(schedule_name(schedule)).await.unwrap();
             }
             moved.move_to(autumn).await;
             for schedule in &schedules {
-                moved.queue().resume_schedule(schedule_name(schedule)).await.unwrap();
+                moved.queue().admin().resume_schedule(schedule_name(schedule)).await.unwrap();
             }
         }
         for schedule in &schedules {
@@ -257,7 +256,7 @@ async fn elected_child(moved: &mut Moved, ledger: &Ledger) -> ChildWorker {
 async fn a_firing_that_comes_late_or_twice_changes_nothing() {
     let fixture = Fixture::new("late_firing").await;
     let queue = &fixture.queue;
-    queue.set_schedule(&Schedule::new("hourly", "0 * * * *", job())).await.unwrap();
+    queue.admin().set_schedule(&Schedule::new("hourly", "0 * * * *", job())).await.unwrap();
     let mut session = fixture.session().await;
     let due = session.row("EXEC [$(schema)].[due_schedules] @queue = N'work'").await;
     assert_eq!((text(&due, "name").unwrap(), number(&due, "revision")), ("hourly".to_string(), 1));
@@ -270,7 +269,7 @@ async fn a_firing_that_comes_late_or_twice_changes_nothing() {
         assert_eq!((optional_number(&row, "revision"), optional_number(&row, "job_id")), (None, None));
     }
     // What somebody has changed since it was read is not fired as it was read.
-    queue.pause_schedule("hourly").await.unwrap();
+    queue.admin().pause_schedule("hourly").await.unwrap();
     for revision in [2, 3] {
         let fire = fire.replace("@revision = 1", &format!("@revision = {revision}"));
         assert_eq!(optional_number(&session.row(&fire).await, "revision"), None);
@@ -287,7 +286,7 @@ async fn of_the_times_that_were_missed_the_last_so_many_are_made_up_for() {
     let mut moved = Moved::to("missed", "2026-06-01T00:30:00Z").await;
     for (name, make_up) in [("none", 0), ("one", 1), ("three", 3), ("all", 100)] {
         let schedule = Schedule::new(name, "0 * * * *", job()).make_up(make_up);
-        moved.queue().set_schedule(&schedule).await.unwrap();
+        moved.queue().admin().set_schedule(&schedule).await.unwrap();
     }
     let before = worker(moved.queue()).await;
     for name in ["none", "one", "three", "all"] {
@@ -296,7 +295,7 @@ async fn of_the_times_that_were_missed_the_last_so_many_are_made_up_for() {
     stop(before).await;
 
     // Five hours without a worker: 01:00 to 05:00 are missed. 05:30 is not, where half hours count.
-    moved.queue().set_schedule(&Schedule::new("on time", "30 * * * *", job()).make_up(0)).await.unwrap();
+    moved.queue().admin().set_schedule(&Schedule::new("on time", "30 * * * *", job()).make_up(0)).await.unwrap();
     moved.move_to(at("2026-06-01T05:30:20Z")).await;
     let after = worker(moved.queue()).await;
     let mut expected = vec!["on time@2026-06-01T05:30:00Z".to_string()];
@@ -319,7 +318,7 @@ async fn of_the_times_that_were_missed_the_last_so_many_are_made_up_for() {
 async fn a_clock_that_jumps_ahead_and_back_silences_no_schedule() {
     let mut moved = Moved::to("ahead_and_back", "2026-06-01T00:30:00Z").await;
     for (name, cron) in [("hourly", "0 * * * *"), ("daily", "0 3 * * *")] {
-        moved.queue().set_schedule(&Schedule::new(name, cron, job())).await.unwrap();
+        moved.queue().admin().set_schedule(&Schedule::new(name, cron, job())).await.unwrap();
     }
     // One that fails keeps a time to be looked at, too.
     let wrong = "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = N'wrong', @text = N'x', @cron = 'at three'";
@@ -364,19 +363,19 @@ async fn a_clock_that_jumps_ahead_and_back_silences_no_schedule() {
 async fn what_passes_while_a_schedule_is_paused_is_not_made_up_for() {
     let mut moved = Moved::to("paused", "2026-06-01T00:30:00Z").await;
     let hourly = Schedule::new("hourly", "0 * * * *", job()).make_up(100);
-    moved.queue().set_schedule(&hourly).await.unwrap();
+    moved.queue().admin().set_schedule(&hourly).await.unwrap();
     let worker = worker(moved.queue()).await;
     moved.next_of("hourly").await;
-    moved.queue().pause_schedule("hourly").await.unwrap();
+    moved.queue().admin().pause_schedule("hourly").await.unwrap();
     // A program that starts and sets its schedules does not resume what somebody has paused.
-    assert!(!moved.queue().set_schedule(&hourly).await.unwrap());
+    assert!(!moved.queue().admin().set_schedule(&hourly).await.unwrap());
     moved.move_to(at("2026-06-01T04:30:00Z")).await;
     assert!(schedule(moved.queue(), "hourly").await.paused);
-    moved.queue().resume_schedule("hourly").await.unwrap();
+    moved.queue().admin().resume_schedule("hourly").await.unwrap();
     assert_eq!(moved.next_of("hourly").await, at("2026-06-01T05:00:00Z"));
     // Resuming what is not paused passes nothing over.
     moved.move_to(at("2026-06-01T05:00:00Z")).await;
-    moved.queue().resume_schedule("hourly").await.unwrap();
+    moved.queue().admin().resume_schedule("hourly").await.unwrap();
     assert_eq!(moved.jobs(1).await, ["hourly@2026-06-01T05:00:00Z"]);
     stop(worker).await;
     moved.remove().await;
@@ -387,7 +386,7 @@ async fn what_passes_while_a_schedule_is_paused_is_not_made_up_for() {
 async fn the_next_time_is_shown_as_soon_as_a_schedule_is_set() {
     let mut moved = Moved::to("next_at_once", "2026-06-01T00:30:00Z").await;
     let daily = Schedule::new("daily", "30 2 * * *", job()).time_zone("Europe/Berlin");
-    moved.queue().set_schedule(&daily).await.unwrap();
+    moved.queue().admin().set_schedule(&daily).await.unwrap();
     let set = "EXEC [$(schema)].[set_schedule] @queue = N'work', @text = N'x', @name = ";
     moved.session.sql(&format!("{set} N'hourly', @cron = '0 * * * *'")).await;
     moved.session.sql(&format!("{set} N'wrong', @cron = 'at three'")).await;
@@ -402,21 +401,26 @@ async fn the_next_time_is_shown_as_soon_as_a_schedule_is_set() {
 async fn setting_a_schedule_again_passes_no_time_over_and_a_new_expression_counts_from_then_on() {
     let mut moved = Moved::to("set_again", "2026-06-01T00:30:00Z").await;
     let hourly = || Schedule::new("s", "0 * * * *", NewJob::text("old"));
-    moved.queue().set_schedule(&hourly()).await.unwrap();
+    moved.queue().admin().set_schedule(&hourly()).await.unwrap();
     let first = worker(moved.queue()).await;
     moved.next_of("s").await;
     stop(first).await;
     // 01:00 has come when a program starts, sets its schedules and works.
     moved.move_to(at("2026-06-01T01:00:10Z")).await;
     let changed = Schedule::new("s", "0 * * * *", NewJob::text("new").priority(7).kind("k").max_attempts(2));
-    assert!(!moved.queue().set_schedule(&changed).await.unwrap());
+    assert!(!moved.queue().admin().set_schedule(&changed).await.unwrap());
     let second = worker(moved.queue()).await;
     assert_eq!(moved.jobs(1).await, ["s@2026-06-01T01:00:00Z"]);
     let row = moved.session.row("SELECT priority, max_attempts, kind, payload FROM [$(schema)].[jobs]").await;
     assert_eq!((number(&row, "priority"), number(&row, "max_attempts")), (7, 2));
     assert_eq!((text(&row, "kind").unwrap(), row.get::<&[u8], _>("payload").unwrap()), ("k".to_string(), &b"new"[..]));
     // Another expression, and another zone: from now on.
-    moved.queue().set_schedule(&Schedule::new("s", "15 3 * * *", job()).time_zone("Asia/Kathmandu")).await.unwrap();
+    moved
+        .queue()
+        .admin()
+        .set_schedule(&Schedule::new("s", "15 3 * * *", job()).time_zone("Asia/Kathmandu"))
+        .await
+        .unwrap();
     assert_eq!(moved.next_of("s").await, at("2026-06-01T21:30:00Z"));
     let shown = schedule(moved.queue(), "s").await;
     assert_eq!((shown.cron.as_str(), shown.time_zone.as_str()), ("15 3 * * *", "Asia/Kathmandu"));
@@ -429,7 +433,7 @@ async fn setting_a_schedule_again_passes_no_time_over_and_a_new_expression_count
 async fn a_schedule_with_a_key_adds_no_job_while_the_one_before_has_not_ended() {
     let mut moved = Moved::to("own_key", "2026-06-01T00:30:00Z").await;
     let schedule = Schedule::new("hourly", "0 * * * *", job().dedup_key("only one").kind("slow"));
-    moved.queue().set_schedule(&schedule).await.unwrap();
+    moved.queue().admin().set_schedule(&schedule).await.unwrap();
     let hold = Handlers::new().kind("slow", |_: &Job, context: &Context| -> Result<(), BoxError> {
         while !context.is_stopping() {
             std::thread::sleep(Duration::from_millis(1));
@@ -451,15 +455,15 @@ async fn a_schedule_with_a_key_adds_no_job_while_the_one_before_has_not_ended() 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schedules_of_a_paused_queue_are_fired_and_their_jobs_wait() {
     let mut moved = Moved::to("paused_queue", "2026-06-01T00:59:50Z").await;
-    moved.queue().set_schedule(&Schedule::new("hourly", "0 * * * *", job())).await.unwrap();
-    moved.queue().pause().await.unwrap();
+    moved.queue().admin().set_schedule(&Schedule::new("hourly", "0 * * * *", job())).await.unwrap();
+    moved.queue().admin().pause().await.unwrap();
     let worker = worker(moved.queue()).await;
     moved.next_of("hourly").await;
     moved.move_to(at("2026-06-01T01:00:00Z")).await;
     moved.jobs(1).await;
     assert_eq!(moved.next_of("hourly").await, at("2026-06-01T02:00:00Z"));
     assert_eq!(moved.fixture.job_counts().await.ready, 1);
-    moved.queue().resume().await.unwrap();
+    moved.queue().admin().resume().await.unwrap();
     eventually("its job has run", async || moved.fixture.job_counts().await.done == 1).await;
     stop(worker).await;
     moved.remove().await;
@@ -470,7 +474,7 @@ async fn with_jitter_jobs_start_at_random_within_it() {
     let mut moved = Moved::to("jitter", "2026-06-01T00:59:30Z").await;
     for index in 0..20 {
         let schedule = Schedule::new(format!("s{index}"), "0 * * * *", job()).jitter(Duration::from_secs(600));
-        moved.queue().set_schedule(&schedule).await.unwrap();
+        moved.queue().admin().set_schedule(&schedule).await.unwrap();
     }
     let worker = worker(moved.queue()).await;
     moved.next_of("s19").await;
@@ -490,7 +494,7 @@ async fn with_jitter_jobs_start_at_random_within_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_missed_times_are_fired_in_turns_each_once() {
     let mut moved = Moved::to("turns", "2026-06-01T00:30:00Z").await;
-    moved.queue().set_schedule(&Schedule::new("each second", "* * * * * *", job()).make_up(300)).await.unwrap();
+    moved.queue().admin().set_schedule(&Schedule::new("each second", "* * * * * *", job()).make_up(300)).await.unwrap();
     let before = worker(moved.queue()).await;
     moved.jobs(1).await;
     stop(before).await;
@@ -499,7 +503,7 @@ async fn many_missed_times_are_fired_in_turns_each_once() {
     let after = worker(moved.queue()).await;
     // 300 that were missed, and 61 within the last minute.
     let mut keys = moved.jobs(fired + 361).await.split_off(fired);
-    moved.queue().pause_schedule("each second").await.unwrap();
+    moved.queue().admin().pause_schedule("each second").await.unwrap();
     keys.truncate(361);
     let begin = at("2026-06-01T09:54:00Z");
     // The clock goes on while the worker starts: the first is of that second or one of the next.
@@ -523,7 +527,7 @@ async fn what_cannot_be_is_refused_when_it_is_set() {
         (Schedule::new("s", "0 3 * * *", job()).make_up(1_001), "make_up is 1001"),
         (Schedule::new(" ", "0 3 * * *", job()), "its name"),
     ] {
-        let error = queue.set_schedule(&wrong).await.unwrap_err();
+        let error = queue.admin().set_schedule(&wrong).await.unwrap_err();
         assert!(matches!(&error, Error::InvalidSchedule { .. }) && error.to_string().contains(names), "{error}");
     }
     let mut session = fixture.session().await;
@@ -545,7 +549,7 @@ async fn what_cannot_be_is_refused_when_it_is_set() {
             session.refusal(&format!("EXEC [$(schema)].[set_schedule] @queue = N'work', {parameters}")).await;
         assert!(number == REFUSED && message.contains(names), "{parameters}: {message}");
     }
-    assert_eq!(queue.schedules().await.unwrap(), []);
+    assert_eq!(queue.admin().schedules().await.unwrap(), []);
     for call in ["pause_schedule", "resume_schedule", "run_schedule_now"] {
         let (number, message) =
             session.refusal(&format!("EXEC [$(schema)].[{call}] @queue = N'work', @name = N's'")).await;
@@ -569,7 +573,7 @@ async fn a_wrong_expression_that_was_set_in_sql_is_shown_soon_and_stops_nothing_
     let mut moved = Moved::to("wrong_in_sql", "2026-06-01T00:59:50Z").await;
     let set = "EXEC [$(schema)].[set_schedule] @queue = N'work', @name = N'from sql', @text = N'Grüße', @cron = ";
     moved.session.sql(&format!("{set}'at three'")).await;
-    moved.queue().set_schedule(&Schedule::new("good", "0 * * * *", job())).await.unwrap();
+    moved.queue().admin().set_schedule(&Schedule::new("good", "0 * * * *", job())).await.unwrap();
     let worker = worker(moved.queue()).await;
     let mut error = None;
     eventually("the error is shown", async || {
@@ -603,23 +607,24 @@ async fn a_schedule_runs_now_beside_its_times_and_is_gone_when_it_is_deleted() {
     let fixture = Fixture::new("run_now").await;
     let queue = &fixture.queue;
     let yearly = Schedule::new("yearly", "@yearly", NewJob::text("x").priority(3));
-    assert!(queue.set_schedule(&yearly).await.unwrap());
-    queue.set_schedule(&Schedule::new("keyed", "@yearly", job().dedup_key("k"))).await.unwrap();
-    queue.pause_schedule("yearly").await.unwrap();
+    assert!(queue.admin().set_schedule(&yearly).await.unwrap());
+    queue.admin().set_schedule(&Schedule::new("keyed", "@yearly", job().dedup_key("k"))).await.unwrap();
+    queue.admin().pause_schedule("yearly").await.unwrap();
     let before = schedule(queue, "yearly").await;
-    let first = queue.run_schedule_now("yearly").await.unwrap();
-    let row = queue.job(first.job_id).await.unwrap().unwrap();
+    let first = queue.admin().run_schedule_now("yearly").await.unwrap();
+    let row = queue.admin().job(first.job_id).await.unwrap().unwrap();
     assert!(!first.duplicate && row.priority == 3 && row.payload == b"x");
     assert!(row.dedup_key.unwrap().starts_with("yearly@2"));
-    assert!(!queue.run_schedule_now("keyed").await.unwrap().duplicate);
-    assert!(queue.run_schedule_now("keyed").await.unwrap().duplicate);
+    assert!(!queue.admin().run_schedule_now("keyed").await.unwrap().duplicate);
+    assert!(queue.admin().run_schedule_now("keyed").await.unwrap().duplicate);
     assert_eq!(schedule(queue, "yearly").await, before, "its times stay as they are");
-    let error = queue.run_schedule_now("weekly").await.unwrap_err();
+    let error = queue.admin().run_schedule_now("weekly").await.unwrap_err();
     assert!(matches!(&error, Error::Refused { .. }) && error.to_string().contains("no schedule 'weekly'"), "{error}");
 
-    assert!(queue.delete_schedule("yearly").await.unwrap());
-    assert!(!queue.delete_schedule("yearly").await.unwrap());
-    let names: Vec<String> = queue.schedules().await.unwrap().into_iter().map(|schedule| schedule.name).collect();
+    assert!(queue.admin().delete_schedule("yearly").await.unwrap());
+    assert!(!queue.admin().delete_schedule("yearly").await.unwrap());
+    let names: Vec<String> =
+        queue.admin().schedules().await.unwrap().into_iter().map(|schedule| schedule.name).collect();
     assert_eq!(names, ["keyed"]);
     assert_eq!(fixture.job_counts().await.ready, 2, "its job stays");
     fixture.remove().await;
@@ -629,7 +634,7 @@ async fn a_schedule_runs_now_beside_its_times_and_is_gone_when_it_is_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_whose_job_could_not_be_enqueued_is_fired_ten_seconds_later() {
     let mut moved = Moved::to("enqueue_failed", "2026-06-01T00:59:50Z").await;
-    moved.queue().set_schedule(&Schedule::new("hourly", "0 * * * *", job()).make_up(0)).await.unwrap();
+    moved.queue().admin().set_schedule(&Schedule::new("hourly", "0 * * * *", job()).make_up(0)).await.unwrap();
     let worker = worker(moved.queue()).await;
     moved.next_of("hourly").await;
     let enqueue = format!("{}.enqueue", moved.fixture.schema());
@@ -663,7 +668,7 @@ async fn a_time_whose_job_could_not_be_enqueued_is_fired_ten_seconds_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_that_fails_behind_one_that_was_fired_shows_why() {
     let mut moved = Moved::to("second_failed", "2026-06-01T00:59:50Z").await;
-    moved.queue().set_schedule(&Schedule::new("hourly", "0 * * * *", job()).make_up(1)).await.unwrap();
+    moved.queue().admin().set_schedule(&Schedule::new("hourly", "0 * * * *", job()).make_up(1)).await.unwrap();
     let worker = worker(moved.queue()).await;
     moved.next_of("hourly").await;
     let enqueue = format!("{}.enqueue", moved.fixture.schema());
@@ -694,7 +699,7 @@ async fn an_open_transaction_on_a_schedule_holds_up_no_other() {
         Schedule::new("a locked one", "0 * * * *", job()),
         Schedule::new("b whose key is locked", "0 * * * *", job().dedup_key("taken")),
     ] {
-        moved.queue().set_schedule(&schedule).await.unwrap();
+        moved.queue().admin().set_schedule(&schedule).await.unwrap();
     }
     let worker = worker(moved.queue()).await;
     for name in ["free", "a locked one", "b whose key is locked"] {
@@ -725,7 +730,7 @@ async fn promote_says_whether_a_schedule_is_due() {
     let mut session = fixture.session().await;
     let promote = "EXEC [$(schema)].[promote] @queue = N'work'";
     assert_eq!(number(&session.row(promote).await, "schedules_due"), 0);
-    fixture.queue.set_schedule(&Schedule::new("s", "@yearly", job())).await.unwrap();
+    fixture.queue.admin().set_schedule(&Schedule::new("s", "@yearly", job())).await.unwrap();
     assert_eq!(number(&session.row(promote).await, "schedules_due"), 1);
     let move_on =
         "EXEC [$(schema)].[fire_schedule] @queue = N'work', @name = N's', @revision = 1, @next_at = '2099-01-01'";
@@ -739,10 +744,10 @@ async fn promote_says_whether_a_schedule_is_due() {
     session.sql(fail).await;
     assert_eq!(number(&session.row(promote).await, "schedules_due"), 0);
     session.sql(due).await;
-    fixture.queue.pause_schedule("s").await.unwrap();
+    fixture.queue.admin().pause_schedule("s").await.unwrap();
     assert_eq!(number(&session.row(promote).await, "schedules_due"), 0);
     // A worker that has not the duties is told nothing.
-    fixture.queue.resume_schedule("s").await.unwrap();
+    fixture.queue.admin().resume_schedule("s").await.unwrap();
     let other = WorkerSession::register(&fixture).await;
     let taken = "UPDATE [$(schema)].[duties] SET worker_id = NEWID(), until = DATEADD(SECOND, 5, SYSUTCDATETIME())";
     session.sql(taken).await;

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{AccessToken, Config, Handlers, JobError, Queue, QueueOptions, TokenSource, Worker};
+use readpast::admin::QueueOptions;
+use readpast::config::{AccessToken, TokenSource};
+use readpast::{Config, Handlers, JobError, Queue, Worker};
 use readpast_devserver::DevServer;
 use readpast_devserver::access_token::now;
 use tracing::field::{Field, Visit};
@@ -81,8 +83,8 @@ async fn one_life(everything: &Everything) -> Vec<String> {
         config.queue.name = "work".to_string();
         everything.note((&config, config.connection.url.to_string(), config.validate()));
         let queue = Queue::connect(&config).await.unwrap();
-        everything.note((&queue, queue.verify().await, queue.install().await));
-        everything.note((queue.create(QueueOptions::default()).await, queue.enqueue_many(&numbers(20)).await));
+        everything.note((&queue, queue.admin().verify().await, queue.admin().install().await));
+        everything.note((queue.admin().create(QueueOptions::default()).await, queue.enqueue_many(&numbers(20)).await));
         let worker = Worker::builder(
             &queue,
             Handlers::any(|job, context| {
@@ -142,7 +144,7 @@ async fn with_a_token(everything: &Everything) -> String {
         async move { Ok(token) }
     }));
     let queue = Queue::connect(&config).await.unwrap();
-    everything.note((&config, &queue, queue.verify().await));
+    everything.note((&config, &queue, queue.admin().verify().await));
     fixture.sql("DROP USER [secretive]").await;
     fixture.sql("DROP LOGIN [secretive]").await;
     everything.note(Queue::connect(&config).await.map(|_| ()).expect_err("its login is gone"));

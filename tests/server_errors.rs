@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Error, Handlers, JobError, NewJob, Output, Queue, QueueOptions, Schedule, Worker, WorkerConfig};
+use readpast::admin::{QueueOptions, Schedule};
+use readpast::config::WorkerConfig;
+use readpast::{Error, Handlers, JobError, NewJob, Output, Queue, Worker};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
 
@@ -103,7 +105,7 @@ async fn refused_results_and_deadlock_victims_cost_no_connection() {
         IF EXISTS (SELECT 1 FROM @done WHERE output = 0x626164) THROW 50001, N'it says no', 1;";
     fixture.sql(sink).await;
     let options = QueueOptions::default().sink(format!("{}.sink", fixture.schema())).max_attempts(1);
-    fixture.queue.create(options).await.unwrap();
+    fixture.queue.admin().create(options).await.unwrap();
     let jobs: Vec<NewJob> =
         (0..200).map(|number| NewJob::text(if number % 10 == 0 { "bad" } else { "good" })).collect();
     queue.enqueue_many(&jobs).await.unwrap();
@@ -141,7 +143,7 @@ async fn a_connection_with_an_open_transaction_or_a_foreign_error_is_not_used_ag
     let after_two_pauses = async || {
         let before = proxy.connections();
         for _ in 0..2 {
-            queue.pause().await.unwrap_err();
+            queue.admin().pause().await.unwrap_err();
         }
         proxy.connections() - before
     };
@@ -151,12 +153,12 @@ async fn a_connection_with_an_open_transaction_or_a_foreign_error_is_not_used_ag
     // (The second of two calls is the first that needs another connection.)
     for (body, connections) in [(ordinary, 0), (leaves_a_transaction, 1)] {
         fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[pause] @queue nvarchar(129) AS {body}")).await;
-        queue.stats().await.unwrap();
+        queue.admin().stats().await.unwrap();
         assert_eq!(after_two_pauses().await, connections, "{body}");
     }
-    assert!(!fixture.queue.stats().await.unwrap().paused, "the transactions were undone");
+    assert!(!fixture.queue.admin().stats().await.unwrap().paused, "the transactions were undone");
     on_call(&fixture, "pause", |_| Some(error(40613, 17))).await;
-    queue.stats().await.unwrap();
+    queue.admin().stats().await.unwrap();
     assert_eq!(after_two_pauses().await, 1, "the database is elsewhere");
     fixture.remove().await;
 }
@@ -260,7 +262,7 @@ async fn a_duty_that_fails_ends_no_worker_and_is_shown_until_it_succeeds() {
     ] {
         let fixture = fixture("duty").await;
         let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x").kind("scheduled"));
-        fixture.queue.set_schedule(&each_second).await.unwrap();
+        fixture.queue.admin().set_schedule(&each_second).await.unwrap();
         let config = changed(WorkerConfig::default(), |worker| {
             worker.heartbeat_interval_ms = 100;
             worker.promote_interval_ms = 50;
@@ -388,7 +390,7 @@ async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
     until("all that is allowed has run", || worker.stats().awaiting_finish == 60).await;
     // Claims would go on at once if they did: wait for a call that comes after them.
     for _ in 0..20 {
-        fixture.queue.stats().await.unwrap();
+        fixture.queue.admin().stats().await.unwrap();
     }
     assert_eq!(runs.lock().len(), 60, "no more were claimed than may be in flight");
     assert_eq!(worker.stats().done, 0);
@@ -577,12 +579,12 @@ async fn an_error_after_columns_and_a_row_is_reported() {
     let is_reported = |error: Error| assert!(matches!(error, Error::Sql { number: 8134, .. }), "{error:?}");
     is_reported(fixture.queue.enqueue(&NewJob::text("x")).await.unwrap_err());
     is_reported(fixture.queue.enqueue_many(&numbers(2)).await.unwrap_err());
-    is_reported(fixture.queue.stats().await.unwrap_err());
-    is_reported(fixture.queue.pause().await.unwrap_err());
+    is_reported(fixture.queue.admin().stats().await.unwrap_err());
+    is_reported(fixture.queue.admin().pause().await.unwrap_err());
     let mut session = fixture.session().await;
     let jobs = [NewJob::text("x"), NewJob::text("y")];
     for jobs in [&jobs[..1], &jobs] {
-        let enqueued = readpast::enqueue_in(&mut session.client, fixture.schema(), "work", jobs).await;
+        let enqueued = readpast::transaction::enqueue_in(&mut session.client, fixture.schema(), "work", jobs).await;
         is_reported(enqueued.unwrap_err());
     }
     fixture.remove().await;

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{
-    Delivery, Error, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Summary, Worker, WorkerConfig,
-};
+use readpast::admin::{Delivery, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Error, Handlers, NewJob, Output, Queue, Summary, Worker};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -29,13 +29,13 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
     let monitor = worker.monitor();
     let ending = tokio::spawn(worker.shutdown());
     until("the nine are given back while the first still runs", || monitor.stats().released == 9).await;
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 9);
     assert!(ready.iter().all(|job| job.attempt == 0));
     gate.add_permits(1);
     let summary: Summary = ending.await.unwrap().unwrap();
     assert_eq!((summary.stats.done, summary.stats.released, summary.stats.lost), (1, 9, 0));
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.ready, stats.claimed, stats.workers), (9, 0, 0));
     fixture.remove().await;
 }
@@ -70,7 +70,7 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     stop.stop_now();
     ending.await.unwrap().unwrap();
     was_told.recv_timeout(Duration::from_secs(30)).unwrap();
-    assert_eq!(fixture.queue.stats().await.unwrap().claimed, 1, "its row waits for the reaper");
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 1, "its row waits for the reaper");
     drop(let_it_end);
     fixture.remove().await;
 }
@@ -82,10 +82,10 @@ async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_res
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await;
     let summary = ended.expect("the deadline ends it").unwrap();
     assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.released), (false, 1, 10));
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 10);
     assert!(ready.iter().all(|job| job.attempt == 0), "nobody is charged an attempt: {ready:?}");
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.claimed, stats.workers), (0, 0), "nothing waits for the reaper");
 
     // Another worker runs it, and the first one's handler returns only then.
@@ -121,8 +121,8 @@ async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.ended_in_order, summary.cut_off, summary.stats.retried), (false, 1, 1));
     was_told.recv_timeout(Duration::from_secs(30)).unwrap();
-    let scheduled = fixture.queue.list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    let scheduled = fixture.queue.admin().list(&JobState::Scheduled.into(), None, 10).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((scheduled.len(), scheduled[0].attempt, ready.len(), ready[0].attempt), (1, 1, 1, 0));
     fixture.remove().await;
 }
@@ -177,11 +177,11 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.buffered, summary.stats.running, summary.stats.awaiting_finish), (0, 0, 0));
     assert_eq!(summary.stats.lost, 0);
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 5_000).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 5_000).await.unwrap().jobs;
     assert_eq!(ready.len() as u64 + summary.stats.done, 5_000);
     assert_eq!(runs.lock().len() as u64, summary.stats.done, "what has run is acknowledged");
     assert!(ready.iter().all(|job| job.attempt == 0));
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.claimed, stats.workers), (0, 0));
     fixture.remove().await;
 }
@@ -199,7 +199,7 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     // (Both figures: a claim of the others may have been under way.)
     let given_back = async {
         loop {
-            let stats = fixture.queue.stats().await.unwrap();
+            let stats = fixture.queue.admin().stats().await.unwrap();
             if (stats.ready, stats.claimed) == (2, 1) {
                 return;
             }
@@ -213,7 +213,7 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     // How many were released it may not have heard: the second signal may have come before the answer.
     assert_eq!(did.done, 0);
     // Its row, and what a claim that was under way may have got before the second signal.
-    let claimed = fixture.queue.stats().await.unwrap().claimed;
+    let claimed = fixture.queue.admin().stats().await.unwrap().claimed;
     assert!((1..=3).contains(&claimed), "its row waits for the reaper, of {claimed}");
     fixture.remove().await;
 }
@@ -264,14 +264,14 @@ async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
         let summary = worker.shutdown().await.unwrap();
         tokio::time::sleep(Duration::from_millis(400)).await;
         assert_eq!(starts.load(Ordering::Relaxed), 1, "{delivery:?}");
-        let ready = fixture.queue.list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
+        let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
         if delivery == Delivery::AtLeastOnce {
             assert_eq!(ready.len() as u64 + summary.stats.done, 50);
             assert!(ready.len() >= 49 && ready.iter().all(|job| job.attempt == 0));
         } else {
             assert!(!summary.ended_in_order && summary.cut_off >= 49, "{summary:?}");
         }
-        let stats = fixture.queue.stats().await.unwrap();
+        let stats = fixture.queue.admin().stats().await.unwrap();
         assert_eq!((stats.claimed, stats.workers), (0, 0));
         fixture.remove().await;
     }
@@ -303,7 +303,7 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
         until("the job runs", || monitor.stats().running == 1).await;
         let summary = worker.shutdown().await.unwrap();
         assert_eq!((summary.cut_off, summary.stats.released), (1, given_back));
-        let stats = fixture.queue.stats().await.unwrap();
+        let stats = fixture.queue.admin().stats().await.unwrap();
         assert_eq!((stats.ready as u64, stats.workers), (given_back, 0), "after {number}");
         fixture.remove().await;
     }
@@ -337,7 +337,7 @@ async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
     until("the job has run", || refused.load(Ordering::Acquire) > 0).await;
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.lost, summary.cut_off), (0, 0, 1));
-    let ready = fixture.queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((ready.len(), ready[0].attempt), (1, 0));
     fixture.remove().await;
 }
@@ -375,7 +375,7 @@ async fn a_failed_job_whose_result_is_not_acknowledged_in_time_keeps_its_attempt
     refused.recv_timeout(Duration::from_secs(30)).unwrap();
     let summary = worker.shutdown().await.unwrap();
     assert_eq!((summary.stats.retried, summary.stats.released, summary.cut_off), (0, 0, 1));
-    let claimed = fixture.queue.list(&JobState::Claimed.into(), None, 10).await.unwrap().jobs;
+    let claimed = fixture.queue.admin().list(&JobState::Claimed.into(), None, 10).await.unwrap().jobs;
     assert_eq!((claimed.len(), claimed[0].attempt), (1, 1), "its row waits for the reaper");
     fixture.remove().await;
 }
@@ -464,7 +464,7 @@ async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_
         until("all run", || monitor.stats().running == jobs as usize).await;
         let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
         assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
-        let stats = fixture.queue.stats().await.unwrap();
+        let stats = fixture.queue.admin().stats().await.unwrap();
         assert_eq!((stats.ready, stats.claimed, stats.workers), (unacknowledged, 0, 0));
         fixture.remove().await;
     }

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use readpast::{
-    BoxError, CompletionPolicy, Delivery, Error, Handlers, JobError, JobState, NewJob, Output, Queue, QueueOptions,
-    Uuid, Worker, WorkerConfig,
-};
+use readpast::admin::{CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{BoxError, Error, Handlers, JobError, NewJob, Output, Queue, Uuid, Worker};
 use readpast_devserver::SqlError;
 
 use crate::support::under_faults::UnderFaults;
@@ -36,7 +35,7 @@ const WRITE_RESULTS: &str = "INSERT [$(schema)].[results] (job_id, kind, correla
 async fn give_sink(fixture: &Fixture, body: &str) {
     make_sink(fixture, body).await;
     let sink = format!("{}.sink", fixture.schema());
-    fixture.queue.create(QueueOptions::default().sink(sink)).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default().sink(sink)).await.unwrap();
 }
 
 async fn make_sink(fixture: &Fixture, body: &str) {
@@ -74,7 +73,7 @@ fn quick_retries() -> WorkerConfig {
 }
 
 async fn job_error(fixture: &Fixture) -> String {
-    fixture.queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].error.clone().unwrap()
+    fixture.queue.admin().list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].error.clone().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +124,7 @@ async fn a_result_that_is_refused_costs_its_job_and_no_other() {
     let summary = echo(&fixture.queue, quick_retries()).await.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (299, 1, 1));
     assert_eq!(fixture.sql("SELECT job_id FROM [$(schema)].[results]").await.len(), 299);
-    let dead = fixture.queue.job(ids[123].job_id).await.unwrap().unwrap();
+    let dead = fixture.queue.admin().job(ids[123].job_id).await.unwrap().unwrap();
     assert_eq!((dead.state, dead.attempt), (JobState::Dead, 2));
     let error = dead.error.unwrap();
     let names_all = ["the sink [", "].[sink] failed with error 547 in line 1 of ", "constraint", "good"];
@@ -209,7 +208,7 @@ async fn a_sink_that_fails_or_meddles_with_the_transaction_undoes_all() {
     // One that answers with rows, of its own kind, does no harm.
     give_sink(&fixture, &format!("SELECT N'hello' AS word; {WRITE_RESULTS} SELECT N'world' AS word;")).await;
     drop((worker, session));
-    fixture.queue.requeue(None).await.unwrap();
+    fixture.queue.admin().requeue(None).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     fixture.sql("EXEC [$(schema)].[reap] @queue = N'work'").await;
     assert_eq!(echo(&fixture.queue, WorkerConfig::default()).await.drain().await.unwrap().stats.done, 2);
@@ -229,31 +228,42 @@ async fn what_cannot_be_a_sink_is_refused_when_it_is_set() {
     ] {
         session.sql(&format!("CREATE PROCEDURE [$(schema)].[{name}] {parameters} AS RETURN")).await;
         let schema = fixture.schema();
-        let error = fixture.queue.create(QueueOptions::default().sink(format!("{schema}.{name}"))).await.unwrap_err();
+        let error =
+            fixture.queue.admin().create(QueueOptions::default().sink(format!("{schema}.{name}"))).await.unwrap_err();
         let expected = format!(
             "sink is '{schema}.{name}'; it must be a procedure with one parameter, a [{schema}].[sink_list] READONLY"
         );
         assert!(matches!(&error, Error::Refused { message, .. } if *message == expected), "{error}");
         session.sql(&format!("DROP PROCEDURE [$(schema)].[{name}]")).await;
     }
-    let error = fixture.queue.create(QueueOptions::default().sink("dbo.nowhere")).await.unwrap_err().to_string();
+    let error =
+        fixture.queue.admin().create(QueueOptions::default().sink("dbo.nowhere")).await.unwrap_err().to_string();
     assert!(error.contains("sink is 'dbo.nowhere'; it must be a procedure of this database"), "{error}");
-    let error = fixture.queue.create(QueueOptions::default().sink(" ")).await.unwrap_err().to_string();
+    let error = fixture.queue.admin().create(QueueOptions::default().sink(" ")).await.unwrap_err().to_string();
     assert!(error.contains("sink is ''"), "{error}");
 
     let sink = || QueueOptions::default().sink(format!("{}.sink", fixture.schema()));
     let both =
         "EXEC [$(schema)].[create_queue] @queue = N'both', @delivery = 'at_most_once', @sink = N'[$(schema)].[sink]'";
     assert_eq!(session.refusal(both).await.0, REFUSED);
-    fixture.queue.create(sink()).await.unwrap();
-    let error =
-        fixture.queue.create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err().to_string();
+    fixture.queue.admin().create(sink()).await.unwrap();
+    let error = fixture
+        .queue
+        .admin()
+        .create(QueueOptions::default().delivery(Delivery::AtMostOnce))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("at_most_once cannot have a sink"), "{error}");
-    fixture.queue.create(QueueOptions::default().max_attempts(3)).await.unwrap();
-    assert_eq!(fixture.queue.stats().await.unwrap().sink, Some(format!("[{}].[sink]", fixture.schema())), "it stays");
-    fixture.queue.create(QueueOptions::default().without_sink().delivery(Delivery::AtMostOnce)).await.unwrap();
-    assert_eq!(fixture.queue.stats().await.unwrap().sink, None);
-    let error = fixture.queue.create(sink()).await.unwrap_err().to_string();
+    fixture.queue.admin().create(QueueOptions::default().max_attempts(3)).await.unwrap();
+    assert_eq!(
+        fixture.queue.admin().stats().await.unwrap().sink,
+        Some(format!("[{}].[sink]", fixture.schema())),
+        "it stays"
+    );
+    fixture.queue.admin().create(QueueOptions::default().without_sink().delivery(Delivery::AtMostOnce)).await.unwrap();
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().sink, None);
+    let error = fixture.queue.admin().create(sink()).await.unwrap_err().to_string();
     assert!(error.contains("at_most_once cannot have a sink"), "{error}");
     drop(session);
     remove(fixture, &[]).await;
@@ -447,8 +457,9 @@ async fn sums_are_exact(test_name: &str, jobs: usize, kills: usize) {
     let mut workers = UnderFaults::start(&fixture).await;
     workers.strike(jobs, kills).await;
     let give_up = Instant::now() + Duration::from_secs(600);
-    while fixture.queue.stats().await.unwrap().claimed + fixture.queue.stats().await.unwrap().ready > 0 {
-        assert!(Instant::now() < give_up, "jobs are left: {:?}", fixture.queue.stats().await.unwrap());
+    while fixture.queue.admin().stats().await.unwrap().claimed + fixture.queue.admin().stats().await.unwrap().ready > 0
+    {
+        assert!(Instant::now() < give_up, "jobs are left: {:?}", fixture.queue.admin().stats().await.unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     workers.stop().await;
@@ -509,7 +520,7 @@ async fn a_trivial_sink_costs_a_fifth_of_the_throughput_at_the_most() {
     for round in 0..6 {
         let options = QueueOptions::default();
         let options = if round % 2 == 1 { options.sink(&sink) } else { options.without_sink() };
-        fixture.queue.create(options).await.unwrap();
+        fixture.queue.admin().create(options).await.unwrap();
         fixture.queue.enqueue_many(&jobs).await.unwrap();
         let started_at = Instant::now();
         let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
+use readpast::{Error, Handlers, NewJob, Queue, Worker};
 
 use crate::support::counted::drained;
 use crate::support::{Fixture, changed, dev_server, numbers, until};
@@ -119,7 +121,7 @@ async fn queue(fixture: &Fixture, name: &str) -> Queue {
     let mut config = fixture.config.clone();
     config.queue.name = name.to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue
 }
 

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{
-    BoxError, CompletionPolicy, Context, Error, Handlers, Job, JobState, KindOptions, NewJob, QueueOptions, Worker,
-};
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::{BoxError, Context, Error, Handlers, Job, KindOptions, NewJob, Worker};
 
 use crate::support::{Fixture, Session, WorkerSession, changed, until};
 
@@ -39,7 +38,7 @@ async fn a_job_with_a_limit_of_its_own_is_cancelled_and_its_neighbour_is_not() {
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.retried, stats.dead), (1, 1, 1));
-    let dead = fixture.queue.list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
+    let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!(dead[0].payload_text().unwrap(), "a");
     fixture.remove().await;
 }
@@ -90,7 +89,7 @@ async fn a_limit_stays_with_the_job_until_it_is_archived() {
     let fixture = Fixture::with("limit_stays", options).await;
     let id = fixture.queue.enqueue(&NewJob::text("x").time_limit(Duration::from_micros(1_500))).await.unwrap().job_id;
     let limit = Some(Duration::from_millis(2)); // rounded up
-    let shown = async || fixture.queue.job(id).await.unwrap().map(|job| (job.state, job.time_limit));
+    let shown = async || fixture.queue.admin().job(id).await.unwrap().map(|job| (job.state, job.time_limit));
     assert_eq!(shown().await, Some((JobState::Ready, limit)));
 
     let mut worker = WorkerSession::register(&fixture).await;
@@ -102,12 +101,12 @@ async fn a_limit_stays_with_the_job_until_it_is_archived() {
     let job = worker.claim_one().await;
     worker.finish(&[job.dead("for good")]).await;
     assert_eq!(shown().await, Some((JobState::Dead, limit)));
-    assert_eq!(fixture.queue.requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
     assert_eq!(shown().await, Some((JobState::Ready, limit)));
     let job = worker.claim_one().await;
     worker.finish(&[job.done()]).await;
     assert_eq!(shown().await, Some((JobState::Archived, limit)));
-    let json = serde_json::to_value(fixture.queue.job(id).await.unwrap()).unwrap();
+    let json = serde_json::to_value(fixture.queue.admin().job(id).await.unwrap()).unwrap();
     assert_eq!(json["time_limit_s"], 0.002);
     fixture.remove().await;
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{Error, Handlers, NewJob, Queue, QueueOptions, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{Error, Handlers, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::sync::watch;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Handlers, NewJob, Worker, enqueue_in};
+use readpast::transaction::enqueue_in;
+use readpast::{Handlers, NewJob, Worker};
 
 use crate::support::scripts::{assert_same, contents, numbered};
 use crate::support::{Fixture, JobCounts, Session, WorkerSession, until};
@@ -134,7 +135,7 @@ async fn the_schema_is_upgraded_while_old_programs_work() {
     working.some_more_rounds().await;
 
     session.script(&next_version()).await.unwrap();
-    fixture.queue.verify().await.unwrap();
+    fixture.queue.admin().verify().await.unwrap();
     let versions = session.numbers("SELECT version FROM [$(schema)].[schema_version] ORDER BY version").await;
     assert_eq!(versions, [VERSION, NEXT].map(i64::from));
 
@@ -239,7 +240,7 @@ async fn a_migration_runs_once_for_a_fresh_schema_and_once_for_an_old_one() {
         assert_eq!(info.get::<i32, _>("version"), Some(NEXT));
         assert_eq!(info.get::<i32, _>("min_compatible"), Some(VERSION));
         // This release goes on with it.
-        assert_eq!(fixture.queue.install().await.unwrap(), NEXT);
+        assert_eq!(fixture.queue.admin().install().await.unwrap(), NEXT);
         installed.push(contents(&fixture, &mut session).await);
         // Installed is installed.
         session.sql("DROP INDEX archive_by_number ON [$(schema)].[archive]").await;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use readpast::{Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, NewJob, Queue, Worker};
 use readpast_devserver::{DevServer, Product};
 
 use crate::support::{Fixture, Session, changed, numbers, until};
@@ -60,7 +62,9 @@ async fn found(session: &mut Session, wait_ms: u32) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn await_jobs_finds_what_a_claim_would_get() {
-    for claim_order in [readpast::ClaimOrder::Fifo, readpast::ClaimOrder::Lifo, readpast::ClaimOrder::Any] {
+    for claim_order in
+        [readpast::admin::ClaimOrder::Fifo, readpast::admin::ClaimOrder::Lifo, readpast::admin::ClaimOrder::Any]
+    {
         let options = QueueOptions::default().claim_order(claim_order);
         let fixture = Fixture::with("await", options).await;
         let mut session = fixture.session().await;
@@ -78,7 +82,7 @@ async fn await_jobs_finds_what_a_claim_would_get() {
         other.sql("COMMIT TRANSACTION").await;
         assert!(found(&mut session, 20).await);
 
-        fixture.queue.pause().await.unwrap();
+        fixture.queue.admin().pause().await.unwrap();
         assert!(!found(&mut session, 20).await, "claims find nothing while the queue is paused");
         fixture.remove().await;
     }
@@ -144,8 +148,8 @@ async fn waited(session: &mut Session, queue: &str, most_sessions: &str) -> bool
 /// A database of its own, because its places are all schemas'.
 async fn with_own_places(test_name: &str) -> Fixture {
     let fixture = Fixture::in_own_database(test_name).await;
-    fixture.queue.install().await.unwrap();
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     fixture
 }
 
@@ -183,8 +187,8 @@ async fn all_schemas_of_a_database_share_the_places() {
     let fixture = with_own_places("places_of_schemas").await;
     let second = changed(fixture.config.clone(), |config| config.connection.schema = "second".into());
     let second = Queue::connect(&second).await.unwrap();
-    second.install().await.unwrap();
-    second.create(QueueOptions::default()).await.unwrap();
+    second.admin().install().await.unwrap();
+    second.admin().create(QueueOptions::default()).await.unwrap();
     let (mut session, mut other) = (fixture.session().await, fixture.session().await);
     let first_waits = tokio::spawn(async move {
         let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 3600000,

@@ -1,7 +1,8 @@
 //! The dev server's instructions for a job of a claim and of a finish: a figure that no other program on the machine
 //! blurs, counted as in `benches/instructions`.
 
-use readpast::{Mapping, Queue};
+use readpast::Queue;
+use readpast::adopt::Mapping;
 use readpast_devserver::DevServer;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -102,7 +103,7 @@ async fn adopt(server: &DevServer, mapping: &Mapping) {
     let mut config = bench::config(&server.connection_string(), mapping.queue());
     config.connection.schema = mapping.schema().expect("it names a schema").to_string();
     let queue = Queue::connect(&config).await.expect("the library connects");
-    queue.adopt(mapping).await.expect("the table can be adopted");
+    queue.admin().adopt(mapping).await.expect("the table can be adopted");
 }
 
 /// Callgrind knows it by its name.

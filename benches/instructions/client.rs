@@ -6,7 +6,8 @@
 
 use std::process::ExitCode;
 
-use readpast::{Handlers, Queue, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Queue, Worker};
 
 use super::callgrind::{self, Counts};
 use super::throughput::bench::{self, Bench, fill};

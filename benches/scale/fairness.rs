@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::WorkerConfig;
+use readpast::config::WorkerConfig;
 
 use crate::Sizes;
 use crate::fleet::{Fleet, STARTING, config};

@@ -1,6 +1,6 @@
 //! A fleet of workers on one simulated SQL Server.
 
-use readpast::WorkerConfig;
+use readpast::config::WorkerConfig;
 
 use crate::server::{PROCEDURES, Procedure, Server};
 use crate::worker::Worker;

@@ -21,7 +21,7 @@ mod worker;
 mod world;
 
 // Under this name the worker's own files have it.
-use readpast as config;
+use readpast::config;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! The arithmetic of docs/scale.md: what so many jobs a second cost SQL Server. Each constant says where it comes from.
 
-use readpast::WorkerConfig;
+use readpast::config::WorkerConfig;
 
 use crate::report::{Report, number};
 
@@ -27,10 +27,10 @@ const REST: f64 = 1.2;
 /// How many jobs producers hand in with a call.
 const ENQUEUED_TOGETHER: f64 = 500.0;
 
-/// Of a worker that works: one claims, two acknowledge, one keeps the lease (`src/worker/mod.rs`).
+/// Of a worker that works: one claims, two acknowledge, one keeps the lease (`src/worker/worker.rs`).
 const CONNECTIONS: f64 = 4.0;
 
-/// Ten claims a second at the most (`src/worker/claim_ahead.rs`, `MIN_HORIZON`).
+/// Ten claims a second at the most (`src/worker/claim/demand.rs`, `MIN_HORIZON`).
 const HORIZON_S: f64 = 0.1;
 
 /// Bytes of log that a job of this payload writes, from its enqueue to its deletion.

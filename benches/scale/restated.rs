@@ -5,13 +5,13 @@
 
 use crate::world::{MS, Micros, SECOND};
 
-/// `src/queue/idle_connections.rs`: a connection that idled for so long is made anew.
+/// `src/connection/idle_connections.rs`: a connection that idled for so long is made anew.
 pub const MAX_IDLE: Micros = 60 * SECOND;
 
 /// `src/worker/claim/prefetcher.rs`: when a worker that waits for jobs claims whatever the watcher says.
 pub const CLAIM_ANYWAY: Micros = 300 * SECOND;
 
-/// `src/worker/claim/empty_queue_watcher.rs`: how long one call waits in SQL Server.
+/// `src/worker/claim/watcher.rs`: how long one call waits in SQL Server.
 pub const WAIT: Micros = 2 * SECOND;
 
 /// The same file: how often a worker looks for which there is no place among those that wait.
@@ -33,7 +33,7 @@ pub const GAP: Micros = 2 * SECOND;
 /// The same file: how many leases a worker gets unasked between two heartbeats.
 pub const UNSERVED: u8 = 3;
 
-/// `src/worker/maintenance.rs`: how many jobs and workers one call of promote or reap takes.
+/// `src/worker/duties/maintenance.rs`: how many jobs and workers one call of promote or reap takes.
 pub const MAINTENANCE_BATCH: usize = 1_000;
 
 /// The same file.
@@ -45,26 +45,24 @@ pub const LONGEST_SLEEP: Micros = SECOND;
 /// `src/worker/lease/keeper.rs`: the shortest.
 pub const RENEW_AGAIN: Micros = 50 * MS;
 
-/// `src/worker/acknowledge/finish_retries.rs`: the pauses before an acknowledgement is repeated.
+/// `src/worker/finish/tries.rs`: the pauses before an acknowledgement is repeated.
 pub const FINISH_AGAIN: (Micros, Micros) = (20 * MS, 5 * SECOND);
 
-/// `src/worker/mod.rs`: how many acknowledgements are under way at once.
+/// `src/worker/worker.rs`: how many acknowledgements are under way at once.
 pub const COMPLETION_SESSIONS: usize = 2;
 
 /// A file, its text, and what it must say for the rules above to be its own.
 type Said = (&'static str, &'static str, String);
 
 fn said() -> Vec<Said> {
-    let idle = ("src/queue/idle_connections.rs", include_str!("../../src/queue/idle_connections.rs"));
+    let idle = ("src/connection/idle_connections.rs", include_str!("../../src/connection/idle_connections.rs"));
     let prefetcher = ("src/worker/claim/prefetcher.rs", include_str!("../../src/worker/claim/prefetcher.rs"));
-    let watcher =
-        ("src/worker/claim/empty_queue_watcher.rs", include_str!("../../src/worker/claim/empty_queue_watcher.rs"));
-    let maintenance = ("src/worker/maintenance.rs", include_str!("../../src/worker/maintenance.rs"));
+    let watcher = ("src/worker/claim/watcher.rs", include_str!("../../src/worker/claim/watcher.rs"));
+    let maintenance = ("src/worker/duties/maintenance.rs", include_str!("../../src/worker/duties/maintenance.rs"));
     let validity = ("src/worker/lease/validity.rs", include_str!("../../src/worker/lease/validity.rs"));
     let keeper = ("src/worker/lease/keeper.rs", include_str!("../../src/worker/lease/keeper.rs"));
-    let retries =
-        ("src/worker/acknowledge/finish_retries.rs", include_str!("../../src/worker/acknowledge/finish_retries.rs"));
-    let worker = ("src/worker/mod.rs", include_str!("../../src/worker/mod.rs"));
+    let retries = ("src/worker/finish/tries.rs", include_str!("../../src/worker/finish/tries.rs"));
+    let worker = ("src/worker/worker.rs", include_str!("../../src/worker/worker.rs"));
     let await_jobs = ("sql/235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql"));
     let tend = ("sql/290_tend.sql", include_str!("../../sql/290_tend.sql"));
     let heartbeat = ("sql/320_heartbeat.sql", include_str!("../../sql/320_heartbeat.sql"));

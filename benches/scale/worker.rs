@@ -5,20 +5,20 @@
 
 mod acknowledge;
 mod beside;
-#[path = "../../src/worker/call_size.rs"]
+#[path = "../../src/worker/state/call_size.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod call_size;
 mod claim;
-#[path = "../../src/worker/claim_ahead.rs"]
+#[path = "../../src/worker/claim/demand.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
-mod claim_ahead;
-#[path = "../../src/growing_pauses.rs"]
+mod demand;
+#[path = "../../src/worker/state/in_flight.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
-mod growing_pauses;
-#[path = "../../src/worker/in_flight_counts.rs"]
-#[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
-mod in_flight_counts;
+mod in_flight;
 pub mod one_pool;
+#[path = "../../src/time/pauses.rs"]
+#[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
+mod pauses;
 #[path = "../../src/worker/run/turns.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod turns;
@@ -26,26 +26,26 @@ mod turns;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use readpast::WorkerConfig;
+use readpast::config::WorkerConfig;
 
 use crate::restated::{COMPLETION_SESSIONS, FINISH_AGAIN, LONGEST_SLEEP, RENEW_AGAIN, SHORTEST_LOOK, WAIT};
 use crate::server::{Answer, Call};
 use crate::world::{Connection, Event, MS, Micros, Task, World};
 
 use call_size::CallSize;
-use claim_ahead::Demand;
-use growing_pauses::Pauses;
-use in_flight_counts::{InFlight, Stage};
-use report::tally::RunTimes;
+use demand::Demand;
+use in_flight::{InFlight, Stage};
+use pauses::Pauses;
+use state::RunTimes;
 
-/// The sums of `src/worker/report/tally.rs` that [`Demand`] reads.
-mod report {
-    pub mod tally {
-        #[derive(Debug, Clone, Copy, Default)]
-        pub struct RunTimes {
-            pub jobs: u64,
-            pub total: std::time::Duration,
-        }
+/// The sums of `src/worker/state/tally.rs` that [`Demand`] reads.
+mod state {
+    pub(super) use super::in_flight::{InFlight, Stage};
+
+    #[derive(Debug, Clone, Copy, Default)]
+    pub struct RunTimes {
+        pub jobs: u64,
+        pub total: std::time::Duration,
     }
 }
 
@@ -96,7 +96,7 @@ enum Phase {
     },
 }
 
-/// `src/worker/claim/empty_queue_watcher.rs`.
+/// `src/worker/claim/watcher.rs`.
 struct Watch {
     connection: Connection,
     /// After which pause the first look is wanted; `None`: nobody wants to know.
@@ -124,7 +124,7 @@ struct Lease {
     timer: u64,
 }
 
-/// `src/worker/maintenance.rs`.
+/// `src/worker/duties/maintenance.rs`.
 struct Maintenance {
     connection: Connection,
     is_elected: bool,
@@ -135,7 +135,7 @@ struct Maintenance {
     timer: u64,
 }
 
-/// `src/worker/acknowledge/completion_batcher.rs`.
+/// `src/worker/finish/finisher.rs`.
 struct Finish {
     connections: [Connection; COMPLETION_SESSIONS],
     ended: VecDeque<u32>,

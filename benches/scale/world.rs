@@ -15,7 +15,7 @@ pub const SECOND: Micros = 1_000_000;
 /// A round trip in one data centre. (benches/throughput measures with the same.)
 const ROUND_TRIP: Micros = 500;
 
-/// A task of a worker, each with a connection of its own (`src/worker/mod.rs`).
+/// A task of a worker, each with a connection of its own (`src/worker/worker.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     Claim,
@@ -107,7 +107,7 @@ impl World {
     }
 }
 
-/// A connection as its owner sees it (`src/queue/lasting_session.rs`): one that failed is made anew by the next call,
+/// A connection as its owner sees it (`src/connection/session.rs`): one that failed is made anew by the next call,
 /// and so is one that idled for long.
 #[derive(Debug, Default)]
 pub struct Connection {

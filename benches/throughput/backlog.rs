@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use readpast::WorkerConfig;
+use readpast::config::WorkerConfig;
 
 use super::bench::{Bench, fill_scheduled, median, top_up};
 use super::report::{Report, Target};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Config, Handlers, NewJob, Queue, QueueOptions, Worker, WorkerConfig};
+use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
+use readpast::{Config, Handlers, NewJob, Queue, Worker};
 
 use super::client::Client;
 use super::server::Server;
@@ -61,7 +63,7 @@ impl Bench {
     pub async fn start() -> Bench {
         let bench = Bench { server: Server::start() };
         bench.uninstall().await;
-        bench.queue("install").await.install().await.expect("the schema is installed");
+        bench.queue("install").await.admin().install().await.expect("the schema is installed");
         bench
     }
 
@@ -94,14 +96,14 @@ impl Bench {
 
     pub async fn new_queue(&self, name: &str) -> Queue {
         let queue = self.queue(name).await;
-        queue.create(QueueOptions::default()).await.expect("the queue is created");
+        queue.admin().create(QueueOptions::default()).await.expect("the queue is created");
         queue
     }
 
     /// Works off a queue until `jobs` more than the first few are acknowledged, then stops. The queue must have more
     /// than that.
     pub async fn run_worker(&mut self, queue: &Queue, config: &WorkerConfig, work: Work, jobs: u64) -> Run {
-        let available = queue.stats().await.expect("the queue exists").ready;
+        let available = queue.admin().stats().await.expect("the queue exists").ready;
         let ended = Arc::new(AtomicU64::new(0));
         let counted = ended.clone();
         let worker = Worker::builder(
@@ -173,7 +175,7 @@ pub async fn fill_with(queue: &Queue, count: u64, payload: &[u8]) {
 
 /// Brings the backlog of ready jobs to `jobs`.
 pub async fn top_up(queue: &Queue, jobs: u64) {
-    let stats = queue.stats().await.expect("the queue exists");
+    let stats = queue.admin().stats().await.expect("the queue exists");
     fill(queue, jobs.saturating_sub(stats.ready)).await;
 }
 

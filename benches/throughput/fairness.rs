@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Worker};
 
 use super::Sizes;
 use super::bench::{Bench, fill};

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, Monitor, NewJob, Queue, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Monitor, NewJob, Queue, Worker};
 use tokio::sync::mpsc;
 
 use super::Sizes;

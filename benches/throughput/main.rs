@@ -164,7 +164,7 @@ fn settings(report: &mut Report, sizes: &Sizes) {
     } else {
         "the dev server, in a process of its own on the same cores, without TLS"
     };
-    let worker = readpast::WorkerConfig::default();
+    let worker = readpast::config::WorkerConfig::default();
     report.set("server", server);
     report.set("cores", cores());
     report.set("rounds", sizes.rounds);

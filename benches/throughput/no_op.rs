@@ -7,7 +7,7 @@
 //! - **raw, overlapped**: the same with one connection that claims while another finishes;
 //! - **the worker**, with its default settings.
 
-use readpast::WorkerConfig;
+use readpast::config::WorkerConfig;
 use tokio::sync::mpsc;
 
 use super::bench::{Bench, Run, SCHEMA, payload, top_up};

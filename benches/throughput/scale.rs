@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use readpast::{Handlers, Queue, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Queue, Worker};
 
 use super::backlog::claim_us;
 use super::bench::{Bench, LOOK_INTERVAL, Run, fill_with, top_up};
@@ -39,11 +40,11 @@ async fn processes(report: &mut Report, sizes: &Sizes) {
     for _ in 0..sizes.rounds {
         for (count, runs) in PROCESSES.iter().zip(&mut runs) {
             top_up(&queue, sizes.scale_jobs).await;
-            queue.pause().await.expect("the queue exists");
+            queue.admin().pause().await.expect("the queue exists");
             let mut workers: Vec<_> = (0..*count).map(|_| WorkerProcess::start(&bench, "processes")).collect();
             // The first answer comes when the worker has started; all begin together.
             workers.iter_mut().for_each(|worker| assert_eq!(worker.done().0, 0));
-            queue.resume().await.expect("the queue exists");
+            queue.admin().resume().await.expect("the queue exists");
             let done = || {
                 workers
                     .iter_mut()
@@ -84,7 +85,7 @@ async fn work_off_all(bench: &mut Bench, queues: &[Queue], jobs: u64) -> Run {
     let mut workers = Vec::new();
     for queue in queues {
         top_up(queue, each).await;
-        queue.pause().await.expect("the queue exists");
+        queue.admin().pause().await.expect("the queue exists");
     }
     for queue in queues {
         let handlers = Handlers::any(|_job, _context| Ok(()));
@@ -93,7 +94,7 @@ async fn work_off_all(bench: &mut Bench, queues: &[Queue], jobs: u64) -> Run {
     }
     // All begin together.
     for queue in queues {
-        queue.resume().await.expect("the queue exists");
+        queue.admin().resume().await.expect("the queue exists");
     }
     let done = || (workers.iter().map(|worker| worker.stats().done).sum(), usage::cpu());
     let run = most_of(bench, each * queues.len() as u64, done);
@@ -131,7 +132,7 @@ async fn payloads(report: &mut Report, sizes: &Sizes) {
         let mut runs = Vec::new();
         for _ in 0..sizes.rounds {
             // The first are not measured, and some are claimed when the worker ends.
-            let ready = queue.stats().await.expect("the queue exists").ready;
+            let ready = queue.admin().stats().await.expect("the queue exists").ready;
             fill_with(&queue, (jobs * 3 / 2).saturating_sub(ready), &vec![0x5A; bytes]).await;
             runs.push(bench.run_worker(&queue, &WorkerConfig::default(), Work::NONE, jobs).await);
         }

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use readpast::{Handlers, Queue, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Queue, Worker};
 
 use super::bench::Bench;
 use super::usage;

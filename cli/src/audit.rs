@@ -3,7 +3,8 @@
 
 use std::env;
 
-use readpast::{AuditId, Error, JobChange, NewAudit, Queue};
+use readpast::admin::{AuditId, JobChange, NewAudit};
+use readpast::{Error, Queue};
 
 use crate::exit::say;
 
@@ -16,13 +17,13 @@ pub struct Audit {
 impl Audit {
     /// Notes what is about to be done to a queue. Without the note it is not to be done.
     pub async fn begin(queue: &Queue, note: &NewAudit) -> Result<Audit, Error> {
-        let id = queue.begin_audit(note).await?;
+        let id = queue.admin().begin_audit(note).await?;
         Ok(Audit { queue: queue.clone(), id })
     }
 
     /// Notes how it ended. Where that is not possible, it has happened all the same.
     pub async fn end(self, jobs: Option<u64>, outcome: Option<&str>) {
-        if let Err(error) = self.queue.end_audit(self.id, jobs, outcome).await {
+        if let Err(error) = self.queue.admin().end_audit(self.id, jobs, outcome).await {
             say(&format!("could not save the outcome in the audit: {error}"));
         }
     }

@@ -1,7 +1,8 @@
 //! The stand-in for SQL Server, with readpast installed in it.
 
 use anyhow::{Context, Result};
-use readpast::{Config, Queue, QueueOptions};
+use readpast::admin::QueueOptions;
+use readpast::{Config, Queue};
 use readpast_devserver::{Builder, DevServer};
 
 use crate::connection;
@@ -11,13 +12,13 @@ use crate::connection;
 pub async fn start(server: Builder, config: &mut Config) -> Result<DevServer> {
     let server = server.start().await.context("the dev server cannot start")?;
     config.connection.url = server.connection_string().into();
-    connection::schema(config).await?.install().await?;
+    connection::schema(config).await?.admin().install().await?;
     Ok(server)
 }
 
 /// A queue of that server.
 pub async fn create_queue(config: &Config, name: &str, options: QueueOptions) -> Result<Queue> {
     let queue = connection::queue(config, name).await?;
-    queue.create(options).await?;
+    queue.admin().create(options).await?;
     Ok(queue)
 }

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
-use readpast::{BatchId, JobFilter, JobState, Uuid};
+use readpast::admin::{JobFilter, JobState};
+use readpast::{BatchId, Uuid};
 
 use crate::texts::{duration, read_time};
 

@@ -1,13 +1,14 @@
 //! What the program does is noted with the user of the operating system, and how it ended.
 
-use readpast::{AuditRow, JobState, NewJob};
+use readpast::NewJob;
+use readpast::admin::{AuditRow, JobState};
 use serde_json::{Value, json};
 
 use crate::support::Fixture;
 
 /// The notes of all queues, the oldest first.
 async fn notes(fixture: &Fixture) -> Vec<AuditRow> {
-    let mut notes = fixture.queue("work").await.all_audits(None, 1_000).await.unwrap();
+    let mut notes = fixture.queue("work").await.admin().all_audits(None, 1_000).await.unwrap();
     notes.reverse();
     notes
 }
@@ -88,7 +89,7 @@ async fn what_is_done_to_queues_schedules_and_batches_is_noted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_notes_are_shown_the_newest_first_of_all_or_of_one_queue() {
     let fixture = Fixture::new("audit_shown").await;
-    fixture.queue("other").await.create(readpast::QueueOptions::default()).await.unwrap();
+    fixture.queue("other").await.admin().create(readpast::admin::QueueOptions::default()).await.unwrap();
     assert_eq!(fixture.run(&["audit", "--json"]).json(), [] as [Value; 0]);
     for (queue, command) in [("work", "pause"), ("other", "pause"), ("work", "resume")] {
         fixture.run(&["queue", command, queue]).ok();

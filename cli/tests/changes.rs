@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::{Handlers, JobError, JobFilter, JobState, NewJob, Queue, Worker};
+use readpast::admin::{JobFilter, JobState};
+use readpast::{Handlers, JobError, NewJob, Queue, Worker};
 use serde_json::json;
 
 use crate::support::{Fixture, Run, until};
@@ -23,7 +24,7 @@ async fn some_jobs(fixture: &Fixture) -> Queue {
 }
 
 async fn in_state(queue: &Queue, state: JobState) -> Vec<String> {
-    let page = queue.list(&JobFilter::from(state), None, 100).await.unwrap();
+    let page = queue.admin().list(&JobFilter::from(state), None, 100).await.unwrap();
     let mut payloads: Vec<String> = page.jobs.iter().map(|job| job.payload_text().unwrap().into_owned()).collect();
     payloads.sort();
     payloads
@@ -42,7 +43,7 @@ async fn dead_jobs_come_back_by_filter_and_by_id() {
     assert_eq!(in_state(&queue, JobState::Dead).await, ["1", "2", "3"], "a dry run changes nothing");
     assert_eq!(changed(fixture.run(&["requeue", "work", "--kind", "a", "--yes", "--json"])), (2, 2));
     assert_eq!(in_state(&queue, JobState::Dead).await, ["3"]);
-    let dead = queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
+    let dead = queue.admin().list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
     assert_eq!(fixture.run(&["requeue", "work", &dead, "--yes"]).ok(), "requeued 1 of 1 job\n");
     assert_eq!(in_state(&queue, JobState::Ready).await, ["1", "2", "3", "4", "5"]);
     let run = fixture.run(&["requeue", "work", &dead, "--yes", "--json"]);
@@ -55,6 +56,7 @@ async fn jobs_that_were_named_and_cannot_be_changed_are_named() {
     let fixture = Fixture::new("named").await;
     let queue = some_jobs(&fixture).await;
     let dead: Vec<String> = queue
+        .admin()
         .list(&JobState::Dead.into(), None, 10)
         .await
         .unwrap()
@@ -62,7 +64,7 @@ async fn jobs_that_were_named_and_cannot_be_changed_are_named() {
         .iter()
         .map(|job| job.job_id.to_string())
         .collect();
-    let ready = queue.list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
+    let ready = queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
     let run = fixture.run(&["requeue", "work", &dead[0], "4711", &ready, &dead[0], &dead[1], "--yes"]);
     assert_eq!(run.stdout, "requeued 2 of 4 jobs\n", "each once: {run:?}");
     let message = run.failed(3);
@@ -81,10 +83,10 @@ async fn jobs_that_were_named_and_cannot_be_changed_are_named() {
 async fn a_dead_job_may_get_another_payload() {
     let fixture = Fixture::new("payload").await;
     let queue = some_jobs(&fixture).await;
-    let dead = queue.list(&JobFilter::from(JobState::Dead).kind("b"), None, 1).await.unwrap().jobs[0].job_id;
+    let dead = queue.admin().list(&JobFilter::from(JobState::Dead).kind("b"), None, 1).await.unwrap().jobs[0].job_id;
     let id = dead.to_string();
     fixture.run(&["requeue", "work", &id, "--payload", "better", "--yes"]).ok();
-    assert_eq!(queue.job(dead).await.unwrap().unwrap().payload_text().unwrap(), "better");
+    assert_eq!(queue.admin().job(dead).await.unwrap().unwrap().payload_text().unwrap(), "better");
     let message = fixture.run(&["requeue", "work", &id, "--payload", "again", "--yes"]).failed(3);
     assert!(message.contains("neither dead nor cancelled"), "{message}");
     fixture.run(&["requeue", "work", "--all", "--payload", "x", "--yes"]).failed(2);
@@ -99,7 +101,7 @@ async fn unfinished_jobs_are_cancelled_and_dead_ones_are_left_alone() {
         (3, 3)
     );
     assert_eq!(in_state(&queue, JobState::Cancelled).await, ["4", "5", "6"]);
-    let page = queue.list(&JobState::Cancelled.into(), None, 1).await.unwrap();
+    let page = queue.admin().list(&JobState::Cancelled.into(), None, 1).await.unwrap();
     assert!(page.jobs[0].error.as_deref().unwrap().contains("the customer left"));
     assert_eq!(in_state(&queue, JobState::Dead).await, ["1", "2", "3"]);
     let message = fixture.run(&["cancel", "work", "--state", "dead", "--yes"]).failed(2);
@@ -119,7 +121,7 @@ async fn jobs_are_deleted_only_in_the_state_that_is_named() {
         changed(fixture.run(&["purge", "work", "--state", "dead", "--older-than", "1h", "--yes", "--json"])),
         (0, 0)
     );
-    let ready = queue.list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
+    let ready = queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
     assert_eq!(changed(fixture.run(&["purge", "work", &ready, "--yes", "--json"])), (1, 1));
     assert_eq!(in_state(&queue, JobState::Ready).await, ["5"]);
     assert_eq!(in_state(&queue, JobState::Scheduled).await, ["6"]);
@@ -133,9 +135,9 @@ async fn priorities_and_due_times_are_changed() {
         changed(fixture.run(&["priority", "work", "--state", "ready", "--to", "-10", "--yes", "--json"])),
         (2, 2)
     );
-    let page = queue.list(&JobState::Ready.into(), None, 10).await.unwrap();
+    let page = queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap();
     assert!(page.jobs.iter().all(|job| job.priority == -10));
-    let scheduled = queue.list(&JobState::Scheduled.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
+    let scheduled = queue.admin().list(&JobState::Scheduled.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
     assert_eq!(fixture.run(&["promote", "work", &scheduled]).ok(), "made ready 1 of 1 job\n");
     assert_eq!(in_state(&queue, JobState::Ready).await, ["4", "5", "6"]);
 }
@@ -217,14 +219,14 @@ async fn jobs_that_die_again_at_once_are_requeued_only_once() {
         if gives_up { Ok(()) } else { Err(JobError::dead("again").into()) }
     };
     let worker = Worker::builder(&queue, Handlers::any(refuse)).start().await.unwrap();
-    let all_dead = async || queue.stats().await.unwrap().dead == JOBS;
+    let all_dead = async || queue.admin().stats().await.unwrap().dead == JOBS;
     until("all are dead", all_dead).await;
     // A few may be met again, where an answer takes longer than the job.
     let (_, matched) = changed(fixture.run(&["requeue", "work", "--all", "--yes", "--json"]));
     assert!((JOBS..JOBS + JOBS / 10).contains(&matched), "{matched}");
     until("all are dead again", all_dead).await;
     let before = seen.load(Ordering::Relaxed);
-    let requeued = queue.requeue(None).await.unwrap();
+    let requeued = queue.admin().requeue(None).await.unwrap();
     assert!((JOBS..JOBS + JOBS / 10).contains(&requeued), "{requeued} after {before}");
     worker.shutdown().await.unwrap();
 }
@@ -265,7 +267,7 @@ async fn many_jobs(name: &str, count: u64) {
         assert_eq!(changed(run), (count, count), "{arguments:?}");
         println!("{} of {count} jobs: {:.1} s, {memory_kib} KiB", arguments[0], begin.elapsed().as_secs_f64());
         assert!(memory_kib < 120_000, "{} took {memory_kib} KiB", arguments[0]);
-        let stats = queue.stats().await.unwrap();
+        let stats = queue.admin().stats().await.unwrap();
         let left = [stats.ready, stats.cancelled];
         let expected = match state {
             JobState::Cancelled => [0, count],

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::SystemTime;
 
-use readpast::{BatchId, JobFilter, JobRow, JobState, NewBatch, NewJob, Queue};
+use readpast::admin::{JobFilter, JobRow, JobState};
+use readpast::{BatchId, NewBatch, NewJob, Queue};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -16,7 +17,7 @@ use crate::support::{Fixture, run_with_input, temporary_folder, until};
 async fn all(queue: &Queue) -> Vec<JobRow> {
     let (mut jobs, mut after) = (Vec::new(), None);
     loop {
-        let page = queue.list(&JobFilter::all(), after.as_ref(), 1_000).await.unwrap();
+        let page = queue.admin().list(&JobFilter::all(), after.as_ref(), 1_000).await.unwrap();
         jobs.extend(page.jobs);
         let Some(next) = page.next else { break };
         after = Some(next);
@@ -125,7 +126,7 @@ async fn killed_again_and_again_every_line_comes_in_once() {
         let text = input.clone();
         let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
         // Some chunks further on each time, wherever in a chunk's way that is.
-        until("some more jobs are in", async || queue.stats().await.unwrap().ready >= kill * 4_000).await;
+        until("some more jobs are in", async || queue.admin().stats().await.unwrap().ready >= kill * 4_000).await;
         child.kill().unwrap();
         child.wait().unwrap();
         let _ = writer.join();
@@ -135,7 +136,7 @@ async fn killed_again_and_again_every_line_comes_in_once() {
     let jobs = all(&queue).await;
     assert_eq!(jobs.len(), LINES);
     assert_eq!(payloads(&jobs).into_iter().collect::<HashSet<_>>().len(), LINES);
-    let batch = queue.batches(true, None, 10).await.unwrap().remove(0);
+    let batch = queue.admin().batches(true, None, 10).await.unwrap().remove(0);
     assert!(batch.sealed_at.is_some() && batch.jobs == LINES as u64, "{batch:?}");
 
     let again = fixture.run_with_input(&arguments, input.as_bytes()).json().remove(0);
@@ -221,7 +222,7 @@ async fn an_answer_that_is_lost_costs_no_line() {
     let mut holder = fixture.client().await;
     holder.begin_transaction().await.unwrap();
     let key = [NewJob::text("x").dedup_key("k1500")];
-    readpast::enqueue_in(&mut holder, &fixture.schema, "work", &key).await.unwrap();
+    readpast::transaction::enqueue_in(&mut holder, &fixture.schema, "work", &key).await.unwrap();
     stdin.write_all(input[1_000..2_000].concat().as_bytes()).unwrap();
     let waiting = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id = @@SPID";
     let holder = Mutex::new(holder);
@@ -232,7 +233,7 @@ async fn an_answer_that_is_lost_costs_no_line() {
     .await;
     proxy.mute();
     holder.lock().await.rollback_transaction().await.unwrap();
-    until("the second chunk is in", async || queue.stats().await.unwrap().ready == 2_000).await;
+    until("the second chunk is in", async || queue.admin().stats().await.unwrap().ready == 2_000).await;
     proxy.close();
     proxy.open();
     noted(&file, 2_000).await;
@@ -305,7 +306,7 @@ async fn with_resume_a_last_line_without_an_end_is_refused_and_nothing_is_sealed
     let whole = lines_of(0..1_234);
     let message = fixture.run_with_input(&arguments, &whole.as_bytes()[..whole.len() - 2]).failed(2);
     assert!(message.contains("line 1234, the last one, has no line end"), "{message}");
-    assert!(queue.batches(true, None, 10).await.unwrap()[0].sealed_at.is_none());
+    assert!(queue.admin().batches(true, None, 10).await.unwrap()[0].sealed_at.is_none());
     let answer = fixture.run_with_input(&arguments, whole.as_bytes()).json().remove(0);
     assert_eq!(answer["enqueued"], 1_234);
     assert_eq!(payloads(&all(&queue).await).last().unwrap(), "1233");
@@ -319,7 +320,7 @@ async fn lines_of_a_live_input_go_at_once_and_with_resume_wait_for_the_others() 
     for lines in [1, 3] {
         stdin.write_all(lines_of(0..lines).as_bytes()).unwrap();
         let ready = if lines == 1 { 1 } else { 4 };
-        until("the lines are in", async || queue.stats().await.unwrap().ready == ready).await;
+        until("the lines are in", async || queue.admin().stats().await.unwrap().ready == ready).await;
     }
     drop(stdin);
     assert!(child.wait_with_output().unwrap().status.success());
@@ -336,7 +337,7 @@ async fn lines_of_a_live_input_go_at_once_and_with_resume_wait_for_the_others() 
     assert_eq!(ended.status.code(), Some(130), "{message}");
     assert!(message.contains("1,000 jobs enqueued, from the first 1,000 lines"), "{message}");
     assert!(message.contains("lines 1001 to 1003 were read but not enqueued"), "{message}");
-    assert_eq!(queue.stats().await.unwrap().ready, 1_004);
+    assert_eq!(queue.admin().stats().await.unwrap().ready, 1_004);
 }
 
 #[tokio::test(flavor = "multi_thread")]

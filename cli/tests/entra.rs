@@ -52,8 +52,8 @@ impl Setup {
         let server = DevServer::start().await.unwrap();
         let fixture = Fixture { url: server.connection_string(), schema: "entra".to_owned() };
         let queue = fixture.queue("work").await;
-        queue.install().await.unwrap();
-        queue.create(readpast::QueueOptions::default()).await.unwrap();
+        queue.admin().install().await.unwrap();
+        queue.admin().create(readpast::admin::QueueOptions::default()).await.unwrap();
         fixture.sql("CREATE USER [readpast-worker] FROM EXTERNAL PROVIDER").await;
         fixture.sql("ALTER ROLE [entra_producer] ADD MEMBER [readpast-worker]").await;
         Setup { server, fixture }

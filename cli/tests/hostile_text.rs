@@ -1,6 +1,7 @@
 //! What producers, handlers and other operators write must not steer the terminal of who looks at it.
 
-use readpast::{Handlers, JobError, NewBatch, NewJob, QueueOptions, Schedule, Worker};
+use readpast::admin::{QueueOptions, Schedule};
+use readpast::{Handlers, JobError, NewBatch, NewJob, Worker};
 
 use crate::support::{Fixture, Run};
 
@@ -23,7 +24,7 @@ async fn what_others_write_is_text_in_every_list() {
     let job = NewJob::text(HOSTILE).dedup_key(HOSTILE).group_key(HOSTILE).header("note", HOSTILE);
     let id = queue.enqueue(&job).await.unwrap().job_id.to_string();
     queue.create_batch(&NewBatch::new().name(HOSTILE)).await.unwrap();
-    queue.set_schedule(&Schedule::new(HOSTILE, "0 0 1 1 *", NewJob::text(HOSTILE))).await.unwrap();
+    queue.admin().set_schedule(&Schedule::new(HOSTILE, "0 0 1 1 *", NewJob::text(HOSTILE))).await.unwrap();
     let refuse = |_: &readpast::Job, context: &readpast::Context| -> Result<(), readpast::BoxError> {
         context.progress(0.5, HOSTILE);
         Err(JobError::dead(HOSTILE).into())
@@ -67,7 +68,7 @@ async fn json_says_the_same_and_steers_nothing() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn wait_writes_an_output_as_it_is_but_not_to_a_terminal() {
-    use readpast::CompletionPolicy;
+    use readpast::admin::CompletionPolicy;
 
     use crate::pty::Terminal;
 

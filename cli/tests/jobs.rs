@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, Handlers, JobFilter, JobState, NewJob, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, JobFilter, JobState, QueueOptions};
+use readpast::{Handlers, NewJob, Worker};
 use serde_json::json;
 
 use crate::support::{Fixture, snapshot, until};
@@ -14,7 +15,7 @@ async fn jobs_are_listed_as_a_table_and_as_json() {
     queue.enqueue_many(&[NewJob::text("a.png").kind("resize"), NewJob::bytes([0, 159])]).await.unwrap();
     snapshot("jobs", &fixture.run(&["jobs", "work"]).ok());
     let jobs = fixture.run(&["jobs", "work", "--json", "--kind", "resize"]).json();
-    let row = queue.list(&JobFilter::all().kind("resize"), None, 10).await.unwrap().jobs.remove(0);
+    let row = queue.admin().list(&JobFilter::all().kind("resize"), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!(jobs, [serde_json::to_value(&row).unwrap()]);
 }
 
@@ -76,7 +77,7 @@ async fn a_dead_job_shows_its_payload_and_every_failed_attempt() {
     assert_eq!(shown["failed_attempts"].as_array().unwrap().len(), 2);
     assert_eq!(shown["failed_attempts"][0]["error"], "no memory left at 1");
     assert_eq!(shown["progress"]["text"], "half of it");
-    assert_eq!(queue.job(job_id).await.unwrap().unwrap().state, JobState::Dead);
+    assert_eq!(queue.admin().job(job_id).await.unwrap().unwrap().state, JobState::Dead);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,7 +166,7 @@ async fn jobs_are_found_by_the_worker_that_holds_them() {
     };
     let worker = Worker::builder(&queue, Handlers::any(handler)).start().await.unwrap();
     let id = queue.enqueue(&NewJob::text("held")).await.unwrap().job_id;
-    until("it is claimed", async || queue.stats().await.unwrap().claimed == 1).await;
+    until("it is claimed", async || queue.admin().stats().await.unwrap().claimed == 1).await;
     queue.enqueue(&NewJob::text("later").delay(Duration::from_secs(3_600))).await.unwrap();
     let workers = fixture.run(&["workers", "--json"]).json();
     let holder = workers[0]["worker_id"].as_str().unwrap();

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, NewBatch, NewJob, QueueOptions, Schedule};
+use readpast::admin::{CompletionPolicy, QueueOptions, Schedule};
+use readpast::{NewBatch, NewJob};
 use serde_json::Value;
 
 use crate::adopt::table_and_mapping;
@@ -19,10 +20,10 @@ const END: &str = "<!-- end of fields -->\n";
 #[tokio::test(flavor = "multi_thread")]
 async fn the_json_of_each_command_has_the_documented_fields() {
     let fixture = Fixture::with("json", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
-    fixture.queue("empty").await.create(QueueOptions::default()).await.unwrap();
+    fixture.queue("empty").await.admin().create(QueueOptions::default()).await.unwrap();
     let queue = fixture.queue("work").await;
     let schedule = Schedule::new("nightly", "@daily", NewJob::text("x"));
-    queue.set_schedule(&schedule).await.unwrap();
+    queue.admin().set_schedule(&schedule).await.unwrap();
     let batch = queue.create_batch(&NewBatch::new()).await.unwrap().to_string();
     let dead = queue.enqueue(&NewJob::text("dead")).await.unwrap().job_id.to_string();
     fixture.kill_all("work").await;

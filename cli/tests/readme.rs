@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use readpast::{BoxError, Handlers, JobError, NewJob, QueueOptions, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{BoxError, Handlers, JobError, NewJob, Worker};
 
 use crate::support::{Fixture, run, temporary_folder};
 
@@ -48,13 +49,13 @@ async fn the_first_lines_run() {
 async fn the_lines_of_every_day_run() {
     let fixture = Fixture::new("operate").await;
     let queue = fixture.queue("logs").await;
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue.enqueue_many(&["out of memory", "no such file"].map(NewJob::text)).await.unwrap();
     let handlers = Handlers::any(|job, _| Err::<(), BoxError>(JobError::dead(job.text()?.into_owned()).into()));
     let summary = Worker::builder(&queue, handlers).start().await.unwrap().drain().await.unwrap();
     assert_eq!(summary.stats.dead, 2);
 
     run(&mut fixture.command_of("sh", &["-euc", &lines("docs/operate.md").concat()])).ok();
-    let stats = queue.stats().await.unwrap();
+    let stats = queue.admin().stats().await.unwrap();
     assert_eq!((stats.ready, stats.dead, stats.paused), (1, 1, false));
 }

@@ -1,6 +1,7 @@
 //! Each command works with just the role that its help names, and says which role is missing without it.
 
-use readpast::{JobState, NewJob};
+use readpast::NewJob;
+use readpast::admin::JobState;
 
 use crate::support::{Fixture, run, run_with_input};
 
@@ -46,9 +47,9 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
 #[tokio::test(flavor = "multi_thread")]
 async fn each_command_needs_the_role_that_it_names_and_no_other() {
     let fixture = Fixture::new("roles").await;
-    fixture.queue("empty").await.create(readpast::QueueOptions::default()).await.unwrap();
+    fixture.queue("empty").await.admin().create(readpast::admin::QueueOptions::default()).await.unwrap();
     let queue = fixture.queue("work").await;
-    queue.set_schedule(&readpast::Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
+    queue.admin().set_schedule(&readpast::admin::Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
     let roles = ["producer", "worker", "operator", "monitor"];
     let mut logins = Vec::new();
     for role in roles {
@@ -62,9 +63,9 @@ async fn each_command_needs_the_role_that_it_names_and_no_other() {
             let late = NewJob::text("late").delay(std::time::Duration::from_secs(3_600));
             let late = queue.enqueue(&late).await.unwrap().job_id.to_string();
             let cancelled = queue.enqueue(&NewJob::text("cancelled")).await.unwrap().job_id;
-            queue.cancel(cancelled, "").await.unwrap();
+            queue.admin().cancel(cancelled, "").await.unwrap();
             let cancelled = cancelled.to_string();
-            let job = queue.list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
+            let job = queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
             let arguments: Vec<&str> = command
                 .iter()
                 .map(|word| match *word {

@@ -1,12 +1,13 @@
 //! `schedules` and `schedule`.
 
-use readpast::{JobFilter, Queue};
+use readpast::Queue;
+use readpast::admin::JobFilter;
 use serde_json::json;
 
 use crate::support::Fixture;
 
 async fn payloads(queue: &Queue) -> Vec<String> {
-    let page = queue.list(&JobFilter::all(), None, 10).await.unwrap();
+    let page = queue.admin().list(&JobFilter::all(), None, 10).await.unwrap();
     page.jobs.iter().map(|job| job.payload_text().unwrap().into_owned()).collect()
 }
 

@@ -1,6 +1,6 @@
 //! `install`, `upgrade`, `verify` and `uninstall`: every state that a schema can be in.
 
-use readpast::{install_script, uninstall_script};
+use readpast::admin::{install_script, uninstall_script};
 use serde_json::json;
 
 use crate::support::{Fixture, snapshot};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{Handlers, NewJob, QueueOptions, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{Handlers, NewJob, Worker};
 
 use crate::support::{Fixture, run};
 
@@ -12,8 +13,8 @@ async fn all_queues_or_one_as_a_table_and_as_json() {
     let queue = fixture.queue("work").await;
     queue.enqueue_many(&vec![NewJob::text("x"); 1_234]).await.unwrap();
     let other = fixture.queue("nights").await;
-    other.create(QueueOptions::default()).await.unwrap();
-    other.pause().await.unwrap();
+    other.admin().create(QueueOptions::default()).await.unwrap();
+    other.admin().pause().await.unwrap();
     let later = NewJob::text("x").delay(Duration::from_secs(3_600));
     other.enqueue(&later).await.unwrap();
     let table = fixture.run(&["stats"]).ok();
@@ -32,7 +33,7 @@ async fn all_queues_or_one_as_a_table_and_as_json() {
     rates.remove("done_per_s");
     rates.remove("failed_per_s");
     assert_eq!(rates.remove("limits"), Some(serde_json::json!([])), "nobody works");
-    assert_eq!(row, serde_json::to_value(other.stats().await.unwrap()).unwrap());
+    assert_eq!(row, serde_json::to_value(other.admin().stats().await.unwrap()).unwrap());
     assert_eq!(fixture.run(&["stats", "--json"]).json().len(), 2);
 }
 

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use readpast::admin::QueueOptions;
 use readpast::tiberius::{Client, Config as DriverConfig};
-use readpast::{Config, Context, Handlers, Job, JobError, Queue, QueueOptions, Worker};
+use readpast::{Config, Context, Handlers, Job, JobError, Queue, Worker};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
@@ -60,14 +61,14 @@ impl Fixture {
         let fixture = match real_server_url() {
             Some(_) => {
                 let fixture = Fixture::not_installed(test_name).await;
-                fixture.queue("work").await.install().await.expect("the schema is installed");
+                fixture.queue("work").await.admin().install().await.expect("the schema is installed");
                 fixture
             }
             None => {
                 Fixture { url: server::installed_database(&unique(test_name)).await, schema: server::SCHEMA.to_owned() }
             }
         };
-        fixture.queue("work").await.create(options).await.expect("the queue is created");
+        fixture.queue("work").await.admin().create(options).await.expect("the queue is created");
         fixture
     }
 

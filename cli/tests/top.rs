@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{Handlers, JobError, JobState, NewJob, Queue, Worker};
+use readpast::admin::JobState;
+use readpast::{Handlers, JobError, NewJob, Queue, Worker};
 
 use crate::proxy::Proxy;
 use crate::pty::Terminal;
@@ -38,13 +39,13 @@ async fn the_screen_shows_queues_and_pauses_one() {
     assert!(screen.contains("QUEUE") && screen.contains("work"), "{screen}");
     terminal.press("p");
     terminal.until_it_says("Pause work, so that no more of its jobs are claimed? y/n");
-    assert!(!queue.stats().await.unwrap().paused, "it asks first");
+    assert!(!queue.admin().stats().await.unwrap().paused, "it asks first");
     terminal.press("y");
     terminal.until_it_says("work is paused; running jobs continue");
-    assert!(queue.stats().await.unwrap().paused);
+    assert!(queue.admin().stats().await.unwrap().paused);
     terminal.press("py");
     terminal.until_it_says("work is resumed");
-    assert!(!queue.stats().await.unwrap().paused);
+    assert!(!queue.admin().stats().await.unwrap().paused);
     // What others do is seen too.
     queue.enqueue(&NewJob::text("c")).await.unwrap();
     terminal.until(|screen| screen.lines().any(|line| line.starts_with("work") && line.contains(" 3 ")));
@@ -74,7 +75,7 @@ async fn one_goes_down_to_a_dead_job_and_requeues_it() {
     terminal.until_it_says("DEAD 1");
     terminal.press("Ry");
     terminal.until_it_says("DEAD 0");
-    assert_eq!(queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 2);
+    assert_eq!(queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 2);
     terminal.press("\x03");
     assert_eq!(terminal.end().0, 0);
 }
@@ -156,7 +157,7 @@ async fn a_monitor_sees_all_and_is_told_which_role_acts() {
     terminal.press("py");
     let screen = terminal.until_it_says("your login may not do this");
     assert!(screen.contains(&format!("{}_operator", fixture.schema)), "{screen}");
-    assert!(!queue.stats().await.unwrap().paused);
+    assert!(!queue.admin().stats().await.unwrap().paused);
     terminal.press(ENTER);
     terminal.until_it_says("cannot read cat.png");
     terminal.press(ENTER);

@@ -3,7 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, Handlers, JobError, NewJob, Output, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, QueueOptions};
+use readpast::{Handlers, JobError, NewJob, Output, Worker};
 use serde_json::json;
 
 use crate::support::Fixture;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{JobState, NewJob, Uuid};
+use readpast::admin::JobState;
+use readpast::{NewJob, Uuid};
 
 use crate::worker_process::WorkFixture;
 
@@ -21,7 +22,7 @@ async fn the_payload_comes_on_standard_input_and_the_output_is_kept() {
     assert_eq!(work.row(bytes).await.output, Some(vec![0, 255, 10]));
     assert_eq!(work.row(empty).await.output, None);
     assert_eq!(work.row(large).await.output.unwrap().len(), 1 << 20);
-    let page = work.queue.list(&readpast::JobFilter::from(JobState::Done), None, 10).await.unwrap();
+    let page = work.queue.admin().list(&readpast::admin::JobFilter::from(JobState::Done), None, 10).await.unwrap();
     let from_sql = page.jobs.iter().find(|job| job.payload_utf16).expect("the one from T-SQL");
     assert_eq!(from_sql.output_text(), Some("größe 🦀")); // UTF-8
 }
@@ -164,7 +165,7 @@ async fn death_by_a_signal_is_retried_with_its_name() {
     let job = work.enqueue(NewJob::text("")).await;
     let log = work.drain(&["--shell", script]).stderr;
     assert_eq!(work.row(job).await.state, JobState::Done);
-    let error = work.queue.attempts(job).await.unwrap().remove(0).error.unwrap();
+    let error = work.queue.admin().attempts(job).await.unwrap().remove(0).error.unwrap();
     let core = " (a core was dumped)";
     assert_eq!(error.replace(core, ""), "killed by SIGSEGV: about to crash");
     let logged = log.lines().find(|line| line.contains("a job is retried")).expect("the failure is logged");
@@ -194,7 +195,7 @@ async fn failures_are_put_together_by_exit_code_signal_and_exception() {
         work.enqueue(NewJob::text(script).max_attempts(1)).await;
     }
     work.drain(&["--", "sh", "-c", "{text}"]).ok();
-    let failures = work.queue.failures(100).await.unwrap();
+    let failures = work.queue.admin().failures(100).await.unwrap();
     let mut patterns: Vec<(&str, u64)> =
         failures.groups.iter().map(|group| (group.pattern.as_str(), group.count)).collect();
     patterns.sort_unstable();

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use readpast::{JobState, NewJob};
+use readpast::NewJob;
+use readpast::admin::JobState;
 use rustix::process::Signal;
 
 use crate::worker_process::{WorkFixture, WorkerProcess, wait_for};
@@ -166,7 +167,7 @@ async fn recovers(test_name: &str, misdeed: &str, error: &str) {
         "    if job['payload_text'] and job['fence'] == 1:\n        {misdeed}\n    return ok(job, str(os.getpid()))"
     );
     let log = drain(&work, &python(&handle)).stderr;
-    let attempts = work.queue.attempts(bad).await.unwrap();
+    let attempts = work.queue.admin().attempts(bad).await.unwrap();
     assert_eq!(attempts.len(), 1, "{log}");
     let noted = attempts[0].error.as_deref().unwrap();
     assert!(noted.contains(error), "{noted}");
@@ -335,7 +336,7 @@ async fn a_program_that_ends_again_and_again_is_started_ever_more_slowly() {
     assert!(run.stdout.starts_with("0 done, 0 retried, 5 dead"), "{run:?}");
     // 0, 0, 0.1, 0.2 and 0.4 s.
     assert!(began.elapsed() > Duration::from_millis(700), "{:?}", began.elapsed());
-    let row = &work.queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0];
+    let row = &work.queue.admin().list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0];
     assert_eq!(row.error.as_deref(), Some("exit code 1 without a reply: cannot begin"));
     assert_eq!(std::fs::read_to_string(work.path("starts")).unwrap().lines().count(), 5);
 }
@@ -350,6 +351,6 @@ async fn a_stop_while_a_program_is_waited_for_costs_no_attempt() {
     wait_for("a few starts", || starts() >= 5);
     worker.signal(Signal::TERM);
     worker.end().ok();
-    let dead = work.queue.list(&JobState::Dead.into(), None, 100).await.unwrap().jobs.len();
+    let dead = work.queue.admin().list(&JobState::Dead.into(), None, 100).await.unwrap().jobs.len();
     assert_eq!(dead, starts());
 }

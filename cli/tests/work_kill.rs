@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{JobState, NewJob};
+use readpast::NewJob;
+use readpast::admin::JobState;
 use rustix::process::Signal;
 
 use crate::worker_process::{Process, WorkFixture, WorkerProcess, wait_for};

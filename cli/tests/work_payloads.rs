@@ -1,6 +1,7 @@
 //! `work`: no payload is ever taken for a command, and what cannot be put in is said.
 
-use readpast::{JobState, NewJob};
+use readpast::NewJob;
+use readpast::admin::JobState;
 
 use crate::worker_process::WorkFixture;
 

@@ -1,8 +1,9 @@
 //! What a table is, as the catalog says.
 
-use super::names::{TableName, bracketed, literal};
+use crate::connection::Session;
 use crate::error::Error;
-use crate::queue::lasting_session::Session;
+
+use super::names::{TableName, bracketed, literal};
 
 const CATALOG: &str = include_str!("../../sql/adopt/catalog.sql.part");
 

@@ -1,12 +1,13 @@
 //! Whether an installed adoption still fits its table.
 
+use crate::admin::Admin;
+use crate::error::Error;
+
 use super::catalog;
 use super::install::plan_from;
 use super::installed::installed;
-use crate::error::Error;
-use crate::queue::Queue;
 
-/// What [`Queue::check_adoption`] has found.
+/// What [`Admin::check_adoption`] has found.
 #[derive(Debug, Clone, serde::Serialize)]
 #[non_exhaustive]
 pub struct AdoptionCheck {
@@ -28,14 +29,14 @@ impl AdoptionCheck {
     }
 }
 
-impl Queue {
+impl Admin<'_> {
     /// Compares the adoption that is installed in this queue's schema with its table as it is now. Changes nothing.
     ///
     /// # Errors
     ///
     /// [`Error::NotInstalled`] where the schema has no adoption; those of any call.
-    pub async fn check_adoption(&self) -> Result<AdoptionCheck, Error> {
-        let mut session = self.any_session().await?;
+    pub async fn check_adoption(self) -> Result<AdoptionCheck, Error> {
+        let mut session = self.queue.any_session().await?;
         let (mapping, facts) = installed(&mut session).await?;
         let found = catalog::read(&mut session, &mapping.table.it).await?;
         let changes = match &found.0 {

@@ -1,16 +1,18 @@
-//! Planning an adoption, installing it, and removing it.
+//! The scripts of an adoption in the database.
 
-use super::catalog::{self, Table};
+use crate::admin::Admin;
+use crate::admin::schema::{INSTALL_ATTEMPTS, scripts};
+use crate::adopt::plan::Plan;
+use crate::adopt::script::script;
+use crate::connection::Session;
+use crate::error::Error;
+
+use super::catalog;
+use super::catalog::Table;
 use super::installed::not_adopted;
 use super::mapping::{End, Mapping};
-use super::plan::Plan;
-use super::script;
-use crate::error::Error;
-use crate::queue::Queue;
-use crate::queue::lasting_session::Session;
-use crate::queue::schema;
 
-/// A table and its mapping, found to go together: what [`Queue::plan_adoption`] has made.
+/// A table and its mapping, found to go together: what [`Admin::plan_adoption`] has made.
 #[derive(Debug, Clone)]
 pub struct Adoption {
     plan: Plan,
@@ -39,7 +41,7 @@ impl Adoption {
         &self.plan.notes
     }
 
-    /// The T-SQL that [`Queue::adopt`] runs, for a DBA to read and run: one text with GO, as sqlcmd and SQL Server
+    /// The T-SQL that [`Admin::adopt`] runs, for a DBA to read and run: one text with GO, as sqlcmd and SQL Server
     /// Management Studio take it. The same mapping and the same table give the same text.
     pub fn script(&self) -> String {
         let mut head = format!(
@@ -59,11 +61,11 @@ impl Adoption {
             head += format!("--   {}", line.replace("$(", "$ (")).trim_end();
             head += "\n";
         }
-        schema::in_one(&head, self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())), &self.schema)
+        scripts::in_one(&head, self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())), &self.schema)
     }
 }
 
-impl Queue {
+impl Admin<'_> {
     /// Looks at the table of a mapping, and works out the script that adopts it into the schema of this queue's
     /// settings. Changes nothing. The queue's own name does not matter: the mapping has it.
     ///
@@ -72,8 +74,8 @@ impl Queue {
     /// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted
     /// so: it is not there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on
     /// the key, none serves the claims; it has a trigger; the schema is somebody else's. And the errors of any call.
-    pub async fn plan_adoption(&self, mapping: &Mapping) -> Result<Adoption, Error> {
-        let mut session = self.any_session().await?;
+    pub async fn plan_adoption(self, mapping: &Mapping) -> Result<Adoption, Error> {
+        let mut session = self.queue.any_session().await?;
         planned(&mut session, mapping).await
     }
 
@@ -81,14 +83,14 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`plan_adoption`](Queue::plan_adoption) and [`install`](Queue::install). [`Error::Refused`] where the schema
+    /// As [`plan_adoption`](crate::admin::Admin::plan_adoption) and [`install`](crate::admin::Admin::install). [`Error::Refused`] where the schema
     /// has queues of its own or is the adoption of another table.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future breaks the installation off. Run it again to complete it.
-    pub async fn adopt(&self, mapping: &Mapping) -> Result<Adoption, Error> {
-        let mut session = self.any_session().await?;
+    pub async fn adopt(self, mapping: &Mapping) -> Result<Adoption, Error> {
+        let mut session = self.queue.any_session().await?;
         let adoption = planned(&mut session, mapping).await?;
         if !adoption.plan.table.may_install {
             let message = "this login is no member of db_owner and cannot install the adoption; have somebody run the \
@@ -106,8 +108,8 @@ impl Queue {
     ///
     /// [`Error::Refused`] while workers run, where there are dead jobs whose rows stand nowhere else, where the
     /// schema's roles have members, or where the table has changed so much that what is held cannot be given back (see
-    /// [`abandon_adoption`](Queue::abandon_adoption)); [`Error::NotInstalled`] where the schema has no adoption.
-    pub async fn remove_adoption(&self) -> Result<(), Error> {
+    /// [`abandon_adoption`](crate::admin::Admin::abandon_adoption)); [`Error::NotInstalled`] where the schema has no adoption.
+    pub async fn remove_adoption(self) -> Result<(), Error> {
         self.end_adoption(true).await
     }
 
@@ -119,16 +121,16 @@ impl Queue {
     ///
     /// [`Error::Refused`] while workers run, or where the schema's roles have members; [`Error::NotInstalled`] where
     /// the schema has no adoption.
-    pub async fn abandon_adoption(&self) -> Result<(), Error> {
+    pub async fn abandon_adoption(self) -> Result<(), Error> {
         self.end_adoption(false).await
     }
 
-    async fn end_adoption(&self, gives_back: bool) -> Result<(), Error> {
-        let mut session = self.any_session().await?;
+    async fn end_adoption(self, gives_back: bool) -> Result<(), Error> {
+        let mut session = self.queue.any_session().await?;
         if session.adoption().await?.is_none() {
             return Err(not_adopted(&session));
         }
-        let script = script::removal(gives_back, schema::UNINSTALL).map_err(internal)?;
+        let script = script::removal(gives_back, scripts::UNINSTALL).map_err(internal)?;
         session.run_removal(&script).await
     }
 }
@@ -160,7 +162,7 @@ pub(super) async fn plan_from(
             format!("schema {schema} has objects that are not readpast's; choose a name that no schema has yet");
         return Err(mapping.refusal(line, message));
     }
-    let scripts = script::scripts(&plan, schema::scripts()).map_err(internal)?;
+    let scripts = script::scripts(&plan, scripts::scripts()).map_err(internal)?;
     Ok(Adoption { plan, schema, scripts })
 }
 
@@ -180,4 +182,47 @@ async fn others(session: &mut Session, mapping: &Mapping) -> Result<Vec<Table>, 
 /// A test finds it before anybody else.
 fn internal(message: String) -> Error {
     Error::Protocol { message: format!("the scripts of the adoption: {message}") }
+}
+
+/// Looks whether the schema is somebody's already.
+const WHOSE_SCHEMA: &str = include_str!("../../sql/adopt/whose_schema.sql");
+
+/// Looks whether the schema is the adoption of a table.
+const ADOPTION: &str = include_str!("../../sql/adopt/installed.sql");
+
+impl Session {
+    /// Runs the scripts of an adoption.
+    pub(crate) async fn run_adoption(&mut self, scripts: &[(String, String)]) -> Result<(), Error> {
+        let scripts: Vec<(&str, &str)> = scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        for attempt in 1.. {
+            match self.run_all(&scripts).await {
+                Err(error)
+                    if attempt < INSTALL_ATTEMPTS && matches!(error, Error::Sql { .. }) && error.is_transient() =>
+                {
+                    tracing::debug!(%error, "adopting again");
+                }
+                result => return result,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the script that removes an adoption.
+    pub(crate) async fn run_removal(&mut self, script: &str) -> Result<(), Error> {
+        self.run_all(&[("remove.sql", script)]).await
+    }
+
+    /// Whether the schema has objects that are not readpast's.
+    pub(crate) async fn schema_is_somebody_elses(&mut self) -> Result<bool, Error> {
+        let mut results = self.query("whose schema", &WHOSE_SCHEMA.replace("$(schema)", self.schema())).await?;
+        let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(false) };
+        Ok(row.required::<i32>("is_somebody_elses")? == 1)
+    }
+
+    /// The mapping and the facts of the adoption that is installed in the schema, if there is one.
+    pub(crate) async fn adoption(&mut self) -> Result<Option<(String, String)>, Error> {
+        let mut results = self.query("adoption", &ADOPTION.replace("$(schema)", self.schema())).await?;
+        let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(None) };
+        Ok(Some((row.required("mapping")?, row.required("facts")?)))
+    }
 }

@@ -1,18 +1,19 @@
 //! What is installed in a schema.
 
-use super::mapping::Mapping;
+use crate::admin::Admin;
+use crate::connection::Session;
 use crate::error::Error;
-use crate::queue::Queue;
-use crate::queue::lasting_session::Session;
 
-impl Queue {
+use super::mapping::Mapping;
+
+impl Admin<'_> {
     /// The mapping from which the adoption in this queue's schema was made, as its text.
     ///
     /// # Errors
     ///
-    /// As [`check_adoption`](Queue::check_adoption).
-    pub async fn adopted_mapping(&self) -> Result<String, Error> {
-        let mut session = self.any_session().await?;
+    /// As [`check_adoption`](crate::admin::Admin::check_adoption).
+    pub async fn adopted_mapping(self) -> Result<String, Error> {
+        let mut session = self.queue.any_session().await?;
         Ok(installed(&mut session).await?.0.text)
     }
 }

@@ -3,10 +3,11 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::expression::{self, Predicate, Value, Word};
-use super::names::TableName;
+use crate::adopt::expression::{Predicate, Value, Word, read};
 use crate::config::check_schema;
 use crate::error::Error;
+
+use super::names::TableName;
 
 /// Something of the mapping, and the line in which it stands.
 #[derive(Debug, Clone)]
@@ -19,7 +20,7 @@ pub(super) struct At<T> {
 /// row. Read from TOML; `docs/adopt.md` explains each key, and `examples/adopt/` has mappings.
 ///
 /// ```
-/// use readpast::Mapping;
+/// use readpast::adopt::Mapping;
 ///
 /// let mapping = Mapping::from_toml(
 ///     r#"
@@ -129,6 +130,7 @@ const KEYS: [&str; 13] = [
     "dead",
     "columns",
 ];
+
 const COLUMNS: [&str; 6] = ["created", "due", "priority", "kind", "attempts", "error"];
 
 impl Mapping {
@@ -137,9 +139,9 @@ impl Mapping {
     /// # Errors
     ///
     /// [`Error::Mapping`], which names the line: for a text that is no TOML, unknown and missing keys, expressions that
-    /// are none, and what does not go together. What only the table can tell, [`Queue::plan_adoption`] does.
+    /// are none, and what does not go together. What only the table can tell, [`Admin::plan_adoption`] does.
     ///
-    /// [`Queue::plan_adoption`]: crate::Queue::plan_adoption
+    /// [`Admin::plan_adoption`]: crate::admin::Admin::plan_adoption
     pub fn from_toml(text: &str) -> Result<Mapping, Error> {
         read(text).map_err(|mistake| placed(None, line_of(text, mistake.at), mistake.message))
     }
@@ -298,7 +300,7 @@ impl<'t, 's> Section<'t, 's> {
 
     fn value(&self, key: &'static str) -> Read<Option<At<Value>>> {
         let Some(text) = self.text(key)? else { return Ok(None) };
-        match (expression::value(&text.it), self.get(key)) {
+        match (read::value(&text.it), self.get(key)) {
             (Ok(it), _) => Ok(Some(At { it, line: text.line })),
             (Err(message), Some(place)) => self.mistake(key, place, &message),
             (Err(message), None) => Err(Mistake { at: 0, message }),
@@ -315,7 +317,7 @@ impl<'t, 's> Section<'t, 's> {
         for (column, value) in table {
             let name = column.get_ref().to_string();
             let it = match value.get_ref() {
-                DeValue::String(text) => match expression::value(text) {
+                DeValue::String(text) => match read::value(text) {
                     Ok(value) => value,
                     Err(message) => {
                         let hint = "; a text as a value has quotes of its own: \"'done'\"";
@@ -412,7 +414,7 @@ fn read(text: &str) -> Read<Mapping> {
     }
     let ready = match root.text("ready")? {
         None => None,
-        Some(ready) => match expression::predicate(&ready.it) {
+        Some(ready) => match read::predicate(&ready.it) {
             Ok(it) => Some(At { it, line: ready.line }),
             Err(message) => {
                 return root.mistake("ready", &root.table["ready"], &format!("it is no predicate: {message}"));
@@ -591,7 +593,7 @@ fn ordered(text: &At<String>) -> Result<Ordered, String> {
         Some((name, direction)) if direction.eq_ignore_ascii_case("ASC") => (name.trim(), false),
         _ => (trimmed, false),
     };
-    match expression::value(name) {
+    match read::value(name) {
         Ok(Value::Column(column)) => Ok(Ordered { column: At { it: column, line: text.line }, descending }),
         Ok(_) => Err("it must be columns, each with or without DESC".to_string()),
         Err(message) => Err(format!("it must be columns, each with or without DESC: {message}")),

@@ -99,18 +99,26 @@
 //! statements that give back what is held are written here, too, and kept: a removal needs neither the mapping nor a
 //! table that could be adopted today. It is one transaction with the schema's end.
 
+mod adoption;
 mod catalog;
 mod check;
-mod expression;
-mod index_choice;
+pub(crate) mod expression;
+pub(crate) mod index_choice;
 mod install;
 mod installed;
 mod mapping;
 mod names;
 mod patches;
-mod plan;
-mod script;
+pub(crate) mod plan;
+pub(crate) mod script;
 
+use catalog::{Column, Family, Index, Table};
 pub use check::AdoptionCheck;
+use index_choice::Choice;
 pub use install::Adoption;
 pub use mapping::Mapping;
+use mapping::{At, Claim, End, Set};
+#[cfg(test)]
+use names::TableName;
+use names::{bracketed, literal};
+use patches::{applied, filled};

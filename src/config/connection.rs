@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::ranges::{check_range, refused, refused_text};
-use crate::access_token::TokenSource;
-use crate::connection_string::{ConnectionString, Login, LoginSettings, PACKET_SIZES};
+use crate::config::connection_string::{ConnectionString, LoginSettings, PACKET_SIZES};
 use crate::error::Error;
+use crate::login::{Login, TokenSource};
+
+use super::ranges::{check_range, refused, refused_text};
 
 /// How to reach SQL Server: section `connection`.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +84,7 @@ impl ConnectionConfig {
     ///
     /// # Errors
     ///
-    /// As [`Config::validate`](crate::Config::validate).
+    /// As [`Config::validate`](super::config::Config::validate).
     pub fn validate(&self) -> Result<(), Error> {
         if self.url.is_empty() {
             return Err(refused("connection.url", "empty", "a connection string (READPAST_URL in the environment)"));

@@ -1,8 +1,9 @@
 //! Compares what is said of the settings: the sections' comments, the defaults, the annotated file, the guide's table
 //! and the list of keys.
 
+use super::config::Config;
+use super::connection::ConnectionConfig;
 use super::keys::KEYS;
-use super::{Config, ConnectionConfig};
 
 /// The file with every key and its default.
 const ANNOTATED: &str = include_str!("../../examples/readpast.toml");

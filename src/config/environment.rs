@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
-use super::Config;
-use super::keys::{self, KEYS, Key, Kind};
-use super::ranges::{refused, refused_text};
 use crate::error::Error;
+
+use super::config::Config;
+use super::keys;
+use super::keys::{KEYS, Key, Kind};
+use super::ranges::{refused, refused_text};
 
 /// Sets what the variables set whose names begin with `prefix`.
 pub(super) fn apply(

@@ -7,10 +7,12 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Config;
-use super::keys::{self, KEYS, Key, Kind};
-use super::ranges::{refused, shown};
 use crate::error::Error;
+
+use super::config::Config;
+use super::keys;
+use super::keys::{KEYS, Key, Kind};
+use super::ranges::{refused, shown};
 
 const SECTIONS: [&str; 5] = ["connection", "queue", "worker", "worker.retry", "metrics"];
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::Config;
+use super::config::Config;
 
 /// One key.
 pub(super) struct Key {

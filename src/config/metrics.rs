@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use super::ranges::refused_text;
 use crate::error::Error;
+
+use super::ranges::refused_text;
 
 /// Where metrics are served: section `metrics`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

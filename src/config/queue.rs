@@ -1,8 +1,9 @@
 //! Section `queue`: which queue.
 
-use super::ranges::refused_text;
 use crate::error::Error;
-use crate::maximums::MAX_NAME_UNITS;
+use crate::text::MAX_NAME_UNITS;
+
+use super::ranges::refused_text;
 
 /// Which queue: section `queue`.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ impl QueueConfig {
     ///
     /// # Errors
     ///
-    /// As [`Config::validate`](crate::Config::validate).
+    /// As [`Config::validate`](super::config::Config::validate).
     pub fn validate(&self) -> Result<(), Error> {
         let is_trimmed = self.name.trim() == self.name; // SQL Server takes 'mail' and 'mail ' for equal
         if self.name.is_empty() || !is_trimmed || self.name.encode_utf16().count() > MAX_NAME_UNITS {

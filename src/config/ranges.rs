@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use crate::connection_string::may_hold_password;
+use crate::config::connection_string::may_hold_password;
 use crate::error::Error;
 
 pub(crate) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> Result<(), Error> {

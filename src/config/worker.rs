@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::error::Error;
+use crate::text::MAX_NAME_UNITS;
+use crate::time::TEN_YEARS;
+
 use super::connection::Timeouts;
 use super::ranges::{check_at_most, check_range, refused, refused_text};
-use crate::error::Error;
-use crate::maximums::{MAX_NAME_UNITS, TEN_YEARS};
 
 /// How a worker works: section `worker`.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,7 +210,7 @@ impl WorkerConfig {
     ///
     /// # Errors
     ///
-    /// As [`Config::validate`](crate::Config::validate).
+    /// As [`Config::validate`](super::config::Config::validate).
     pub fn validate(&self) -> Result<(), Error> {
         if self.name.encode_utf16().count() > MAX_NAME_UNITS {
             return Err(refused_text("worker.name", &self.name, "128 characters at most"));

@@ -1,20 +1,16 @@
 //! What a running handler can ask about its run.
 
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
-
-use super::state::State;
-use crate::cancellations::Cancellations;
 use crate::error::Error;
-use crate::flag::Flag;
-use crate::ids::{Fence, WorkerId};
-use crate::job::Job;
-use crate::job_notes::{Note, NotedRun, Notes};
-use crate::maximums::TEN_YEARS;
+use crate::id::{Fence, WorkerId};
+use crate::job::{Job, Note, NotedRun};
+use crate::time::TEN_YEARS;
+
+use super::cancellations::Cancellations;
+use super::surroundings::{State, Surroundings};
 
 /// What a running handler can ask about its run.
 #[derive(Debug)]
@@ -24,73 +20,9 @@ pub struct Context {
     deadline: Option<Instant>,
     /// Who claimed the job and when it started; `None` where nobody did.
     run: Option<(WorkerId, Instant)>,
-    /// Its handler has called [`finish_in`](crate::finish_in()).
+    /// Its handler has called [`finish_in`](crate::transaction::finish_in()).
     acknowledging: AtomicBool,
     surroundings: Arc<Surroundings>,
-}
-
-/// What all runs of one worker have in common.
-#[derive(Default)]
-pub(crate) struct Surroundings {
-    stopping: Flag,
-    stopping_now: Flag,
-    state: State,
-    notes: Arc<Notes>,
-    /// The schema's and the queue's name.
-    place: (String, String),
-    /// Made by the first [`Context::block_on`].
-    runtime: OnceLock<Runtime>,
-}
-
-impl Surroundings {
-    /// `place` is the schema and the queue.
-    pub(crate) fn new(
-        stopping: Flag,
-        stopping_now: Flag,
-        state: State,
-        notes: Arc<Notes>,
-        place: (String, String),
-    ) -> Surroundings {
-        Surroundings { stopping, stopping_now, state, notes, place, runtime: OnceLock::new() }
-    }
-
-    pub(crate) fn is_stopping_now(&self) -> bool {
-        self.stopping_now.is_set()
-    }
-
-    /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for
-    /// timers and for sockets.
-    fn runtime(&self) -> &Runtime {
-        self.runtime.get_or_init(|| {
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .thread_name("readpast-async")
-                .enable_all()
-                .build()
-                .expect("the operating system gives a thread")
-        })
-    }
-}
-
-impl fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Surroundings { stopping, stopping_now, state, notes, place, runtime: _ } = self;
-        f.debug_struct("Surroundings")
-            .field("stopping", stopping)
-            .field("stopping_now", stopping_now)
-            .field("state", state)
-            .field("notes", notes)
-            .field("place", place)
-            .finish()
-    }
-}
-
-impl Drop for Surroundings {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background(); // the last context may go on a thread that must not wait
-        }
-    }
 }
 
 impl Context {
@@ -116,7 +48,7 @@ impl Context {
 
     /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job
     /// already, and this one's result will be refused), somebody has cancelled the job
-    /// ([`Queue::cancel`](crate::Queue::cancel)), its time limit has passed, or the process is stopping at once.
+    /// ([`Admin::cancel`](crate::admin::Admin::cancel)), its time limit has passed, or the process is stopping at once.
     ///
     /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few
     /// nanoseconds (and a look at the clock where there is a time limit). A job that somebody has cancelled is told
@@ -130,7 +62,7 @@ impl Context {
     }
 
     /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that
-    /// takes longer can save what it has, and return [`JobError::snooze`](crate::JobError::snooze) to run again
+    /// takes longer can save what it has, and return [`JobError::snooze`](super::job_error::JobError::snooze) to run again
     /// elsewhere without having used up an attempt.
     ///
     /// Stays true when the worker stops at once.
@@ -202,7 +134,7 @@ impl Context {
     }
 
     /// Notes how far this job has come, from 0 to 1 and in words (400 UTF-16 units at the most; a longer text is cut),
-    /// for [`Queue::progress_of`](crate::Queue::progress_of) and what shows it. As cheap as a
+    /// for [`Admin::progress_of`](crate::admin::Admin::progress_of) and what shows it. As cheap as a
     /// [`checkpoint`](Self::checkpoint), and written with it.
     pub fn progress(&self, fraction: f32, text: &str) {
         self.note(Note::progress(fraction, text));
@@ -219,7 +151,7 @@ impl Context {
     }
 
     /// The program's own value of this type, which all jobs of the worker share: a cache, a client, a model. It was
-    /// given to [`Handlers::state`](crate::Handlers::state). Costs some ten nanoseconds, and no lock.
+    /// given to [`Handlers::state`](super::handlers::Handlers::state). Costs some ten nanoseconds, and no lock.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Handlers, TypedJob};
@@ -363,7 +295,7 @@ impl Context {
     }
 
     /// The same, but with this value as the [`state`](Self::state) of its type, instead of what
-    /// [`Handlers::state`](crate::Handlers::state) has.
+    /// [`Handlers::state`](super::handlers::Handlers::state) has.
     ///
     /// ```
     /// use readpast::{Context, Job, NewJob};
@@ -406,7 +338,7 @@ mod tests {
     use rayon::prelude::*;
 
     use super::*;
-    use crate::ids::JobId;
+    use crate::id::JobId;
     use crate::job::NewJob;
 
     fn context() -> Context {

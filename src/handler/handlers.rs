@@ -5,18 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::WorkerConfig;
+use crate::error::{BoxError, Error};
+use crate::job::{ALLOWED_KIND, Job, Outcome, is_kind};
+
 use super::context::Context;
-use super::job_error::BoxError;
 use super::kind_options::KindOptions;
-use super::kind_places::Places;
 use super::output::{IntoOutput, Output};
-use super::state::State;
+use super::places::Places;
+use super::surroundings::State;
 use super::typed_job::TypedJob;
 use super::unknown_kinds::UnknownKinds;
-use crate::config::WorkerConfig;
-use crate::error::Error;
-use crate::job::{ALLOWED_KIND, Job, is_kind};
-use crate::outcome::Outcome;
 
 /// The form in which a worker keeps a handler.
 type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
@@ -73,9 +72,9 @@ impl Handlers {
     /// One handler for every job, whatever its kind.
     ///
     /// It returns `Result<_, BoxError>`; inside, `?` takes any error, those of `anyhow` too, and a
-    /// [`JobError`](crate::JobError) (`return Err(JobError::dead("…").into())`). A handler that is kept in a variable
+    /// [`JobError`](super::job_error::JobError) (`return Err(JobError::dead("…").into())`). A handler that is kept in a variable
     /// names its parameters' types: `|job: &Job, context: &Context|`. One that only fails names its result:
-    /// `Err::<(), BoxError>(…)`. An async one calls [`Context::block_on`](crate::Context::block_on).
+    /// `Err::<(), BoxError>(…)`. An async one calls [`Context::block_on`](super::context::Context::block_on).
     pub fn any<F, R>(handler: F) -> Handlers
     where
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
@@ -232,7 +231,7 @@ impl Handlers {
     }
 
     /// Runs the job of `context` as a worker would, and returns what it would acknowledge: a panic is a failure, an
-    /// error is what its [`JobError`](crate::JobError) says, a kind without a handler is put off. Settings have their
+    /// error is what its [`JobError`](super::job_error::JobError) says, a kind without a handler is put off. Settings have their
     /// defaults. For tests without a server.
     ///
     /// ```
@@ -293,7 +292,7 @@ impl fmt::Debug for Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handler::Json;
+    use crate::handler::output::Json;
     use crate::job::NewJob;
 
     fn nothing(_: &Job, _: &Context) -> Result<(), BoxError> {

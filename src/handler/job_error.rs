@@ -4,18 +4,14 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::InvalidPayload;
-use crate::maximums::TEN_YEARS;
-
-/// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error`
-/// and text.
-pub type BoxError = Box<dyn StdError + Send + Sync>;
+use crate::error::{BoxError, InvalidPayload};
+use crate::time::TEN_YEARS;
 
 /// A failure that says what becomes of the job.
 ///
 /// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A
 /// `JobError` says otherwise. It counts wherever it stands in the error that the handler returns, so that it may be
-/// wrapped on the way (the outermost counts where there are several). An [`Error::Payload`](crate::Error::Payload)
+/// wrapped on the way (the outermost counts where there are several). An [`Error::Payload`](crate::error::Error::Payload)
 /// makes the job dead at once, because the payload will not get better.
 ///
 /// The cause may be a text or any other error:
@@ -158,7 +154,7 @@ pub(crate) fn message(error: &(dyn StdError + 'static)) -> String {
 mod tests {
     use super::*;
     use crate::error::Error;
-    use crate::ids::JobId;
+    use crate::id::JobId;
 
     /// As many libraries write theirs: the cause's text stands in the error's own.
     #[derive(Debug, thiserror::Error)]

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kind_places::Places;
 use crate::config::RetryConfig;
 use crate::error::Error;
-use crate::maximums::TEN_YEARS;
+use crate::time::TEN_YEARS;
+
+use super::places::Places;
 
 /// How the jobs of one kind are run by this worker. What is not set is as the worker's configuration says.
 ///
@@ -34,7 +35,7 @@ impl KindOptions {
     }
 
     /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`. Up to ten
-    /// years. A job that has a [limit of its own](crate::NewJob::time_limit) has that one instead.
+    /// years. A job that has a [limit of its own](crate::job::NewJob::time_limit) has that one instead.
     pub fn time_limit(mut self, limit: Duration) -> KindOptions {
         self.time_limit = Some(limit);
         self

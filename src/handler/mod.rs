@@ -1,4 +1,4 @@
-//! What a user writes and what it sees: a handler gets a [`Job`](crate::Job) and a [`Context`], and returns what the
+//! What a user writes and what it sees: a handler gets a [`Job`](crate::job::Job) and a [`Context`], and returns what the
 //! job leaves behind or an error.
 //!
 //! ```text
@@ -13,30 +13,29 @@
 //! for its pieces may run another job meanwhile, and that job would meet the lock on its own thread. Its time then
 //! counts as the waiting job's, too.
 
+mod cancellations;
 mod context;
 mod handlers;
 mod job_error;
 mod kind_options;
-mod kind_places;
 mod output;
-mod retry_delay;
-mod run;
-mod state;
+mod places;
+pub(crate) mod run;
+mod surroundings;
 mod typed_job;
 mod unknown_kinds;
 
+pub(crate) use cancellations::{Cancellations, Flag};
 pub use context::Context;
-pub(crate) use context::Surroundings;
 pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
-pub use job_error::{BoxError, JobError};
+pub use job_error::JobError;
 pub use kind_options::KindOptions;
-#[cfg(test)]
-pub(crate) use kind_places::HOLD;
-pub(crate) use kind_places::{Line, Permit, Places, Threads, WaiterId};
 pub use output::{IntoOutput, Json, Output};
-pub(crate) use retry_delay::retry_delay;
-pub(crate) use run::{Ran, failure, panic_message};
-pub(crate) use state::State;
+#[cfg(test)]
+pub(crate) use places::HOLD;
+pub(crate) use places::{Line, Permit, Places, Threads, WaiterId};
+pub(crate) use run::{failure, panic_message, retry_delay};
+pub(crate) use surroundings::{State, Surroundings};
 pub use typed_job::TypedJob;
 pub(crate) use unknown_kinds::UnknownKinds;

@@ -4,18 +4,15 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::job_error::{BoxError, JobError};
 use crate::config::QueueConfig;
-use crate::follow_up::FollowUp;
-use crate::job::NewJob;
-use crate::maximums::{MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES};
-use crate::outcome::Outcome;
-use crate::queue::enqueue;
-use crate::trace_context::TraceContext;
+use crate::error::BoxError;
+use crate::job::{FollowUp, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, NewJob, Outcome, TraceContext, new_job};
+
+use super::job_error::JobError;
 
 /// What a job leaves behind: bytes, and jobs that follow it.
 ///
-/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::QueueOptions::sink)); the completion policies
+/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::procedures::operator::QueueOptions::sink)); the completion policies
 /// `annotate` and `archive` store them beside the job; `delete` drops them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
@@ -86,7 +83,7 @@ impl Output {
         }
         for FollowUp { queue, job } in &self.follow_ups {
             QueueConfig { name: queue.clone() }.validate().map_err(|error| format!("a follow-up: {error}"))?;
-            enqueue::check(std::slice::from_ref(job)).map_err(|error| format!("a follow-up: {error}"))?;
+            new_job::check(std::slice::from_ref(job)).map_err(|error| format!("a follow-up: {error}"))?;
             let bytes = job.payload.len();
             if bytes > MAX_TABLE_VALUE_BYTES {
                 return Err(format!(

@@ -1,18 +1,42 @@
-//! Runs one job: its span, a panic, its time, and what its end means for the acknowledgement. The worker's executor and
-//! tests without a server come through here alike.
+//! How long a failed job waits before its next attempt.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::config::RetryConfig;
+use crate::error::BoxError;
+use crate::job::{Outcome, continue_trace};
+use crate::text::cut;
 
 use super::context::Context;
 use super::handlers::Handler;
-use super::job_error::{BoxError, JobError, Verdict, message, verdict};
+use super::job_error::{JobError, Verdict, message, verdict};
 use super::output::Output;
-use super::retry_delay::retry_delay;
-use crate::config::RetryConfig;
-use crate::outcome::{Outcome, cut};
-use crate::trace_context::continue_trace;
+
+/// The delay before the attempt after number `attempt`: `base * 2^(attempt - 1)`, at most `max`, less up to a quarter
+/// at random, so that jobs which failed together do not come back together.
+pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
+    let doublings = attempt.saturating_sub(1).min(63);
+    let full_ms = policy.base_ms.saturating_mul(1 << doublings).min(policy.max_ms);
+    let jitter_ms = fastrand::u64(0..=full_ms / 4);
+    Duration::from_millis(full_ms - jitter_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryConfig = RetryConfig { base_ms: 1_000, max_ms: 60_000 };
+
+    #[test]
+    fn it_doubles_up_to_the_maximum_and_jitters_down_only() {
+        for (attempt, full_ms) in [(1, 1_000), (2, 2_000), (3, 4_000), (6, 32_000), (7, 60_000), (200, 60_000)] {
+            let delay = retry_delay(&POLICY, attempt).as_millis() as u64;
+            assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "attempt {attempt}: {delay} ms");
+        }
+    }
+}
 
 /// A job that has run.
 pub(crate) struct Ran {
@@ -96,11 +120,11 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+mod run_tests {
     use std::fmt;
 
     use super::*;
-    use crate::handler::Handlers;
+    use crate::handler::handlers::Handlers;
     use crate::job::{Job, NewJob};
 
     /// Panics where it is told to.

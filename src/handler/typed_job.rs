@@ -3,11 +3,11 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::context::Context;
-use super::job_error::BoxError;
-use super::output::IntoOutput;
-use crate::error::Error;
+use crate::error::{BoxError, Error};
 use crate::job::NewJob;
+
+use super::context::Context;
+use super::output::IntoOutput;
 
 /// A job as a type: its fields are the payload, as JSON.
 ///
@@ -44,14 +44,14 @@ pub trait TypedJob: Serialize + DeserializeOwned {
     /// must not have it.
     const KIND: &'static str;
 
-    /// What these jobs leave behind: `()`, [`Output`](crate::Output), [`Json`](crate::Json) or an `Option` of these.
+    /// What these jobs leave behind: `()`, [`Output`](super::output::Output), [`Json`](super::output::Json) or an `Option` of these.
     type Output: IntoOutput;
 
     /// Runs the job. The payload has been read into `self`; one that does not parse makes the job dead without a call.
     ///
     /// # Errors
     ///
-    /// Any. The job is retried, unless a [`JobError`](crate::JobError) says otherwise.
+    /// Any. The job is retried, unless a [`JobError`](super::job_error::JobError) says otherwise.
     fn run(self, context: &Context) -> Result<Self::Output, BoxError>;
 }
 

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::config::WorkerConfig;
-use crate::ids::{Fence, JobId};
-use crate::job::Job;
-use crate::outcome::Outcome;
+use crate::id::{Fence, JobId};
+use crate::job::{Job, Outcome};
 
 /// How often they are logged at the most.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 //! ```text
 //! [metrics] listen ─▶ Queue::connect ────────▶ Exporter: the recorder (one per process), and a thread for its upkeep
 //!                     a worker's start, or
-//!                     Queue::serve_metrics ──▶ Listener (one per address); its workers' Monitors are asked by /readyz
+//!                     Queue::serve_metrics ──▶ Listener (one per address); its workers' Health is asked by /readyz
 //! ```
 //!
 //! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All
@@ -29,9 +29,9 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::config::PortInUse;
 use crate::error::Error;
-use crate::worker::Monitor;
 
-use super::{Kind, all};
+use super::health::Health;
+use super::metric::{Kind, all};
 
 /// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are
 /// asked for or not.
@@ -135,7 +135,7 @@ impl Exporter {
     }
 
     /// Lets `/readyz` speak for a worker, until the worker has ended.
-    pub(crate) fn watch(&self, worker: Monitor) {
+    pub(crate) fn watch(&self, worker: Box<dyn Health>) {
         if let Some(listener) = self.listener.get() {
             let mut workers = listener.workers.lock();
             workers.retain(|worker| !worker.has_ended());
@@ -151,7 +151,7 @@ struct Listener {
     wanted: SocketAddr,
     /// As it came to be.
     address: SocketAddr,
-    workers: Mutex<Vec<Monitor>>,
+    workers: Mutex<Vec<Box<dyn Health>>>,
     server: OnceLock<AbortHandle>,
 }
 
@@ -179,7 +179,7 @@ impl Listener {
     fn liveness(&self) -> Result<(), &'static str> {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());
-        if workers.iter().all(Monitor::is_alive) { Ok(()) } else { Err("the thread of a worker is stuck") }
+        if workers.iter().all(|worker| worker.is_alive()) { Ok(()) } else { Err("the thread of a worker is stuck") }
     }
 
     /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim. Returns the
@@ -191,15 +191,14 @@ impl Listener {
             return Err("no worker is running");
         }
         for worker in workers.iter() {
-            let stats = worker.stats();
-            if !stats.lease_held {
+            if !worker.holds_lease() {
                 return Err("a worker does not hold its lease, or is stopping");
             }
-            if !stats.last_claim_succeeded {
+            if !worker.last_claim_succeeded() {
                 return Err("the last claim of a worker failed, or it has not claimed yet");
             }
         }
-        Ok(workers.iter().flat_map(Monitor::failing_duties).map(|(duty, _)| duty).collect())
+        Ok(workers.iter().flat_map(|worker| worker.failing_duties()).collect())
     }
 }
 

@@ -3,14 +3,22 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, IntoF64, with_recorder};
+use metrics::{Counter, Gauge, IntoF64, Key, with_recorder};
 
-use crate::enqueued::Enqueued;
 use crate::error::Error;
-use crate::outcome::Outcome;
+use crate::id::Enqueued;
+use crate::job::Outcome;
 
-use super::worker_levels::LevelGauges;
-use super::*;
+use super::levels::{LevelGauges, Levels, Scale};
+use super::metric::{
+    BUFFER_WAIT_SECONDS, CALL_ERRORS, CALL_SECONDS, CANCELLED_JOBS, CLAIM_BATCH_JOBS, CLAIM_SECONDS, CLAIMED_JOBS,
+    CLAIMS, CLAIMS_EMPTY, CONNECTIONS, DEAD_JOBS, DEFERRED_JOBS, DUTIES, DUTY_FAILURES, ENQUEUE_BATCH_JOBS,
+    ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUED_JOBS, ERRORS, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS,
+    FINISHED_JOBS, FOLLOW_UPS, JOB_AGE_SECONDS, LEASE_RENEWALS, LEASES_LOST, LOST_JOBS, METADATA, Metric, OVERDUE_JOBS,
+    PANICS, PROCEDURES, PROMOTED_JOBS, QUEUE_JOBS, QUEUE_OLDEST_READY_SECONDS, QUEUE_OPEN_BATCHES, QUEUE_PAUSED,
+    QUEUE_SAMPLE_AGE_SECONDS, QUEUE_WORKERS, REAPED_JOBS, REAPED_WORKERS, RECONNECTS, REFUSED_RESULTS, RELEASED_JOBS,
+    RUN_SECONDS, SCHEDULE_FAILURES, SCHEDULE_FIRES, SCHEDULE_SKIPS, STATES, describe_all,
+};
 
 /// A histogram that is registered with its first value: without one it would be some twenty lines of every scrape that
 /// tell nothing, for each procedure, kind and outcome that does not come up.
@@ -31,7 +39,7 @@ impl Histogram {
     }
 }
 
-/// What a [`Queue`](crate::Queue) and the connections of its workers count.
+/// What a [`Queue`](crate::queue::Queue) and the connections of its workers count.
 #[derive(Debug)]
 pub(crate) struct QueueMetrics {
     queue: String,

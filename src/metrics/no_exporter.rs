@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use crate::config::PortInUse;
 use crate::error::Error;
-use crate::worker::Monitor;
+
+use super::health::Health;
 
 /// Serves nothing: a process that is to listen is refused.
 #[derive(Debug)]
@@ -29,5 +30,5 @@ impl Exporter {
         None
     }
 
-    pub(crate) fn watch(&self, _worker: Monitor) {}
+    pub(crate) fn watch(&self, _worker: Box<dyn Health>) {}
 }

@@ -10,11 +10,11 @@ use metrics::{
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::outcome::Outcome;
+use crate::job::Outcome;
 
-use super::{
-    ERRORS, Kind, KindMetrics, Levels, PROCEDURES, QueueMetrics, STAGES, SampleMetrics, Scale, WorkerMetrics, all,
-};
+use super::handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
+use super::levels::{Levels, Scale};
+use super::metric::{ERRORS, Kind, PROCEDURES, STAGES, all};
 
 /// Remembers what was registered, and stores values in atomics of its own.
 #[derive(Default)]
@@ -338,7 +338,7 @@ fn documentation() -> String {
          - At most 32 connections are open, for one request and ten seconds each; one more closes the oldest.\n\
          - A program with its own recorder for the [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves\n\
          \u{20} `listen` empty, and takes the buckets from `readpast::metrics::all()`.\n\n\
-         This page is generated from `src/metrics/mod.rs`.\n",
+         This page is generated from `src/metrics/metric.rs`.\n",
     );
     for (stage, metrics) in STAGES {
         write!(text, "\n## {stage}\n\n| name | type | labels | what it tells |\n|---|---|---|---|\n").unwrap();

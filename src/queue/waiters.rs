@@ -17,11 +17,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
-use super::Queue;
-use super::job_end::{JobEnd, OUTCOMES};
 use crate::error::Error;
-use crate::ids::JobId;
-use crate::maximums::TEN_YEARS;
+use crate::id::JobId;
+use crate::procedures::producer::{JobEnd, OUTCOMES};
+use crate::time::TEN_YEARS;
+
+use super::queue::Queue;
 
 /// The shortest pause between two looks; it doubles up to [`LONGEST_PAUSE`] while no job ends and nobody comes.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);

@@ -9,17 +9,14 @@ use tracing::Instrument;
 use crate::config::{WorkerConfig, check_range, refused};
 use crate::error::Error;
 use crate::handler::Handlers;
-use crate::job::Job;
-use crate::outcome::Outcome;
+use crate::job::{Job, Outcome};
 use crate::queue::Queue;
+use crate::worker::run::{DroppedElsewhere, Hooks, JobCode, Pool};
+use crate::worker::state::StageContext;
 
-use super::Worker;
-use super::io_thread::{self, IoThread};
-use super::run::drop_user_values::DroppedElsewhere;
-use super::run::executor::JobCode;
-use super::run::fair_pool::Pool;
-use super::run::hooks::Hooks;
-use super::stage_context::StageContext;
+use super::io_thread;
+use super::io_thread::IoThread;
+use super::worker::Worker;
 
 /// Less than this leaves too little to rayon and the handler: a job of nothing at all has overflowed it.
 const LEAST_STACK: usize = 256 * 1024;
@@ -37,7 +34,7 @@ pub struct WorkerBuilder {
 
 impl Worker {
     /// A worker for `queue` that runs its jobs with `handlers`. Its settings are those of section `worker` of the
-    /// [`Config`](crate::Config) that the queue was connected with.
+    /// [`Config`](crate::config::Config) that the queue was connected with.
     ///
     /// The handlers run on `worker.threads` threads at once. A handler may block its thread and use rayon inside, but
     /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use readpast::{
-    BoxError, CompletionPolicy, Error, Handlers, JobEnd, Json, NewBatch, NewJob, Queue, QueueOptions, Worker,
-    create_batch_in, enqueue_in, seal_batch_in,
-};
+use readpast::admin::{CompletionPolicy, QueueOptions};
+use readpast::transaction::{create_batch_in, enqueue_in, seal_batch_in};
+use readpast::{BoxError, Error, Handlers, JobEnd, Json, NewBatch, NewJob, Queue, Worker};
 
 use crate::support::{Client, Fixture, until};
 
@@ -102,8 +101,8 @@ async fn jobs_come_in_as_the_guide_shows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_come_in_with_the_caller_s_transaction() {
     let fixture = Fixture::in_own_database("guide_orders").await;
-    fixture.queue.install().await.unwrap();
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     let mut client = fixture.client().await;
     client.execute("CREATE TABLE dbo.orders (id int NOT NULL)", &[]).await.unwrap();
     in_a_transaction(&mut client, fixture.schema()).await.unwrap();

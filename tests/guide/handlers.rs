@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use readpast::{
-    BoxError, Context, Handlers, Job, JobError, Json, KindOptions, NewJob, Output, QueueOptions, TypedJob, Worker,
-};
+use readpast::admin::QueueOptions;
+use readpast::{BoxError, Context, Handlers, Job, JobError, Json, KindOptions, NewJob, Output, TypedJob, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Fixture, changed};

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use readpast::admin::{ClaimOrder, CompletionPolicy, Keep, QueueOptions, Rate, Schedule};
 use readpast::rayon::ThreadPoolBuilder;
-use readpast::{
-    BoxError, ClaimOrder, CompletionPolicy, Config, Handlers, Job, Json, Keep, NewBatch, NewJob, Output, Queue,
-    QueueOptions, Rate, Schedule, Worker,
-};
+use readpast::{BoxError, Config, Handlers, Job, Json, NewBatch, NewJob, Output, Queue, Worker};
 
 use crate::support::Fixture;
 
 async fn made(config: &Config) -> Result<(Queue, Queue), BoxError> {
     let urgent = Queue::connect(config).await?;
-    urgent.create(QueueOptions::default()).await?;
+    urgent.admin().create(QueueOptions::default()).await?;
 
     let nightly = urgent.named("nightly")?;
     let month = Duration::from_secs(30 * 86_400);
@@ -22,7 +20,7 @@ async fn made(config: &Config) -> Result<(Queue, Queue), BoxError> {
         .completion(CompletionPolicy::Archive)
         .keep_done(Keep::For(month))
         .max_attempts(3);
-    nightly.create(options).await?;
+    nightly.admin().create(options).await?;
     Ok((urgent, nightly))
 }
 
@@ -36,7 +34,7 @@ async fn both_in_one_process(urgent: &Queue, nightly: &Queue) -> Result<(), BoxE
 }
 
 async fn grouped(queue: &Queue) -> Result<(), BoxError> {
-    queue.create(QueueOptions::default().group_limit(1).retry_passes(false)).await?; // the defaults
+    queue.admin().create(QueueOptions::default().group_limit(1).retry_passes(false)).await?; // the defaults
     let jobs = ["create", "change", "cancel"].map(|order| NewJob::text(order).group_key("customer 17"));
     queue.enqueue_many(&jobs).await?;
     Ok(())
@@ -44,21 +42,21 @@ async fn grouped(queue: &Queue) -> Result<(), BoxError> {
 
 async fn limited(queue: &Queue) -> Result<(), BoxError> {
     let hundred_a_minute = Rate::new(100, Duration::from_secs(60));
-    queue.create(QueueOptions::default().max_running(8).rate(hundred_a_minute)).await?;
+    queue.admin().create(QueueOptions::default().max_running(8).rate(hundred_a_minute)).await?;
     Ok(())
 }
 
 async fn scheduled(queue: &Queue) -> Result<(), BoxError> {
     let close = NewJob::text("close the day").kind("close");
     let nightly = Schedule::new("nightly", "30 2 * * MON-FRI", close).time_zone("Europe/Berlin").make_up(1);
-    queue.set_schedule(&nightly).await?;
-    queue.pause_schedule("nightly").await?;
-    queue.resume_schedule("nightly").await?;
-    queue.run_schedule_now("nightly").await?;
-    for schedule in queue.schedules().await? {
+    queue.admin().set_schedule(&nightly).await?;
+    queue.admin().pause_schedule("nightly").await?;
+    queue.admin().resume_schedule("nightly").await?;
+    queue.admin().run_schedule_now("nightly").await?;
+    for schedule in queue.admin().schedules().await? {
         println!("{} comes next at {:?}", schedule.name, schedule.next_at);
     }
-    queue.delete_schedule("nightly").await?;
+    queue.admin().delete_schedule("nightly").await?;
     Ok(())
 }
 
@@ -80,12 +78,12 @@ fn price(job: &Job, _: &readpast::Context) -> Result<Json<usize>, BoxError> {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_queues_share_the_threads_of_a_process() {
     let fixture = Fixture::not_installed("guide_queues").await;
-    fixture.queue.install().await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
     let (urgent, nightly) = made(&fixture.config).await.unwrap();
     urgent.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     nightly.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     both_in_one_process(&urgent, &nightly).await.unwrap();
-    assert_eq!(nightly.stats().await.unwrap().archived, 50);
+    assert_eq!(nightly.admin().stats().await.unwrap().archived, 50);
     drop((urgent, nightly));
     fixture.remove().await;
 }
@@ -94,7 +92,7 @@ async fn two_queues_share_the_threads_of_a_process() {
 async fn of_a_group_one_job_is_ready() {
     let fixture = Fixture::new("guide_groups").await;
     grouped(&fixture.queue).await.unwrap();
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.ready, stats.waiting), (1, 2));
     fixture.remove().await;
 }
@@ -103,7 +101,7 @@ async fn of_a_group_one_job_is_ready() {
 async fn a_queue_has_limits_and_schedules() {
     let fixture = Fixture::new("guide_limits").await;
     limited(&fixture.queue).await.unwrap();
-    assert_eq!(fixture.queue.stats().await.unwrap().max_running, Some(8));
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().max_running, Some(8));
     scheduled(&fixture.queue).await.unwrap();
     assert_eq!(fixture.job_counts().await.ready, 1, "run_schedule_now");
     fixture.remove().await;

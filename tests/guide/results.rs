@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use readpast::{BoxError, Context, Finished, Handlers, Job, Json, NewJob, Output, QueueOptions, Worker, finish_in};
+use readpast::admin::QueueOptions;
+use readpast::transaction::{Finished, finish_in};
+use readpast::{BoxError, Context, Handlers, Job, Json, NewJob, Output, Worker};
 
 use crate::support::{Client, Fixture, Session, until};
 
 async fn give_the_queue_its_sink(queue: &readpast::Queue) -> Result<(), BoxError> {
-    queue.create(QueueOptions::default().sink("dbo.add_up")).await?;
+    queue.admin().create(QueueOptions::default().sink("dbo.add_up")).await?;
     Ok(())
 }
 
@@ -41,8 +43,8 @@ impl Bookings {
 
 async fn own_database(test_name: &str) -> Fixture {
     let fixture = Fixture::in_own_database(test_name).await;
-    fixture.queue.install().await.unwrap();
-    fixture.queue.create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().install().await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     fixture
 }
 
@@ -77,11 +79,11 @@ async fn results_are_written_by_the_sink_of_the_guide() {
 async fn follow_ups_come_with_the_acknowledgement() {
     let fixture = Fixture::new("guide_follow_ups").await;
     let pages = fixture.queue.named("pages").unwrap();
-    pages.create(QueueOptions::default()).await.unwrap();
+    pages.admin().create(QueueOptions::default()).await.unwrap();
     fixture.queue.enqueue(&NewJob::text("one\ntwo\nthree")).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(pages_of)).start().await.unwrap();
     worker.drain().await.unwrap();
-    assert_eq!(pages.stats().await.unwrap().ready, 3);
+    assert_eq!(pages.admin().stats().await.unwrap().ready, 3);
     drop(pages);
     fixture.remove().await;
 }

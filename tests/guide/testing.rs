@@ -1,8 +1,7 @@
 //! docs/testing.md
 
-use readpast::{
-    BoxError, Config, Context, Handlers, Job, JobError, Json, NewJob, Outcome, Queue, QueueOptions, Worker,
-};
+use readpast::admin::QueueOptions;
+use readpast::{BoxError, Config, Context, Handlers, Job, JobError, Json, NewJob, Outcome, Queue, Worker};
 use readpast_devserver::{DevServer, SqlError};
 
 fn count_words(job: &Job, _context: &Context) -> Result<Json<usize>, BoxError> {
@@ -28,8 +27,8 @@ async fn queue_on(server: &DevServer) -> Result<Queue, readpast::Error> {
     let mut config = Config::default();
     config.connection.url = server.connection_string().into();
     let queue = Queue::connect(&config).await?;
-    queue.install().await?;
-    queue.create(QueueOptions::default()).await?;
+    queue.admin().install().await?;
+    queue.admin().create(QueueOptions::default()).await?;
     Ok(queue)
 }
 

@@ -8,7 +8,7 @@ mod protocol;
 mod support;
 mod table;
 
-use readpast::QueueOptions;
+use readpast::admin::QueueOptions;
 use stateright::{Checker, HasDiscoveries, Model};
 use uuid::Uuid;
 
@@ -389,8 +389,9 @@ impl SideBySide {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_does_what_the_model_does() {
-    let options =
-        QueueOptions::default().max_attempts(u32::from(MAX_ATTEMPTS)).completion(readpast::CompletionPolicy::Annotate);
+    let options = QueueOptions::default()
+        .max_attempts(u32::from(MAX_ATTEMPTS))
+        .completion(readpast::admin::CompletionPolicy::Annotate);
     for seed in 0..12 {
         let fixture = Fixture::with("model", options.clone()).await;
         fixture.sql("CREATE TABLE [$(schema)].[written] (job_id bigint NOT NULL)").await;
@@ -400,7 +401,7 @@ async fn the_server_does_what_the_model_does() {
                  INSERT [$(schema)].[written] (job_id) SELECT job_id FROM @done",
             )
             .await;
-        fixture.queue.create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
+        fixture.queue.admin().create(QueueOptions::default().sink(format!("{}.sink", fixture.schema()))).await.unwrap();
         let enqueued = fixture.queue.enqueue_many(&crate::support::numbers(JOBS as u32)).await.unwrap();
         let mut both = SideBySide {
             model: Table::new(JOBS, ALL_RULES),

@@ -1,6 +1,6 @@
 //! The procedures do what [`Members`] says of them: the same calls on both, one after the other.
 
-use readpast::{CompletionPolicy, QueueOptions};
+use readpast::admin::{CompletionPolicy, QueueOptions};
 use stateright::Model;
 
 use super::members::{ALL_RULES, Batch, Call, Members, Outcome, Policy, Row, State, System};

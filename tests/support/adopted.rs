@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use readpast::{Adoption, Mapping};
+use readpast::adopt::{Adoption, Mapping};
 
 use super::{Fixture, Session};
 
@@ -252,7 +252,7 @@ pub async fn adopted_with(test_name: &str, tables: &str, mapping: &Mapping) -> (
     fixture.session().await.script(tables).await.expect("the tables are made");
     fixture.config.queue.name = mapping.queue().to_string();
     fixture.queue = fixture.connect().await;
-    let adoption = fixture.queue.adopt(mapping).await.unwrap_or_else(|error| panic!("{error}"));
+    let adoption = fixture.queue.admin().adopt(mapping).await.unwrap_or_else(|error| panic!("{error}"));
     (fixture, adoption)
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use readpast::{Handlers, Queue, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Queue, Worker};
 use tokio::sync::Semaphore;
 
 use super::{Fixture, changed, numbers, until};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::{Handlers, JobId, Queue, Summary, Worker, WorkerConfig};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, JobId, Queue, Summary, Worker};
 
 /// How often each job was started, and its highest attempt.
 pub type Runs = Arc<Mutex<HashMap<JobId, (u32, u32)>>>;

@@ -20,7 +20,8 @@ pub mod under_faults;
 
 use std::time::{Duration, Instant};
 
-use readpast::{Config, Error, NewJob, Queue, QueueOptions};
+use readpast::admin::QueueOptions;
+use readpast::{Config, Error, NewJob, Queue};
 use readpast_devserver::DevServer;
 use tiberius::{AuthMethod, ColumnData, Command, CommandResult, QueryIdx, Row, SqlTableDataRow, TableValueRow};
 use tokio::net::TcpStream;
@@ -136,12 +137,12 @@ impl Fixture {
     }
 
     async fn install(self) -> Fixture {
-        self.queue.install().await.expect("the schema is installed");
+        self.queue.admin().install().await.expect("the schema is installed");
         self
     }
 
     async fn create_queue(self, options: QueueOptions) -> Fixture {
-        self.queue.create(options).await.expect("the queue is created");
+        self.queue.admin().create(options).await.expect("the queue is created");
         self
     }
 

@@ -66,6 +66,6 @@ async fn install(server: &DevServer) -> String {
     config.connection.url = url_of(server, &database).into();
     config.connection.schema = SCHEMA.to_owned();
     let queue = Queue::connect(&config).await.expect("the library connects");
-    queue.install().await.expect("the schema is installed");
+    queue.admin().install().await.expect("the schema is installed");
     database
 }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::{Config, Handlers, JobState, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::admin::{JobState, QueueOptions};
+use readpast::{Config, Handlers, NewJob, Output, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -74,8 +75,8 @@ fn bench() -> &'static Bench {
         config.queue.name = "work".to_string();
         let honest = runtime.block_on(async {
             let queue = Queue::connect(&config).await.expect("it listens");
-            queue.install().await.expect("a new server");
-            queue.create(QueueOptions::default()).await.expect("a new schema");
+            queue.admin().install().await.expect("a new server");
+            queue.admin().create(QueueOptions::default()).await.expect("a new schema");
             queue
         });
         let mut tampered = config.clone();
@@ -187,7 +188,7 @@ pub fn answers(input: &[u8]) {
             Worker::builder(&bench.honest, Handlers::any(|_, _| Ok(()))).config(&bench.tampered.worker).start().await;
         let drained = timeout(PATIENCE, worker.expect("an honest server").drain()).await;
         let here = drained.expect("nothing is left behind").expect("an honest server").stats.done;
-        let left = bench.honest.stats().await.expect("an honest server");
+        let left = bench.honest.admin().stats().await.expect("an honest server");
         assert_eq!((left.ready, left.scheduled, left.claimed, left.dead), (0, 0, 0, 0));
         let elsewhere = runs.load(Ordering::SeqCst) as u64;
         assert!(here + elsewhere >= JOBS, "{here} jobs were left after {elsewhere} runs");
@@ -225,16 +226,16 @@ async fn tampered_calls(bench: &Bench) {
     let mut config = bench.tampered.clone();
     config.queue.name = "other".to_string();
     let Ok(queue) = Queue::connect(&config).await else { return };
-    shown(queue.create(QueueOptions::default()).await);
+    shown(queue.admin().create(QueueOptions::default()).await);
     shown(queue.enqueue(&NewJob::text("x").dedup_key("x")).await);
     shown(queue.enqueue_many(&[NewJob::text("x").dedup_key("x")]).await);
-    shown(queue.stats().await);
-    shown(queue.list(&JobState::Ready.into(), None, 10).await);
-    shown(queue.pause().await);
-    shown(queue.resume().await);
-    shown(queue.requeue(None).await);
-    shown(queue.purge(JobState::Done, Duration::ZERO).await);
-    shown(queue.verify().await);
+    shown(queue.admin().stats().await);
+    shown(queue.admin().list(&JobState::Ready.into(), None, 10).await);
+    shown(queue.admin().pause().await);
+    shown(queue.admin().resume().await);
+    shown(queue.admin().requeue(None).await);
+    shown(queue.admin().purge(JobState::Done, Duration::ZERO).await);
+    shown(queue.admin().verify().await);
 }
 
 /// An error can be shown, and says something.

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use opentelemetry::trace::{SpanId, TraceContextExt, TraceId, TracerProvider};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
-use readpast::{BoxError, Config, Context, Handlers, Job, JobState, NewJob, Output, Queue, QueueOptions, Worker};
+use readpast::admin::{JobState, QueueOptions};
+use readpast::{BoxError, Config, Context, Handlers, Job, NewJob, Output, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::sync::OnceCell;
 use tracing::Instrument;
@@ -33,8 +34,8 @@ async fn queue(name: &str) -> Queue {
     config.connection.schema = format!("traces_{name}");
     config.queue.name = name.to_string();
     let queue = Queue::connect(&config).await.unwrap();
-    queue.install().await.unwrap();
-    queue.create(QueueOptions::default()).await.unwrap();
+    queue.admin().install().await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
     queue
 }
 
@@ -102,7 +103,7 @@ async fn without_a_span_a_job_goes_without_headers_and_is_the_worker_s() {
     let queue = queue("no_span").await;
     queue.enqueue_many(&[NewJob::text("a"), NewJob::text("b")]).await.unwrap();
     queue.enqueue(&NewJob::text("c")).await.unwrap();
-    let listed = queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    let listed = queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert!(listed.iter().all(|job| job.headers.is_none()), "{listed:?}");
     let (sender, traces) = std::sync::mpsc::channel();
     drain(&queue, move |_, _| {
@@ -137,7 +138,7 @@ async fn a_trace_for_which_there_is_no_room_refuses_no_job() {
     let full = NewJob::text("").header("x", "y".repeat(1_292));
     let room = NewJob::text("").header("x", "y".repeat(1_200));
     queue.enqueue_many(&[full, room]).instrument(tracing::info_span!("long headers")).await.unwrap();
-    let listed = queue.list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
+    let listed = queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     let traced: Vec<_> = listed.iter().map(|job| job.headers.as_ref().unwrap().contains_key("traceparent")).collect();
     assert_eq!(traced, [false, true]);
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use readpast::{HistoryRow, QueueStats, ScheduleRow};
+use readpast::admin::{HistoryRow, QueueStats, ScheduleRow};
 
 use crate::texts::number;
 

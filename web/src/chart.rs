@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-use readpast::{HistoryRow, Times};
+use readpast::admin::{HistoryRow, Times};
 
 use crate::texts;
 

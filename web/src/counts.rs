@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use readpast::{JobState, QueueStats};
+use readpast::admin::{JobState, QueueStats};
 
 use crate::job_search::STATES;
 use crate::texts::number;

@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use readpast::{BatchId, JobCursor, JobFilter, JobState, Uuid, WorkerId, serde_json};
+use readpast::admin::{JobCursor, JobFilter, JobState, WorkerId};
+use readpast::{BatchId, Uuid, serde_json};
 
 use crate::failure::Failure;
 use crate::fields::Fields;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use askama::Template;
 use parking_lot::Mutex;
-use readpast::{Activity, Error, HistoryRow, Inflow, Queue, QueueStats, Role, ScheduleRow, WorkerRow};
+use readpast::admin::{Activity, HistoryRow, Inflow, QueueStats, Role, ScheduleRow, WorkerRow};
+use readpast::{Error, Queue};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -147,7 +148,7 @@ impl Readings {
         {
             return may_act;
         }
-        let may_act = match tokio::time::timeout(PATIENCE, self.queue.roles()).await {
+        let may_act = match tokio::time::timeout(PATIENCE, self.queue.admin().roles()).await {
             Ok(Ok(roles)) => roles.contains(&Role::Operator),
             _ => match known {
                 Some((_, may_act)) => may_act,
@@ -214,7 +215,7 @@ impl Readings {
         let readings = self.clone();
         Some(tokio::spawn(async move {
             let begin = Instant::now();
-            match readings.queue.all_queues().await {
+            match readings.queue.admin().all_queues().await {
                 Ok(queues) => *readings.exact.lock() = Some(Arc::new(Exact::new(begin, queues))),
                 Err(error) => tracing::debug!(%error, "not all jobs could be counted"), // the readings say it, too
             }
@@ -230,13 +231,15 @@ impl Readings {
     async fn read_once(&self, inflow: &mut HashMap<String, In>, history: &mut History) -> Result<Reading, Error> {
         let is_due = history.read_at.is_none_or(|at| at.elapsed() >= HISTORY_INTERVAL);
         if is_due {
-            history.read(&self.queue.all_history(HISTORY).await?);
+            history.read(&self.queue.admin().all_history(HISTORY).await?);
         }
-        let (queues, workers) =
-            tokio::try_join!(self.queue.all_queues_up_to(MOST), self.queue.all_workers_ended_within(ENDED))?;
+        let (queues, workers) = tokio::try_join!(
+            self.queue.admin().all_queues_up_to(MOST),
+            self.queue.admin().all_workers_ended_within(ENDED)
+        )?;
         for stats in queues.iter().filter(|_| is_due) {
             // An adopted table has none.
-            let schedules = self.queue.named(&stats.queue)?.schedules().await.unwrap_or_default();
+            let schedules = self.queue.named(&stats.queue)?.admin().schedules().await.unwrap_or_default();
             history.note_schedules(stats.queue.clone(), &schedules);
         }
         let at = Instant::now();

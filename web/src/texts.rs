@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use askama::filters::HtmlSafe;
 use jiff::Timestamp;
-use readpast::Keep;
+use readpast::admin::Keep;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -160,7 +160,7 @@ mod tests {
     fn numbers_and_sizes_are_short() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1, 2_000].map(|jobs| counted(jobs, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
-        assert_eq!(word(&readpast::Delivery::AtLeastOnce), "at_least_once");
+        assert_eq!(word(&readpast::admin::Delivery::AtLeastOnce), "at_least_once");
         assert_eq!([5, 2_048, 3_145_728].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB"]);
         assert_eq!([None, Some(1.25), Some(1_234.4)].map(rate_or_dash), ["–", "1.2", "1,234"]);
         let ages = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| age(Duration::from_millis(ms)));

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use parking_lot::Mutex;
-use readpast::{JobFilter, JobState, NewBatch, NewJob, Schedule};
+use readpast::admin::{JobFilter, JobState, Schedule};
+use readpast::{NewBatch, NewJob};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
 use readpast_web::{Access, HeaderName, Options, User, hash_password, router, serve};
@@ -25,7 +26,7 @@ const ALL_DEAD: [(&str, &str); 3] = [("queue", "work"), ("state", "dead"), ("sco
 /// Something to press on every page.
 async fn fill(fixture: &Fixture) -> (String, String) {
     let job = fixture.queue.enqueue(&NewJob::text("a secret")).await.unwrap().job_id.to_string();
-    fixture.queue.set_schedule(&Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
+    fixture.queue.admin().set_schedule(&Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
     let batch = fixture.queue.create_batch(&NewBatch::new()).await.unwrap().to_string();
     (job, batch)
 }
@@ -57,7 +58,7 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
         assert!(answer.text().contains("You can view this page but not make changes"), "{}", answer.text());
     }
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));
     assert!(fixture.audits().await.is_empty());
 }
@@ -109,12 +110,12 @@ async fn an_operator_s_login_is_enough_to_act() {
         browser.page(&page).await;
     }
     browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
-    assert!(fixture.queue.stats().await.unwrap().paused);
+    assert!(fixture.queue.admin().stats().await.unwrap().paused);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_payloads_and_outputs_are_on_no_page_and_in_no_download() {
-    let fixture = Fixture::with("hidden", readpast::QueueOptions::default()).await;
+    let fixture = Fixture::with("hidden", readpast::admin::QueueOptions::default()).await;
     let job = fixture.queue.enqueue(&NewJob::text("SECRET payload").kind("k").dedup_key("key")).await.unwrap().job_id;
     fixture
         .sql(&format!(
@@ -155,7 +156,7 @@ async fn every_action_stands_in_the_audit_with_who_what_and_how_many() {
     let mut browser = fixture.open();
     let batch = queue.create_batch(&NewBatch::new()).await.unwrap();
     queue.enqueue(&NewJob::text("x").batch(batch)).await.unwrap();
-    queue.set_schedule(&Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
+    queue.admin().set_schedule(&Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
     let late = NewJob::text("late").delay(Duration::from_secs(3_600));
     let late = queue.enqueue(&late).await.unwrap().job_id.to_string();
     let (batch, of_late) = (batch.to_string(), late.clone());
@@ -242,9 +243,9 @@ async fn what_cannot_be_noted_is_not_done() {
         assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{fields:?}");
         assert!(answer.text().contains("the disk is full"), "{}", answer.text());
     }
-    let stats = fixture.queue.stats().await.unwrap();
+    let stats = fixture.queue.admin().stats().await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));
-    assert!(fixture.queue.list(&JobFilter::from(JobState::Cancelled), None, 10).await.unwrap().jobs.is_empty());
+    assert!(fixture.queue.admin().list(&JobFilter::from(JobState::Cancelled), None, 10).await.unwrap().jobs.is_empty());
 }
 
 /// The second call of `requeue` says that it is there, and waits until it is let go.
@@ -370,7 +371,7 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
     let row = fixture.audits().await.remove(0);
     assert_eq!((&*row.action, row.jobs, row.outcome.as_deref()), ("requeue", Some(2_000), Some("stopped by bob")));
     assert_eq!(row.who, "ann");
-    assert_eq!(fixture.queue.stats().await.unwrap().dead, 1_000);
+    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 1_000);
     // A page that is opened afterwards is told the end, too.
     let mut late = browser.listen(&format!("events?part=operation&id={id}")).await;
     assert!(late.next().await.unwrap().contains("Stopped"));
@@ -380,7 +381,7 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
 async fn delete_never_has_the_focus() {
     let fixture = Fixture::new("focus").await;
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
-    fixture.queue.cancel(job, "").await.unwrap();
+    fixture.queue.admin().cancel(job, "").await.unwrap();
     let mut browser = fixture.open();
     let mut page = async |action| {
         let address = format!("confirm?queue=work&state=cancelled&scope=all&action={action}");

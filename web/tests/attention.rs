@@ -1,7 +1,8 @@
 //! What the overview makes of the last hours: dead jobs that become more and late schedules are flagged, and the small
 //! chart does not fall at its end.
 
-use readpast::{NewJob, Schedule};
+use readpast::NewJob;
+use readpast::admin::Schedule;
 
 use crate::support::{Browser, Fixture};
 
@@ -38,9 +39,9 @@ async fn dead_jobs_that_become_more_are_flagged() {
 async fn schedules_that_are_late_are_flagged() {
     let fixture = Fixture::new("late").await;
     for name in ["on time", "late", "unreadable", "paused"] {
-        fixture.queue.set_schedule(&Schedule::new(name, "0 30 3 * * *", NewJob::text("x"))).await.unwrap();
+        fixture.queue.admin().set_schedule(&Schedule::new(name, "0 30 3 * * *", NewJob::text("x"))).await.unwrap();
     }
-    fixture.queue.pause_schedule("paused").await.unwrap();
+    fixture.queue.admin().pause_schedule("paused").await.unwrap();
     let tomorrow = "UPDATE [$(schema)].[schedules] SET next_at = DATEADD(DAY, 1, SYSUTCDATETIME())";
     fixture.sql(tomorrow).await;
     assert!(flags(&mut fixture.open()).await.is_empty());

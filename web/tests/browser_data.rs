@@ -4,10 +4,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use readpast::{
-    BoxError, CompletionPolicy, Context, Handlers, Job, JobError, JobState, Json, NewAudit, NewBatch, NewJob, Queue,
-    QueueOptions, Schedule, Worker, serde_json,
-};
+use readpast::admin::{CompletionPolicy, JobState, NewAudit, QueueOptions, Schedule};
+use readpast::{BoxError, Context, Handlers, Job, JobError, Json, NewBatch, NewJob, Queue, Worker, serde_json};
 use readpast_web::Options;
 use serde_json::json;
 
@@ -73,7 +71,7 @@ impl Furnished {
         }
         let dead = first_id(&invoices, JobState::Dead).await;
         let running_there =
-            async || render.job(running).await.unwrap().is_some_and(|job| job.state == JobState::Claimed);
+            async || render.admin().job(running).await.unwrap().is_some_and(|job| job.state == JobState::Claimed);
         until("a job is rendered", running_there).await;
         Furnished { site, dead, running: running.to_string(), done, workers }
     }
@@ -124,7 +122,7 @@ impl Furnished {
 }
 
 async fn first_id(queue: &Queue, state: JobState) -> String {
-    let page = queue.list(&state.into(), None, 1).await.unwrap();
+    let page = queue.admin().list(&state.into(), None, 1).await.unwrap();
     page.jobs[0].job_id.to_string()
 }
 
@@ -197,9 +195,9 @@ async fn waiting_jobs(invoices: &Queue, mail: &Queue) {
     let scheduled: Vec<NewJob> = (3_000..3_087).map(later).collect();
     let scheduled = invoices.enqueue_many(&scheduled).await.unwrap();
     for job in &scheduled[..3] {
-        invoices.cancel(job.job_id, "the customer has paid").await.unwrap();
+        invoices.admin().cancel(job.job_id, "the customer has paid").await.unwrap();
     }
-    mail.pause().await.unwrap();
+    mail.admin().pause().await.unwrap();
     mail.enqueue_many(&(0..312).map(|number| NewJob::text(format!("letter {number}"))).collect::<Vec<_>>())
         .await
         .unwrap();
@@ -208,9 +206,9 @@ async fn waiting_jobs(invoices: &Queue, mail: &Queue) {
 async fn schedules(queue: &Queue) {
     let job = NewJob::text("all").kind("report");
     let nightly = Schedule::new("nightly report", "0 30 3 * * *", job.clone()).time_zone("Europe/Zurich");
-    queue.set_schedule(&nightly).await.unwrap();
-    queue.set_schedule(&Schedule::new("month end", "0 0 6 1 * *", job)).await.unwrap();
-    queue.pause_schedule("month end").await.unwrap();
+    queue.admin().set_schedule(&nightly).await.unwrap();
+    queue.admin().set_schedule(&Schedule::new("month end", "0 0 6 1 * *", job)).await.unwrap();
+    queue.admin().pause_schedule("month end").await.unwrap();
 }
 
 async fn batch(queue: &Queue) {
@@ -229,8 +227,8 @@ async fn audit(invoices: &Queue, mail: &Queue) {
         (mail, "ada", "pause", "", 0),
     ] {
         let note = NewAudit::new(who, action).what(json!({ "jobs": what }));
-        let note = queue.begin_audit(&note).await.unwrap();
-        queue.end_audit(note, Some(jobs), None).await.unwrap();
+        let note = queue.admin().begin_audit(&note).await.unwrap();
+        queue.admin().end_audit(note, Some(jobs), None).await.unwrap();
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, QueueOptions};
+use readpast::admin::QueueOptions;
+use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob};
 use readpast_web::{Access, Options};
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
-use readpast::{JobFilter, JobState, NewAudit, NewBatch, NewJob, QueueOptions, Schedule, serde_json};
+use readpast::admin::{JobFilter, JobState, NewAudit, QueueOptions, Schedule};
+use readpast::{NewBatch, NewJob, serde_json};
 use readpast_web::{Access, Options};
 use scraper::{ElementRef, Html, Selector};
 
@@ -143,19 +144,20 @@ impl Hostile {
         // The queue's own name.
         let queue = "\"'><script>xss(0)</script><img src=x onerror=xss(0)> &amp; {{0}}/?#\u{202e}".to_owned();
         fixture.queue = connect(&fixture.url, &fixture.schema, &queue).await;
-        fixture.queue.create(QueueOptions::default()).await.unwrap();
+        fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
         let mut jobs = Vec::new();
         for vector in VECTORS {
             let batch = fixture.queue.create_batch(&NewBatch::new().name(*vector)).await.unwrap();
             let job = NewJob::text(format!("{vector}\0")).batch(batch);
             jobs.push((fixture.queue.enqueue(&job).await.unwrap().job_id.0, *vector));
             let name = vector.trim();
-            fixture.queue.set_schedule(&Schedule::new(name, "@daily", NewJob::text("x"))).await.unwrap();
+            fixture.queue.admin().set_schedule(&Schedule::new(name, "@daily", NewJob::text("x"))).await.unwrap();
             let what = serde_json::json!({ "jobs": vector, "and": { *vector: vector } });
             let only = serde_json::json!({ "jobs": vector });
             for what in [what, only] {
-                let audit = fixture.queue.begin_audit(&NewAudit::new(*vector, "pause").what(what)).await.unwrap();
-                fixture.queue.end_audit(audit, None, Some(vector)).await.unwrap();
+                let audit =
+                    fixture.queue.admin().begin_audit(&NewAudit::new(*vector, "pause").what(what)).await.unwrap();
+                fixture.queue.admin().end_audit(audit, None, Some(vector)).await.unwrap();
             }
         }
         fixture.kill_all("an error").await;
@@ -331,6 +333,6 @@ async fn links_lead_to_the_queue_whatever_its_name_is() {
         }
     }
     assert!(seen.len() > 8 + VECTORS.len(), "{seen:?}");
-    let dead = hostile.fixture.queue.list(&JobFilter::from(JobState::Dead), None, 100).await.unwrap();
+    let dead = hostile.fixture.queue.admin().list(&JobFilter::from(JobState::Dead), None, 100).await.unwrap();
     assert_eq!(dead.jobs.len(), VECTORS.len());
 }

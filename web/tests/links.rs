@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
-use readpast::{NewBatch, NewJob, Schedule};
+use readpast::admin::Schedule;
+use readpast::{NewBatch, NewJob};
 use readpast_web::{Access, Options, router};
 use tower::ServiceExt;
 
@@ -110,7 +111,7 @@ async fn fill(fixture: &Fixture) {
     fixture.kill_all("an error").await;
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue(&NewJob::text("x").delay(Duration::from_secs(60))).await.unwrap();
-    queue.set_schedule(&Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
+    queue.admin().set_schedule(&Schedule::new("s", "@daily", NewJob::text("x"))).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

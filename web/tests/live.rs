@@ -38,7 +38,7 @@ async fn a_part_comes_and_changes() {
     assert!(first.contains("work") && !first.contains("paused"), "{first}");
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     live.until(|html| html.contains("state=ready") && html.contains("no worker")).await;
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     live.until(|html| html.contains("paused")).await;
 }
 
@@ -198,7 +198,7 @@ async fn readings_come_though_pages_and_operations_take_long() {
     let pages: Vec<_> = (0..10).map(|_| ask(browser.clone())).collect();
     until("two operations and three pages take long", async || held.load(Ordering::Relaxed) == 5).await;
     let begin = Instant::now();
-    fixture.queue.pause().await.unwrap();
+    fixture.queue.admin().pause().await.unwrap();
     let html = live.until(|html| html.contains("paused")).await;
     assert!(begin.elapsed() < Duration::from_secs(5) && !html.contains("no response for"), "{:?}", begin.elapsed());
     drop(let_go);
@@ -222,7 +222,7 @@ async fn many_jobs_are_counted_up_to_two_thousand_at_first_and_then_all() {
     }
     let confirm = browser.page("confirm?queue=work&state=ready&action=cancel&scope=all").await;
     assert_eq!(confirm.texts(".many strong"), ["≈ 3,000"]);
-    let few = fixture.queue.stats_up_to(5).await.unwrap();
+    let few = fixture.queue.admin().stats_up_to(5).await.unwrap();
     assert_eq!((few.ready, few.dead), (5, 0));
 }
 

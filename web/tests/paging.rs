@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use readpast::{CompletionPolicy, JobState, NewJob, QueueOptions};
+use readpast::NewJob;
+use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
 
 use crate::support::{Browser, Fixture};
 
@@ -60,7 +61,7 @@ async fn pages_of_claimed_dead_and_cancelled_jobs_meet_each_once() {
     fixture.kill_all("an error").await;
     meets_each_once(&mut browser, JobState::Dead, &dead).await;
     let cancelled = enqueue(&fixture, |_, job| job).await;
-    fixture.queue.cancel_all(&readpast::JobFilter::from(JobState::Ready), "").await.unwrap();
+    fixture.queue.admin().cancel_all(&readpast::admin::JobFilter::from(JobState::Ready), "").await.unwrap();
     meets_each_once(&mut browser, JobState::Cancelled, &cancelled).await;
     let claimed = enqueue(&fixture, |_, job| job).await;
     fixture

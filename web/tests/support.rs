@@ -7,8 +7,9 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use futures_util::StreamExt;
+use readpast::admin::{AuditRow, QueueOptions};
 use readpast::tiberius::{Client, Config as DriverConfig};
-use readpast::{AuditRow, Config, Context, Handlers, Job, JobError, Queue, QueueOptions, Worker};
+use readpast::{Config, Context, Handlers, Job, JobError, Queue, Worker};
 use readpast_web::{Options, router};
 use scraper::{Html, Selector};
 use tokio::net::TcpStream;
@@ -40,9 +41,9 @@ impl Fixture {
         };
         let queue = connect(&url, &schema, "work").await;
         if database.is_none() {
-            queue.install().await.expect("the schema is installed");
+            queue.admin().install().await.expect("the schema is installed");
         }
-        queue.create(options).await.expect("the queue is created");
+        queue.admin().create(options).await.expect("the queue is created");
         Fixture { url, schema, database, queue }
     }
 
@@ -93,7 +94,7 @@ impl Fixture {
 
     /// What has been done on the page, the newest first.
     pub async fn audits(&self) -> Vec<AuditRow> {
-        self.queue.all_audits(None, 100).await.unwrap()
+        self.queue.admin().all_audits(None, 100).await.unwrap()
     }
 }
 

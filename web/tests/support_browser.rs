@@ -19,8 +19,9 @@ use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder, Locator};
 use futures_util::FutureExt;
 use hyper_util::client::legacy::connect::HttpConnector;
+use readpast::admin::QueueOptions;
 use readpast::tiberius::{Client as SqlClient, Config as SqlConfig};
-use readpast::{Config, Handlers, Queue, QueueOptions, Worker};
+use readpast::{Config, Handlers, Queue, Worker};
 use readpast_web::Options;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,7 +47,7 @@ pub struct Site {
 impl Site {
     pub async fn start(name: &str) -> Site {
         let site = Site::empty(name, Options::default()).await;
-        site.queue.create(QueueOptions::default()).await.expect("the queue is created");
+        site.queue.admin().create(QueueOptions::default()).await.expect("the queue is created");
         site
     }
 
@@ -61,7 +62,7 @@ impl Site {
         config.worker.heartbeat_interval_ms = 1_000;
         config.worker.shutdown_deadline_ms = 1_000;
         let queue = Queue::connect(&config).await.expect("the library connects");
-        queue.install().await.expect("the schema is installed");
+        queue.admin().install().await.expect("the schema is installed");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut site = Site { queue, config, address, options, server: None };
         site.serve().await;
@@ -97,7 +98,7 @@ impl Site {
     /// Another queue of the schema.
     pub async fn create_queue(&self, name: &str, options: QueueOptions) -> Queue {
         let queue = self.queue.named(name).expect("a name of a queue");
-        queue.create(options).await.expect("the queue is created");
+        queue.admin().create(options).await.expect("the queue is created");
         queue
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use readpast::{CompletionPolicy, Config, Handlers, Job, JobId, JobState, Keep, NewJob, Queue, QueueOptions, Worker};
+use readpast::admin::{CompletionPolicy, JobState, Keep, QueueOptions};
+use readpast::{Config, Handlers, Job, JobId, NewJob, Queue, Worker};
 use readpast_devserver::SqlError;
 use readpast_web::{Options, router};
 
@@ -142,7 +143,7 @@ async fn what_is_said_before_many_jobs_are_changed_fits_the_action() {
         let said = page.texts(".hint").remove(0);
         assert!(said.contains(left_alone), "{action}: {said}");
     }
-    let one = fixture.queue.list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].job_id;
+    let one = fixture.queue.admin().list(&JobState::Dead.into(), None, 1).await.unwrap().jobs[0].job_id;
     let page = browser.page(&format!("confirm?queue=work&state=dead&action=purge&id={one}")).await;
     assert_eq!(page.texts(".many"), ["1 job."]);
 }

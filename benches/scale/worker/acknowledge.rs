@@ -1,10 +1,10 @@
-//! `src/worker/acknowledge/completion_batcher.rs`: one session collects, another waits for SQL Server meanwhile.
+//! `src/worker/finish/finisher.rs`: one session collects, another waits for SQL Server meanwhile.
 
 use crate::restated::COMPLETION_SESSIONS;
 use crate::server::{Answer, Call};
 use crate::world::{Event, MS, Micros, Task, World};
 
-use super::in_flight_counts::Stage;
+use super::in_flight::Stage;
 use super::{Sent, Worker, micros};
 
 impl Worker {

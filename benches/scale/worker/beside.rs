@@ -4,10 +4,10 @@ use crate::restated::{EXPIRE_EVERY, LOOK_EVERY, WAIT};
 use crate::server::{Answer, Call};
 use crate::world::{Event, MS, Micros, Task, World};
 
-use super::growing_pauses::jittered;
+use super::pauses::jittered;
 use super::{Phase, Watching, Worker, duration, micros};
 
-/// `src/worker/claim/empty_queue_watcher.rs`.
+/// `src/worker/claim/watcher.rs`.
 impl Worker {
     pub(super) fn watch_begins(&mut self, first_look: Micros, world: &mut World) {
         self.watch.asked = Some(first_look);
@@ -118,7 +118,7 @@ impl Worker {
     }
 }
 
-/// `src/worker/maintenance.rs`: promote, reap, sample and expire, in the order in which they are looked at.
+/// `src/worker/duties/maintenance.rs`: promote, reap, sample and expire, in the order in which they are looked at.
 impl Worker {
     fn is_elected(&mut self, world: &mut World) {
         self.maintenance.is_elected = true;

@@ -8,7 +8,7 @@ use crate::restated::CLAIM_ANYWAY;
 use crate::server::{Answer, Call};
 use crate::world::{Event, MS, Micros, Task, World};
 
-use super::in_flight_counts::Stage;
+use super::in_flight::Stage;
 use super::{PAYLOAD, Phase, Worker, duration, micros};
 
 impl Worker {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::AuditRow;
+use readpast::admin::AuditRow;
 
 use crate::connection::Common;
 use crate::exit::Exit;
@@ -37,8 +37,8 @@ impl Audit {
         while notes.len() < self.limit {
             let (before, max) = (notes.last().map(|note| note.audit_id), PAGE.min(self.limit - notes.len()));
             let page = match &self.queue {
-                Some(_) => queue.audits(before, max).await?,
-                None => queue.all_audits(before, max).await?,
+                Some(_) => queue.admin().audits(before, max).await?,
+                None => queue.admin().all_audits(before, max).await?,
             };
             if page.is_empty() {
                 break;

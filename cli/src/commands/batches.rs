@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use readpast::{BatchId, BatchRow, Cancelled, NewBatch, NewJob, Queue};
+use readpast::admin::Cancelled;
+use readpast::{BatchId, BatchRow, NewBatch, NewJob, Queue};
 use serde_json::json;
 
 use super::schedules::queues;
@@ -82,7 +83,7 @@ impl Batches {
         for queue in queues(self.queue, common).await? {
             let (mut before, mut left) = (None, self.limit);
             while left > 0 {
-                let page = queue.batches(!self.all, before, left.min(PAGE)).await?;
+                let page = queue.admin().batches(!self.all, before, left.min(PAGE)).await?;
                 let Some(last) = page.last() else { break };
                 before = Some(last.batch_id);
                 left -= page.len();
@@ -153,7 +154,7 @@ impl BatchCommand {
                 confirm(yes, &format!("cancel batch {batch}")).await?;
                 let queue = common.queue(&row.queue).await?;
                 let what = json!({ "batch": batch, "why": why });
-                let cancelling = queue.cancel_batch(BatchId(batch), &why);
+                let cancelling = queue.admin().cancel_batch(BatchId(batch), &why);
                 let jobs = |cancelled: &Cancelled| Some(cancelled.waiting + cancelled.running);
                 let cancelled = noted(&queue, note("cancel_batch").what(what), cancelling, jobs).await?;
                 let (waiting, running) = (cancelled.waiting, cancelled.running);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{BoxError, Config, Context, Error, Handlers, Job, NewJob, Queue, QueueOptions, Uuid, Worker};
+use readpast::admin::QueueOptions;
+use readpast::{BoxError, Config, Context, Error, Handlers, Job, NewJob, Queue, Uuid, Worker};
 use serde::Serialize;
 
 use crate::connection::{Common, thread_count};
@@ -71,7 +72,7 @@ impl Bench {
         let mut stop = StopSignals::watch()?;
         let interrupted = || failure(Exit::Interrupted, "nothing was measured");
         tokio::select! {
-            created = queue.create(QueueOptions::default()) => { created?; }
+            created = queue.admin().create(QueueOptions::default()) => { created?; }
             () = stop.next() => {
                 remove(&queue, &mut stop).await?;
                 return Err(interrupted());
@@ -192,7 +193,7 @@ async fn remove(queue: &Queue, stop: &mut StopSignals) -> Result<()> {
     let name = queue.name();
     let later = format!("delete it later: readpast queue delete {name} --with-jobs");
     tokio::select! {
-        deleted = queue.delete(true) => match deleted {
+        deleted = queue.admin().delete(true) => match deleted {
             Ok(_) | Err(Error::UnknownQueue { .. }) => {}
             Err(error) => say(&format!("queue {name} was not deleted ({error}); {later}")),
         },

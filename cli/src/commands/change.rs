@@ -11,7 +11,8 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
-use readpast::{JobChange, JobFilter, JobId, JobState, MatchingJobs, MatchingPage, Queue};
+use readpast::admin::{JobChange, JobFilter, JobState, MatchingJobs, MatchingPage};
+use readpast::{JobId, Queue};
 use serde_json::json;
 
 use crate::audit::{Audit, note, note_of, noted};
@@ -120,7 +121,7 @@ impl Requeue {
         let queue = common.queue(&self.selection.queue).await?;
         let note = note("requeue").what(json!({ "jobs": [id], "named": 1, "payload": true }));
         let jobs = |requeued: &bool| Some(u64::from(*requeued));
-        if !noted(&queue, note, queue.requeue_with(JobId(id), payload), jobs).await? {
+        if !noted(&queue, note, queue.admin().requeue_with(JobId(id), payload), jobs).await? {
             return Err(failure(
                 Exit::NotFound,
                 format!("job {id} does not exist, or is neither dead nor cancelled; nothing was changed"),
@@ -164,7 +165,7 @@ impl Selection {
         let queue = common.queue(&self.queue).await?;
         let (pages, unfit) = match &filter {
             None => fit(distinct(&self.ids), &queue, change.states(), &interrupt).await?,
-            Some(filter) => (Pages::Matching(Box::new(queue.matching(filter, change.clone())?)), Vec::new()),
+            Some(filter) => (Pages::Matching(Box::new(queue.admin().matching(filter, change.clone())?)), Vec::new()),
         };
         let mut total = None;
         if self.dry_run || !self.yes {
@@ -286,7 +287,7 @@ async fn fit(
 ) -> Result<(Pages, Vec<JobId>)> {
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for id in ids {
-        match queue.job_cut_at(id, 0).await? {
+        match queue.admin().job_cut_at(id, 0).await? {
             Some(job) if states.contains(&job.state) => found.push((job.state, id)),
             _ => others.push(id),
         }
@@ -337,7 +338,7 @@ async fn carry_out(
 ) -> Result<()> {
     let progress = Progress::new(past(change), total);
     while let Some(page) = pages.next(interrupt).await? {
-        *changed += queue.change(change, &page).await.inspect_err(|_| {
+        *changed += queue.admin().change(change, &page).await.inspect_err(|_| {
             progress.end();
             say(&format!("{} {} before this:", past(change), texts::counted(*changed, "job")));
         })?;

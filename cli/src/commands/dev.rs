@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use readpast::QueueOptions;
+use readpast::admin::QueueOptions;
 use readpast_devserver::DevServer;
 use serde::Serialize;
 

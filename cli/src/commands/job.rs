@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{FailedAttempt, JobId, JobProgress, JobRow, Queue};
+use readpast::admin::{FailedAttempt, JobProgress, JobRow};
+use readpast::{JobId, Queue};
 use serde_json::{Value, json};
 
 use crate::connection::Common;
@@ -30,11 +31,11 @@ const ERROR: usize = 200;
 impl Job {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = queue_of(common, JobId(self.id)).await?;
-        let Some(row) = queue.job(JobId(self.id)).await? else {
+        let Some(row) = queue.admin().job(JobId(self.id)).await? else {
             return Err(failure(Exit::NotFound, format!("job {} is gone, or locked at the moment", self.id)));
         };
-        let attempts = queue.attempts(row.job_id).await?;
-        let progress = queue.progress_of(&[row.job_id]).await?.pop();
+        let attempts = queue.admin().attempts(row.job_id).await?;
+        let progress = queue.admin().progress_of(&[row.job_id]).await?.pop();
         if output.is_json() {
             output.json(&as_json(&queue, &row, &attempts, progress.as_ref())?)?;
             return Ok(Exit::Ok);
@@ -61,7 +62,7 @@ impl Job {
 
 /// The queue that a job is in.
 pub async fn queue_of(common: &Common, job: JobId) -> Result<Queue> {
-    match common.schema().await?.queue_of(job).await? {
+    match common.schema().await?.admin().queue_of(job).await? {
         Some(name) => common.queue(&name).await,
         None => {
             Err(failure(Exit::NotFound, format!("there is no job {job}: it is done and deleted, or never existed")))

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{JobFilter, JobRow, JobState, Queue, Uuid, WorkerId};
+use readpast::admin::{JobFilter, JobRow, JobState, WorkerId};
+use readpast::{Queue, Uuid};
 
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
@@ -71,7 +72,7 @@ impl Jobs {
         let mut jobs = Vec::new();
         let mut after = None;
         while jobs.len() < self.limit {
-            let page = queue.list(&filter, after.as_ref(), PAGE.min(self.limit - jobs.len())).await?;
+            let page = queue.admin().list(&filter, after.as_ref(), PAGE.min(self.limit - jobs.len())).await?;
             jobs.extend(page.jobs);
             let Some(next) = page.next else { break };
             after = Some(next);
@@ -102,7 +103,7 @@ impl Jobs {
         let (mut left, mut wanted) = (self.limit, 1);
         let mut after = None;
         while left > 0 {
-            let page = queue.list(filter, after.as_ref(), wanted.min(left)).await?;
+            let page = queue.admin().list(filter, after.as_ref(), wanted.min(left)).await?;
             for job in &page.jobs {
                 output.json(job)?;
             }

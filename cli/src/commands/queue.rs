@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use readpast::{ClaimOrder, CompletionPolicy, Delivery, Error, Keep, Queue, QueueOptions, QueueStats, Rate};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions, QueueStats, Rate};
+use readpast::{Error, Queue};
 use serde_json::json;
 
 use super::queues::limits;
@@ -131,7 +132,7 @@ impl QueueCommand {
         match self {
             QueueCommand::Create { name, settings } => {
                 let queue = common.queue(&name).await?;
-                match queue.stats().await {
+                match queue.admin().stats().await {
                     Ok(_) => {
                         let message = format!("queue '{name}' already exists; run `readpast queue set` to change it");
                         return Err(failure(Exit::Refused, message));
@@ -145,20 +146,20 @@ impl QueueCommand {
             }
             QueueCommand::Set { name, settings } => {
                 let queue = common.queue(&name).await?;
-                queue.stats().await?; // `create` would make one
+                queue.admin().stats().await?; // `create` would make one
                 change(&queue, "set_queue", settings.options()).await?;
                 show(&queue, output).await
             }
             QueueCommand::Show { name } => show(&common.queue(&name).await?, output).await,
             QueueCommand::Pause { name } => {
                 let queue = common.queue(&name).await?;
-                noted(&queue, note("pause"), queue.pause(), |()| None).await?;
+                noted(&queue, note("pause"), queue.admin().pause(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Resume { name } => {
                 let queue = common.queue(&name).await?;
-                noted(&queue, note("resume"), queue.resume(), |()| None).await?;
+                noted(&queue, note("resume"), queue.admin().resume(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": false}), || format!("{name} is resumed"))?;
                 Ok(Exit::Ok)
             }
@@ -167,10 +168,11 @@ impl QueueCommand {
                 let question = if with_jobs { " with all its jobs" } else { "" };
                 confirm(yes, &format!("delete queue {name}{question}")).await?;
                 let what = json!({ "with_jobs": with_jobs });
-                let deleted = noted(&queue, note("delete_queue").what(what), queue.delete(with_jobs), |deleted| {
-                    Some(deleted.jobs)
-                })
-                .await?;
+                let deleted =
+                    noted(&queue, note("delete_queue").what(what), queue.admin().delete(with_jobs), |deleted| {
+                        Some(deleted.jobs)
+                    })
+                    .await?;
                 let words = || format!("{name} is deleted with {}", texts::counted(deleted.jobs, "job"));
                 output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
                 Ok(Exit::Ok)
@@ -234,12 +236,12 @@ impl Settings {
 /// Creates a queue or changes its settings.
 async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()> {
     let what = json!({ "settings": options });
-    noted(queue, note(action).what(what), queue.create(options), |_| None).await?;
+    noted(queue, note(action).what(what), queue.admin().create(options), |_| None).await?;
     Ok(())
 }
 
 async fn show(queue: &Queue, output: Output) -> Result<Exit> {
-    let stats = queue.stats().await?;
+    let stats = queue.admin().stats().await?;
     output.record(&stats, || fields(&stats))?;
     Ok(Exit::Ok)
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{Error, QueueStats};
+use readpast::Error;
+use readpast::admin::QueueStats;
 use readpast_web::attention::{LATELY, Lately, now};
 
 use crate::connection::Common;
@@ -24,12 +25,12 @@ pub struct Queues {}
 impl Queues {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let schema = common.schema().await?;
-        let queues = schema.all_queues().await?;
+        let queues = schema.admin().all_queues().await?;
         let mut lately = HashMap::new();
         if !output.is_json() {
-            let history = or_hidden(schema.all_history(LATELY).await)?;
+            let history = or_hidden(schema.admin().all_history(LATELY).await)?;
             for QueueStats { queue, .. } in &queues {
-                let schedules = schema.named(queue)?.schedules().await.unwrap_or_default(); // an adopted table has none
+                let schedules = schema.named(queue)?.admin().schedules().await.unwrap_or_default(); // an adopted table has none
                 let history: Vec<_> = history.iter().filter(|row| row.queue == *queue).cloned().collect();
                 lately.insert(queue.clone(), Lately::new(&history, &schedules, now()));
             }

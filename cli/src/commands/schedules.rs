@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use readpast::{NewJob, Queue, Schedule, ScheduleRow};
+use readpast::admin::{Schedule, ScheduleRow};
+use readpast::{NewJob, Queue};
 use serde::Serialize;
 use serde_json::json;
 
@@ -91,7 +92,7 @@ impl Schedules {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let mut listed = Vec::new();
         for queue in queues(self.queue, common).await? {
-            let schedules = queue.schedules().await?;
+            let schedules = queue.admin().schedules().await?;
             listed.extend(schedules.into_iter().map(|schedule| Listed { queue: queue.name().to_owned(), schedule }));
         }
         output.many(
@@ -121,7 +122,7 @@ impl Schedules {
 pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>> {
     let names = match name {
         Some(name) => vec![name],
-        None => common.schema().await?.all_queues().await?.into_iter().map(|queue| queue.queue).collect(),
+        None => common.schema().await?.admin().all_queues().await?.into_iter().map(|queue| queue.queue).collect(),
     };
     let mut queues = Vec::new();
     for name in names {
@@ -133,7 +134,7 @@ pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>>
 /// The queue, if it has such a schedule.
 async fn of(common: &Common, queue: &str, schedule: &str) -> Result<Queue> {
     let queue = common.queue(queue).await?;
-    let schedules = queue.schedules().await?;
+    let schedules = queue.admin().schedules().await?;
     if schedules.iter().all(|listed| listed.name != schedule) {
         let near = nearest(schedule, schedules.iter().map(|listed| listed.name.as_str()));
         let near = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
@@ -155,34 +156,39 @@ impl ScheduleCommand {
                 let queue = common.queue(&queue).await?;
                 let what = json!({ "schedule": name, "cron": cron });
                 let is_new =
-                    noted(&queue, note("set_schedule").what(what), queue.set_schedule(&schedule), |_| None).await?;
+                    noted(&queue, note("set_schedule").what(what), queue.admin().set_schedule(&schedule), |_| None)
+                        .await?;
                 let words = || if is_new { format!("{name} is set") } else { format!("{name} is changed") };
                 output.one(&json!({"schedule": name, "new": is_new}), words)?;
             }
             ScheduleCommand::Pause { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, note("pause_schedule").what(what), queue.pause_schedule(&name), |()| None).await?;
+                noted(&queue, note("pause_schedule").what(what), queue.admin().pause_schedule(&name), |()| None)
+                    .await?;
                 output.one(&json!({"schedule": name, "paused": true}), || format!("{name} is paused"))?;
             }
             ScheduleCommand::Resume { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, note("resume_schedule").what(what), queue.resume_schedule(&name), |()| None).await?;
+                noted(&queue, note("resume_schedule").what(what), queue.admin().resume_schedule(&name), |()| None)
+                    .await?;
                 output.one(&json!({"schedule": name, "paused": false}), || format!("{name} is resumed"))?;
             }
             ScheduleCommand::Run { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
                 let enqueued =
-                    noted(&queue, note("run_schedule").what(what), queue.run_schedule_now(&name), |_| None).await?;
+                    noted(&queue, note("run_schedule").what(what), queue.admin().run_schedule_now(&name), |_| None)
+                        .await?;
                 output.one(&enqueued, || format!("job {}", enqueued.job_id))?;
             }
             ScheduleCommand::Delete { queue, name, yes } => {
                 let queue = of(common, &queue, &name).await?;
                 confirm(yes, &format!("delete schedule {name} of {}", queue.name())).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, note("delete_schedule").what(what), queue.delete_schedule(&name), |_| None).await?;
+                noted(&queue, note("delete_schedule").what(what), queue.admin().delete_schedule(&name), |_| None)
+                    .await?;
                 output.one(&json!({"schedule": name, "deleted": true}), || format!("{name} is deleted"))?;
             }
         }

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{CheckResult, Error, Finding, Queue, install_script, uninstall_script};
+use readpast::admin::{CheckResult, Finding, install_script, uninstall_script};
+use readpast::{Error, Queue};
 use serde_json::json;
 
 use crate::connection::Common;
@@ -76,7 +77,7 @@ async fn install(script: bool, common: &Common, output: Output) -> Result<Exit> 
         return Ok(Exit::Ok);
     }
     let queue = common.schema().await?;
-    let version = queue.install().await?;
+    let version = queue.admin().install().await?;
     output.one(&json!({"schema": queue.schema(), "version": version}), || {
         format!("version {version} is installed in schema {}", queue.schema())
     })?;
@@ -90,7 +91,7 @@ impl Uninstall {
             return Ok(Exit::Ok);
         }
         let queue = common.schema().await?;
-        let jobs = match queue.all_queues().await {
+        let jobs = match queue.admin().all_queues().await {
             Ok(queues) => {
                 queues.iter().map(|queue| queue.ready + queue.scheduled + queue.waiting + queue.claimed).sum()
             }
@@ -101,7 +102,7 @@ impl Uninstall {
         let schema = queue.schema();
         let jobs = texts::counted(jobs, "unfinished job");
         confirm(self.yes, &format!("remove schema {schema} with {jobs}")).await?;
-        queue.uninstall().await?;
+        queue.admin().uninstall().await?;
         output.one(&json!({"schema": schema, "removed": true}), || format!("schema {schema} is removed"))?;
         Ok(Exit::Ok)
     }
@@ -110,12 +111,12 @@ impl Uninstall {
 impl Verify {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let mut config = common.config()?;
-        let is_any = self.queue.is_none() && config.queue == readpast::QueueConfig::default();
+        let is_any = self.queue.is_none() && config.queue == readpast::config::QueueConfig::default();
         if let Some(queue) = self.queue {
             config.queue.name = queue;
         }
         config.metrics.listen.clear();
-        let mut findings = Queue::examine(&config).await?;
+        let mut findings = readpast::admin::Admin::examine(&config).await?;
         if is_any {
             // Nobody has asked for this queue: that there is none yet, as after the installation, is no failure.
             for finding in &mut findings {

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use ratatui::crossterm::cursor::MoveTo;
 use ratatui::crossterm::queue as write_to;
 use ratatui::crossterm::terminal::{Clear, ClearType};
-use readpast::{Activity, Error, Queue, WorkerRow};
+use readpast::admin::{Activity, WorkerRow};
+use readpast::{Error, Queue};
 use serde::Serialize;
 
 use crate::connection::Common;
@@ -78,10 +79,10 @@ impl Stats {
     /// One queue, or all.
     async fn read(&self, queue: &Queue) -> Result<Vec<Activity>, Error> {
         let stats = match &self.queue {
-            Some(_) => vec![queue.stats().await?],
-            None => queue.all_queues().await?,
+            Some(_) => vec![queue.admin().stats().await?],
+            None => queue.admin().all_queues().await?,
         };
-        let workers = match queue.all_workers().await {
+        let workers = match queue.admin().all_workers().await {
             Ok(workers) => Some(workers),
             Err(Error::PermissionDenied { .. }) => None, // a worker's login, which may ask for the rest
             Err(error) => return Err(error),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{JobEnd, JobId, QueueStats};
+use readpast::admin::QueueStats;
+use readpast::{JobEnd, JobId};
 use serde_json::{Value, json};
 
 use super::job::queue_of;
@@ -123,8 +124,8 @@ impl Drain {
         let stats = loop {
             // There is one answer, however short the time is.
             let answer = match deadline.filter(|_| known.is_some()) {
-                Some(deadline) => tokio::time::timeout_at(deadline.into(), queue.stats()).await.ok(),
-                None => Some(queue.stats().await),
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), queue.admin().stats()).await.ok(),
+                None => Some(queue.admin().stats().await),
             };
             match answer {
                 Some(Ok(stats)) if left(&stats) == 0 => break stats,

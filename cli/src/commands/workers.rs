@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::WorkerRow;
+use readpast::admin::WorkerRow;
 
 use crate::connection::Common;
 use crate::exit::Exit;
@@ -27,8 +27,8 @@ pub struct Workers {
 impl Workers {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let mut workers = match &self.queue {
-            Some(name) => common.queue(name).await?.workers().await?,
-            None => common.schema().await?.all_workers().await?,
+            Some(name) => common.queue(name).await?.admin().workers().await?,
+            None => common.schema().await?.admin().all_workers().await?,
         };
         if !self.lost {
             workers.retain(WorkerRow::is_live);

@@ -145,8 +145,8 @@ fn known(value: &Value, set: &dyn Fn(&str) -> Option<Known>) -> Option<Known> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::read::{predicate, value};
     use super::*;
+    use crate::adopt::expression::read::{predicate, value};
 
     #[test]
     fn it_is_known_when_a_predicate_cannot_be_true() {

@@ -4,9 +4,8 @@
 
 mod known;
 mod model;
-mod read;
+pub(crate) mod read;
 mod shape;
 
 pub(super) use known::Known;
 pub(super) use model::{CLOCKS, CastTo, Predicate, Terms, Value, WORDS, Word};
-pub(super) use read::{predicate, value};

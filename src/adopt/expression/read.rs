@@ -8,8 +8,9 @@
 //! factor     = [ - ] literal | column | {word} | function ( … ) | ( value )
 //! ```
 
+use crate::adopt::bracketed;
+
 use super::model::{Predicate, Value, WORDS};
-use crate::adopt::names::bracketed;
 
 /// The functions that may be called, with how many arguments.
 const FUNCTIONS: [(&str, usize, usize); 21] = [
@@ -410,8 +411,8 @@ impl Parser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Terms;
     use super::*;
+    use crate::adopt::expression::model::Terms;
 
     fn written(text: &str) -> String {
         let terms = Terms { column: &|name| bracketed(name), word: &|word| format!("@{word:?}") };

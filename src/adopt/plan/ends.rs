@@ -1,15 +1,15 @@
 //! What becomes of a row in the end.
 
-use super::types::{held, is_longer, shown_type};
-use super::{Plan, no_column};
-use crate::adopt::catalog::{Column, Family, Index, Table};
-use crate::adopt::expression::{self, Value, Word};
-use crate::adopt::mapping::{End, Set};
-use crate::adopt::names::bracketed;
+use crate::adopt::expression::{Value, Word, read};
+use crate::adopt::{Column, End, Family, Index, Set, Table, bracketed};
 use crate::error::Error;
+
+use super::plan::{Plan, no_column};
+use super::types::{held, is_longer, shown_type};
 
 /// Where words may stand.
 const IN_DONE: &[Word] = &[Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::Output];
+
 const IN_DEAD: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt];
 
 impl Plan {
@@ -70,7 +70,7 @@ impl Plan {
     fn refuse_limits(&self) -> Result<(), Error> {
         for index in self.table.indexes.iter().filter(|index| index.is_unique) {
             let Some(filter) = &index.filter else { continue };
-            let Ok(filter) = expression::predicate(filter) else { continue };
+            let Ok(filter) = read::predicate(filter) else { continue };
             let mut sets = self.mapping.claim_sets().iter();
             let is_in_it = |set: &Set| filter.columns().iter().any(|name| name.eq_ignore_ascii_case(&set.column.it));
             // Where a claim takes rows out of the index, there is nothing that it could refuse.

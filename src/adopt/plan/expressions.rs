@@ -1,15 +1,16 @@
 //! The predicate, and what is set: names, types, and that nobody else takes a row that is held.
 
-use super::Plan;
-use super::families::family_of;
-use super::types::{converts, families_convert, held, shown_type};
-use crate::adopt::catalog::{Column, Family};
 use crate::adopt::expression::{Predicate, Value, WORDS, Word};
-use crate::adopt::mapping::{End, Set};
+use crate::adopt::{Column, End, Family, Set};
 use crate::error::Error;
+
+use super::families::family_of;
+use super::plan::Plan;
+use super::types::{converts, families_convert, held, shown_type};
 
 /// Where words may stand.
 const IN_CLAIM: &[Word] = &[Word::Worker];
+
 const IN_FAILED: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::DueAt];
 
 impl Plan {

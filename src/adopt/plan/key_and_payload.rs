@@ -1,12 +1,11 @@
 //! What names a row, what is sent of it, and what its columns say about the job.
 
-use super::types::shown_type;
-use super::{LONGEST_HEADERS, Plan};
-use crate::adopt::catalog::{Column, Family, Index};
 use crate::adopt::expression::Value;
-use crate::adopt::mapping::{At, End};
-use crate::adopt::names::bracketed;
+use crate::adopt::{At, Column, End, Family, Index, bracketed};
 use crate::error::Error;
+
+use super::plan::{LONGEST_HEADERS, Plan};
+use super::types::shown_type;
 
 /// The longest text that can be a part of a key: so that the key's index stays within 1,700 bytes.
 const LONGEST_KEY_TEXT: i32 = 128;

@@ -1,9 +1,10 @@
 //! The names of the mapping, as the catalog has them.
 
-use super::{Plan, no_column};
 use crate::adopt::expression::Value;
-use crate::adopt::mapping::{At, Claim, End, Set};
+use crate::adopt::{At, Claim, End, Set};
 use crate::error::Error;
+
+use super::plan::{Plan, no_column};
 
 impl Plan {
     /// Writes the names of the mapping as the catalog has them, so that everything behind this can compare them.

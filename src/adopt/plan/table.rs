@@ -1,12 +1,10 @@
 //! What the table itself must be.
 
-use super::types::{held, shown_type};
-use super::{KEPT, Plan};
-use crate::adopt::catalog::Family;
-use crate::adopt::index_choice::{self, Choice};
-use crate::adopt::mapping::Set;
-use crate::adopt::names::bracketed;
+use crate::adopt::{Choice, Family, Set, bracketed, index_choice};
 use crate::error::Error;
+
+use super::plan::{KEPT, Plan};
+use super::types::{held, shown_type};
 
 /// Schemas that are somebody's already.
 const TAKEN_SCHEMAS: [&str; 4] = ["dbo", "sys", "guest", "INFORMATION_SCHEMA"];

@@ -1,18 +1,21 @@
 //! What becomes of a row when its job is done, has failed, or is dead.
 
+use crate::adopt::expression::{Terms, Value, Word};
+use crate::adopt::{Column, End, Family, Set, bracketed, filled};
+
 use super::marks::{Marks, REFUSALS};
 use super::texts::{claim_word, kept_name, lines, of_t};
-use crate::adopt::catalog::{Column, Family};
-use crate::adopt::expression::{Terms, Value, Word};
-use crate::adopt::mapping::{End, Set};
-use crate::adopt::names::bracketed;
-use crate::adopt::patches::filled;
 
 const REFUSED: &str = include_str!("../../../sql/adopt/refused.sql.part");
+
 const END_DELETE: &str = include_str!("../../../sql/adopt/end_delete.sql.part");
+
 const END_SET: &str = include_str!("../../../sql/adopt/end_set.sql.part");
+
 const END_MOVE: &str = include_str!("../../../sql/adopt/end_move.sql.part");
+
 const END_INSERT: &str = include_str!("../../../sql/adopt/end_insert.sql.part");
+
 const END_ENDS: &str = include_str!("../../../sql/adopt/end_ends.sql.part");
 
 impl Marks<'_> {

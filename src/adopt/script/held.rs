@@ -1,9 +1,9 @@
 //! What is held: how `jobs` keeps it, and how it goes back.
 
+use crate::adopt::{End, bracketed};
+
 use super::marks::Marks;
 use super::texts::{kept_name, lines};
-use crate::adopt::mapping::End;
-use crate::adopt::names::bracketed;
 
 impl Marks<'_> {
     /// Which columns `jobs` has, and what for: jobs that were claimed under another mapping lack what this one's

@@ -1,12 +1,11 @@
 //! What a job is made of.
 
+use crate::adopt::expression::{Terms, Value};
+use crate::adopt::{At, Column, Family, bracketed};
+
 use super::json_object::JsonObject;
 use super::marks::Marks;
 use super::texts::{as_text, claim_word, row_column};
-use crate::adopt::catalog::{Column, Family};
-use crate::adopt::expression::{Terms, Value};
-use crate::adopt::mapping::At;
-use crate::adopt::names::bracketed;
 
 impl Marks<'_> {
     /// The payload as bytes, of a row whose columns have these names, and whether it is UTF-16.

@@ -1,7 +1,8 @@
 //! A JSON object of a row's columns, as an expression.
 
+use crate::adopt::literal;
+
 use super::texts::json_text;
-use crate::adopt::names::literal;
 
 /// The parts of the object's text: what is the same in every row, and what comes of the row.
 #[derive(Debug, Default)]

@@ -1,11 +1,10 @@
 //! Their table: what the procedures rely on, and by which indexes they find a row.
 
+use crate::adopt::expression::{CastTo, Predicate, Terms, Value};
+use crate::adopt::{Column, Index, Table, bracketed, filled, literal};
+
 use super::marks::Marks;
 use super::texts::{claim_word, kept_name, lines, of_t};
-use crate::adopt::catalog::{Column, Index, Table};
-use crate::adopt::expression::{CastTo, Predicate, Terms, Value};
-use crate::adopt::names::{bracketed, literal};
-use crate::adopt::patches::filled;
 
 const IS_AS_IT_WAS: &str = include_str!("../../../sql/adopt/is_as_it_was.sql.part");
 

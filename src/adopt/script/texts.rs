@@ -1,9 +1,8 @@
 //! How names, lists and texts are written.
 
-use crate::adopt::catalog::{Column, Family};
 use crate::adopt::expression::Word;
-use crate::adopt::names::{bracketed, literal};
 use crate::adopt::plan::KEPT;
+use crate::adopt::{Column, Family, bracketed, literal};
 
 /// A list with commas, each at the beginning of a line.
 pub(super) fn lines(items: &[String], indent: usize) -> String {

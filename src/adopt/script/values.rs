@@ -1,22 +1,25 @@
 //! What is filled in for each mark.
 
+use crate::adopt::expression::{Terms, Word};
+use crate::adopt::plan::LONGEST_HEADERS;
+use crate::adopt::{Column, Set, bracketed, filled, literal};
+
 use super::ends::end_ends;
 use super::marks::{Marks, REFUSALS};
 use super::texts::{
     claim_word, kept_name, lines, long_statements, long_text, of_deleted, of_t, row_column, unbracketed,
 };
-use crate::adopt::catalog::Column;
-use crate::adopt::expression::{Terms, Word};
-use crate::adopt::mapping::Set;
-use crate::adopt::names::{bracketed, literal};
-use crate::adopt::patches::filled;
-use crate::adopt::plan::LONGEST_HEADERS;
 
 const KNOWN_ROWS: &str = include_str!("../../../sql/adopt/known_rows.sql.part");
+
 const KNOWN: &str = include_str!("../../../sql/adopt/known.sql.part");
+
 const BEGIN_ENDS: &str = include_str!("../../../sql/adopt/begin_ends.sql.part");
+
 const SOME_REFUSED: &str = "DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [$(schema)].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;\n";
+
 const REQUEUE_REFUSED: &str = include_str!("../../../sql/adopt/requeue_refused.sql.part");
+
 const REFUSED_ROWS: &str = include_str!("../../../sql/adopt/refused_rows.sql.part");
 
 /// Rows that the server has refused are tried again after a while, and where its clock was set back. (@now is reap's.)

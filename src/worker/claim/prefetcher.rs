@@ -13,29 +13,21 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::connection::Session;
 use crate::error::Error;
-use crate::growing_pauses::Pauses;
 use crate::handler::JobError;
-use crate::queue::Delivery;
-use crate::queue::claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, UnreadableJob, Withheld};
-use crate::queue::lasting_session::Session;
-use crate::worker::call_size::CallSize;
-use crate::worker::claim_ahead::Demand;
-use crate::worker::claimed::Claimed;
-use crate::worker::held_job::Held;
-use crate::worker::lease::keeper::Lease;
-use crate::worker::lease::worker_life::Registration;
-use crate::worker::report::limit::Limit;
-use crate::worker::run::executor::Executor;
-use crate::worker::run::fair_pool::Load;
-use crate::worker::stage_context::StageContext;
-use crate::worker::stop::Phase;
+use crate::job::Delivery;
+use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, UnreadableJob, Withheld};
+use crate::time::Pauses;
+use crate::worker::lease::{Claimed, Held, Lease, Registration};
+use crate::worker::run::{Executor, Load};
+use crate::worker::state::{CallSize, Limit, Phase, StageContext};
 
-use super::crash_suspects::Alone;
-use super::empty_queue_watcher::WatchSender;
+use super::demand::Demand;
 use super::lost_answers::LostAnswers;
 use super::put_off_budget::PutOffBudget;
-use super::undeliverable_payload::UndeliverablePayload;
+use super::suspects::{Alone, UndeliverablePayload};
+use super::watcher::WatchSender;
 
 /// When a worker that waits for jobs claims whatever the watcher says.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
@@ -51,7 +43,7 @@ pub(in crate::worker) struct Prefetcher {
     lease: Lease,
     executor: Executor,
     watcher: WatchSender,
-    /// Changes when jobs were enqueued through the same [`Queue`](crate::Queue).
+    /// Changes when jobs were enqueued through the same [`Queue`](crate::queue::Queue).
     enqueued: watch::Receiver<()>,
     demand: Demand,
     put_offs: PutOffBudget,
@@ -479,7 +471,7 @@ impl Prefetcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Fence, JobId};
+    use crate::id::{Fence, JobId};
 
     fn withheld(jobs: Vec<(JobId, Fence)>) -> Answer {
         let withheld = Some(Withheld { bytes: 1 << 30, jobs });

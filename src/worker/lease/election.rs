@@ -13,8 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
-use crate::queue::depth_sample::QueueSample;
-use crate::queue::workers::Heartbeat;
+use crate::procedures::worker::{Heartbeat, QueueSample};
 
 /// The queue's depth, and when it was sampled by the local clock.
 #[derive(Debug, Clone, Copy)]

@@ -14,21 +14,20 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use crate::connection::Session;
 use crate::error::Error;
-use crate::growing_pauses::Pauses;
-use crate::ids::WorkerId;
+use crate::id::WorkerId;
 use crate::metrics::LIMITS;
+use crate::procedures::check_compatible;
+use crate::procedures::worker::{TakenOver, Worked, WorkerReport};
 use crate::queue::CancelledHere;
-use crate::queue::lasting_session::Session;
-use crate::queue::schema::check_compatible;
-use crate::queue::workers::{TakenOver, Worked, WorkerReport};
-use crate::worker::stage_context::StageContext;
-use crate::worker::stop::Phase;
+use crate::time::Pauses;
+use crate::worker::state::{Phase, StageContext};
 
 use super::election::Election;
-use super::heartbeats_under_way::{Answer, Renewals};
+use super::registration::Registration;
+use super::renewals::{Answer, Renewals};
 use super::validity::{LONGEST_SLEEP, LeaseValidity};
-use super::worker_life::Registration;
 
 /// What the other stages see of the lease.
 #[derive(Clone)]

@@ -1,7 +1,14 @@
 //! The lease: how this process stays alive in SQL Server's eyes.
 
-pub(super) mod election;
-pub(super) mod heartbeats_under_way;
-pub(super) mod keeper;
-pub(super) mod validity;
-pub(super) mod worker_life;
+mod election;
+mod held;
+mod keeper;
+mod registration;
+mod renewals;
+mod validity;
+
+pub(super) use election::Election;
+pub(super) use held::{Claimed, Held};
+pub(super) use keeper::{Lease, LeaseKeeper};
+pub(super) use registration::Registration;
+pub(super) use validity::LeaseValidity;

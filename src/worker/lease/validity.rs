@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::boot_clock::BootClock;
+use crate::time::BootClock;
 
 /// How long is slept at the most before the clock is looked at again.
 pub(in crate::worker) const LONGEST_SLEEP: Duration = Duration::from_secs(1);

@@ -1,17 +1,43 @@
-//! The worker's levels as metrics, read once a second.
+//! The queue's depth as a metric.
+//!
+//! One worker of the queue has it sampled (sql/350_sample.sql) every `sample_interval_ms`; every worker gets the sample
+//! with its next heartbeat, and shows it. So there is one sample per queue and interval, whatever the number of
+//! workers, and no call of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metrics::Levels;
-use crate::worker::lease::keeper::Lease;
-use crate::worker::stage_context::StageContext;
+use crate::metrics::{Levels, SampleMetrics};
+use crate::queue::Queue;
+use crate::worker::lease::{Election, Lease};
+use crate::worker::state::StageContext;
+
+/// How often the age of the sample is brought up to date.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Shows each sample, and its age, until the task is ended: while the worker stops, too. A sample that is not taken
+/// shows in its age.
+pub(in crate::worker) async fn keep_depth_shown(queue: Queue, duties: Arc<Election>) {
+    let mut samples = duties.samples();
+    let mut metrics: Option<SampleMetrics> = None;
+    loop {
+        let last = *samples.borrow_and_update();
+        if let Some(last) = last {
+            let metrics = metrics.get_or_insert_with(|| SampleMetrics::new(queue.name()));
+            let sample = last.sample;
+            let jobs = [sample.ready, sample.scheduled, sample.waiting, sample.claimed, sample.dead, sample.cancelled];
+            metrics.sampled(jobs, sample.oldest_ready, sample.open_batches, sample.workers, sample.paused);
+            metrics.aged(last.at.elapsed());
+        }
+        let _ = tokio::time::timeout(TICK, samples.changed()).await; // (`duties` keeps the channel open)
+    }
+}
 
 /// How often the levels are read.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the gauges up to date until the task is ended.
-pub(in crate::worker) async fn keep_shown(state: Arc<StageContext>, lease: Lease) {
+pub(in crate::worker) async fn keep_levels_shown(state: Arc<StageContext>, lease: Lease) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {
         ticks.tick().await;

@@ -14,25 +14,19 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::handler::{self, Context, Handlers, JobError, Surroundings, UnknownKinds, failure};
-use crate::ids::{Fence, JobId};
+use crate::handler::{Context, Handlers, JobError, Surroundings, UnknownKinds, failure, run};
+use crate::id::{Fence, JobId};
+use crate::job::Outcome;
 use crate::metrics::KindMetrics;
-use crate::outcome::Outcome;
-use crate::queue::finish::Finish;
-use crate::worker::acknowledge::completion_batcher::{CompletionSender, Ended};
-use crate::worker::acknowledge::confirmations::Ran;
-use crate::worker::claim_ahead::most_ahead;
-use crate::worker::claimed::Claimed;
-use crate::worker::held_job::Held;
-use crate::worker::in_flight_counts::Started;
-use crate::worker::lease::validity::LeaseValidity;
-use crate::worker::lease::worker_life::Registration;
-use crate::worker::stage_context::StageContext;
+use crate::procedures::worker::Finish;
+use crate::worker::claim::most_ahead;
+use crate::worker::finish::{CompletionSender, Ended, Ran};
+use crate::worker::lease::{Claimed, Held, LeaseValidity, Registration};
+use crate::worker::state::{StageContext, Started};
 
-use super::drop_user_values::DroppedElsewhere;
 use super::fair_pool::{Load, Pool};
-use super::hooks::Hooks;
-use super::kind_waiting::{Admission, KindLimits};
+use super::job_code::{DroppedElsewhere, Hooks};
+use super::kind_limits::{Admission, KindLimits};
 use super::overdue::Overdue;
 use super::turns::{Jobs, MemberId};
 
@@ -360,7 +354,7 @@ impl Runs {
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
-        let handler::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        let run::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
         let by_handler = context.was_acknowledging();
         let job = context.into_job();
@@ -435,7 +429,7 @@ mod tests {
     use crate::config::WorkerConfig;
     use crate::handler::{KindOptions, Output, Permit, Places};
     use crate::job::{Job, NewJob};
-    use crate::worker::acknowledge::completion_batcher;
+    use crate::worker::finish::finisher;
 
     const LEASE: Duration = Duration::from_secs(60);
 
@@ -488,7 +482,7 @@ mod tests {
         let config = WorkerConfig { max_in_flight_bytes: 1_000, ..WorkerConfig::default() };
         let state = Arc::new(StageContext::for_test(config));
         let pool = Pool::own(1, None).unwrap();
-        let (sender, completion, _large) = completion_batcher::channel(&state, &pool);
+        let (sender, completion, _large) = finisher::channel(&state, &pool);
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
@@ -539,7 +533,7 @@ mod tests {
                 Ok(())
             };
             let mut handlers = Handlers::new()
-                .kind("limited", |_, _| -> Result<(), crate::handler::BoxError> { panic!("it has no place") })
+                .kind("limited", |_, _| -> Result<(), crate::error::BoxError> { panic!("it has no place") })
                 .options("limited", KindOptions::new().at_most(1))
                 .kind("long", long);
             handlers.check(&state.config).unwrap();
@@ -548,7 +542,7 @@ mod tests {
             assert!(places.change(|line, now| line.take_place(other, now)));
             let taken = Permit::new(&places, other);
             let pool = Pool::own(1, None).unwrap();
-            let (completion, batches, large) = completion_batcher::channel(&state, &pool);
+            let (completion, batches, large) = finisher::channel(&state, &pool);
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
             let executor = Executor::new(&state, pool, code, clock, completion);
@@ -601,7 +595,7 @@ mod tests {
 
     fn counting_executor(state: &Arc<StageContext>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
         let pool = Pool::own(1, None).unwrap();
-        let (completion, ..) = completion_batcher::channel(state, &pool);
+        let (completion, ..) = finisher::channel(state, &pool);
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {

@@ -9,7 +9,7 @@
 //! `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end of a slot
 //! and the arrival of a job call [`Pool::pump`], and that is all the scheduling there is.
 //!
-//! Several workers can share the threads: whose turn it is is [`turns`](super::turns)' to say.
+//! Several workers can share the threads: whose turn it is is [`turns`](crate::worker::run::turns)' to say.
 //!
 //! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among
 //! them, and runs whole jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with

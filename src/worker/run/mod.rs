@@ -1,9 +1,12 @@
 //! The second stage: claimed jobs run on the pool.
 
-pub(super) mod drop_user_values;
-pub(super) mod executor;
-pub(super) mod fair_pool;
-pub(super) mod hooks;
-pub(super) mod kind_waiting;
-pub(super) mod overdue;
-pub(super) mod turns;
+mod executor;
+mod fair_pool;
+mod job_code;
+mod kind_limits;
+mod overdue;
+mod turns;
+
+pub(super) use executor::{Executor, JobCode};
+pub(super) use fair_pool::{Load, Pool};
+pub(super) use job_code::{DroppedElsewhere, Hooks};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::handler::Handler;
-use crate::ids::{Fence, JobId};
+use crate::id::{Fence, JobId};
 use crate::job::Job;
 use crate::metrics::KindMetrics;
-use crate::worker::stage_context::StageContext;
+use crate::worker::state::StageContext;
 
 /// How often they are looked for.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 //! Whose turn it is on the threads that several workers share. Nothing here looks at a clock or runs a job: the pool
-//! ([`fair_pool`](super::fair_pool)) says when, and a simulation may, too.
+//! ([`fair_pool`](crate::worker::run::fair_pool)) says when, and a simulation may, too.
 //!
 //! Each turn goes to the worker that has had the least time for its weight (start-time fair queueing): a turn that runs
 //! counts as long as it has run, and at least as long as the worker's turns take on average. So a worker of long jobs

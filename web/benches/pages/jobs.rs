@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use readpast::admin::{JobFilter, JobState, QueueOptions};
 use readpast::tiberius::{Client, Config as DriverConfig};
-use readpast::{Config, JobFilter, JobState, NewBatch, NewJob, Queue, QueueOptions};
+use readpast::{Config, NewBatch, NewJob, Queue};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
@@ -22,8 +23,8 @@ pub async fn schema(url: &str, schema: &str) -> Queue {
     config.connection.schema = schema.to_owned();
     config.queue.name = QUEUE.to_owned();
     let queue = Queue::connect(&config).await.expect("the library connects");
-    queue.install().await.expect("the schema is installed");
-    queue.create(QueueOptions::default()).await.expect("the queue is created");
+    queue.admin().install().await.expect("the schema is installed");
+    queue.admin().create(QueueOptions::default()).await.expect("the queue is created");
     queue
 }
 
@@ -36,7 +37,7 @@ async fn client(url: &str) -> Client<Compat<TcpStream>> {
 /// Enqueues `count` jobs and brings parts of them into the states, by statements of its own: as workers, millions would
 /// take an hour.
 pub async fn fill(queue: &Queue, url: &str, count: u64) {
-    let before = queue.stats().await.expect("the queue exists");
+    let before = queue.admin().stats().await.expect("the queue exists");
     let first = before.not_done() + before.done + before.archived + 1;
     let waiting = count / 100;
     let mut left = count;
@@ -109,7 +110,7 @@ fn statement(schema: &str, state: &str, from: u64, to: u64) -> String {
 /// A place in the middle of each state that has several pages.
 pub async fn middles(queue: &Queue) -> HashMap<JobState, String> {
     const IDS: usize = 10_000;
-    let stats = queue.stats().await.expect("the queue exists");
+    let stats = queue.admin().stats().await.expect("the queue exists");
     let counts = [
         (JobState::Ready, stats.ready),
         (JobState::Scheduled, stats.scheduled),
@@ -124,7 +125,8 @@ pub async fn middles(queue: &Queue) -> HashMap<JobState, String> {
         let (mut seen, mut after) = (0, None);
         while seen < count / 2 {
             let some = IDS.min((count / 2 - seen) as usize);
-            let page = queue.list_ids(&JobFilter::from(state), after.as_ref(), some).await.expect("a page of ids");
+            let page =
+                queue.admin().list_ids(&JobFilter::from(state), after.as_ref(), some).await.expect("a page of ids");
             seen += page.jobs.len() as u64;
             let Some(next) = page.next else { break };
             after = Some(next);

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
-use readpast::{JobFilter, JobState, Queue};
+use readpast::Queue;
+use readpast::admin::{JobFilter, JobState};
 use readpast_web::{Options, router};
 use tower::ServiceExt;
 
@@ -74,7 +75,7 @@ async fn measure(sizes: &[u64]) {
         there = *size;
         eprintln!("{size} jobs are there after {:.0?}", begin.elapsed());
         let (cpu, _) = server.used();
-        queue.all_queues().await.expect("the schema is installed");
+        queue.admin().all_queues().await.expect("the schema is installed");
         counted.push((*size, server.used().0 - cpu));
         let mut times = Vec::new();
         let page = router(queue.clone(), Options::default());
@@ -122,7 +123,8 @@ fn print_times(sizes: &[u64], measured: &[Vec<(String, Times)>]) {
 /// Every page, by a name.
 async fn addresses(queue: &Queue) -> Vec<(String, String)> {
     let of = jobs::QUEUE;
-    let dead = queue.list_ids(&JobFilter::from(JobState::Dead), None, 1).await.expect("the queue exists").jobs[0];
+    let dead =
+        queue.admin().list_ids(&JobFilter::from(JobState::Dead), None, 1).await.expect("the queue exists").jobs[0];
     let mut addresses: Vec<(String, String)> = vec![
         ("overview".to_owned(), "/overview".to_owned()),
         ("queue".to_owned(), format!("/queue?queue={of}")),

@@ -2,8 +2,9 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use readpast::admin::JobChange;
 use readpast::serde_json::json;
-use readpast::{BatchId, Enqueued, JobChange, Queue};
+use readpast::{BatchId, Enqueued, Queue};
 
 use super::job_action::{JobAction, WHY, ids};
 use super::noted::{Noted, note};
@@ -50,8 +51,8 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
 async fn queue_action(app: &App, visitor: &Visitor, queue: &Queue, action: &str) -> Result<Response, Failure> {
     let noted = Noted::begin(app, visitor, queue, note(visitor, action)).await?;
     let done = match action {
-        "pause" => queue.pause().await,
-        _ => queue.resume().await,
+        "pause" => queue.admin().pause().await,
+        _ => queue.admin().resume().await,
     };
     noted.end(done, |()| None).await?;
     app.sessions.say(&visitor.session, format!("Queue {} is {}d.", queue.name(), action));
@@ -70,13 +71,13 @@ async fn schedule_action(
     let noted = Noted::begin(app, visitor, queue, note).await?;
     let doing = async {
         Ok(match action {
-            "pause_schedule" => queue.pause_schedule(name).await.map(|()| "is paused".to_owned())?,
-            "resume_schedule" => queue.resume_schedule(name).await.map(|()| "is resumed".to_owned())?,
-            "run_schedule" => match queue.run_schedule_now(name).await? {
+            "pause_schedule" => queue.admin().pause_schedule(name).await.map(|()| "is paused".to_owned())?,
+            "resume_schedule" => queue.admin().resume_schedule(name).await.map(|()| "is resumed".to_owned())?,
+            "run_schedule" => match queue.admin().run_schedule_now(name).await? {
                 Enqueued { job_id, duplicate: false, .. } => format!("enqueued job {job_id}"),
                 Enqueued { job_id, .. } => format!("enqueued nothing: job {job_id} uses its key"),
             },
-            _ if queue.delete_schedule(name).await? => "is deleted".to_owned(),
+            _ if queue.admin().delete_schedule(name).await? => "is deleted".to_owned(),
             _ => "no longer exists".to_owned(),
         })
     };
@@ -90,7 +91,7 @@ async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fiel
     let batch = batch.ok_or_else(|| Failure::bad("batch", "missing", "it must be a number"))?;
     let note = note(visitor, "cancel_batch").what(json!({ "batch": batch, "why": WHY }));
     let noted = Noted::begin(app, visitor, queue, note).await?;
-    let cancelled = queue.cancel_batch(batch, WHY).await;
+    let cancelled = queue.admin().cancel_batch(batch, WHY).await;
     let cancelled = noted.end(cancelled, |cancelled| Some(cancelled.waiting + cancelled.running)).await?;
     let (waiting, running) = (counted(cancelled.waiting, "job"), counted(cancelled.running, "running job"));
     let said = format!("Cancelled {waiting} of batch {batch}; told the workers of {running}.");

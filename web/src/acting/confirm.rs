@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::JobChange;
+use readpast::admin::JobChange;
 
 use super::count::{Count, Live};
 use super::job_action::{JobAction, ids};

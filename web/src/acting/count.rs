@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use askama::Template;
-use readpast::{Error, JobCursor, JobState, Queue};
+use readpast::admin::{JobCursor, JobState};
+use readpast::{Error, Queue};
 
 use super::job_action::JobAction;
 use crate::app::App;
@@ -69,7 +70,7 @@ impl Count {
             && begin.elapsed() < time
         {
             let filter = self.search.in_state(Some(*state)).filter();
-            let page = self.queue.list_ids(&filter, self.after.as_ref(), PAGE).await?;
+            let page = self.queue.admin().list_ids(&filter, self.after.as_ref(), PAGE).await?;
             self.counted += page.jobs.len() as u64;
             self.after = page.next;
             if self.after.is_none() {
@@ -97,7 +98,7 @@ impl Live {
 
     /// Of whole states: as they are counted for all pages.
     pub async fn of_states(app: &App, queue: &Queue, states: &[JobState]) -> Result<Live, Error> {
-        let mut stats = queue.stats_up_to(MOST).await?;
+        let mut stats = queue.admin().stats_up_to(MOST).await?;
         let known = app.readings.complete(&mut stats);
         let sum = states.iter().map(|state| stats.jobs(*state)).sum();
         let count = match states {

@@ -1,6 +1,7 @@
 //! What can be done to jobs.
 
-use readpast::{JobChange, JobId, JobState};
+use readpast::JobId;
+use readpast::admin::{JobChange, JobState};
 
 use crate::failure::Failure;
 use crate::fields::Fields;

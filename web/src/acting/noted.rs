@@ -1,6 +1,7 @@
 //! Who does what to how many: in the log and in the table `audit`.
 
-use readpast::{AuditId, Error, JobChange, NewAudit, Queue};
+use readpast::admin::{AuditId, JobChange, NewAudit};
+use readpast::{Error, Queue};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -37,7 +38,7 @@ impl Noted {
         if !app.readings.login_may_act().await {
             return Err(Failure::NotAllowed);
         }
-        let audit = queue.begin_audit(&doing).await?;
+        let audit = queue.admin().begin_audit(&doing).await?;
         let who = name(visitor);
         tracing::info!(who, %doing, queue = queue.name(), "started on the page");
         Ok(Noted { audit, who, doing, queue: queue.clone() })
@@ -56,7 +57,7 @@ impl Noted {
     pub async fn end_with(self, jobs: Option<u64>, outcome: Option<&str>) {
         let Noted { audit, who, doing, queue } = self;
         tracing::info!(who, %doing, queue = queue.name(), jobs, outcome, "finished on the page");
-        if let Err(error) = queue.end_audit(audit, jobs, outcome).await {
+        if let Err(error) = queue.admin().end_audit(audit, jobs, outcome).await {
             tracing::warn!(who, %doing, %error, "could not save the outcome in the audit");
         }
     }

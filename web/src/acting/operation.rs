@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use readpast::{Error, JobId, JobState, MatchingJobs, MatchingPage, Queue};
+use readpast::admin::{JobState, MatchingJobs, MatchingPage};
+use readpast::{Error, JobId, Queue};
 
 use super::job_action::JobAction;
 use super::noted::{Noted, note_of};
@@ -21,9 +22,9 @@ pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction
     let change = &action.change;
     let noted = Noted::begin(app, visitor, queue, note_of(visitor, change).jobs(&[id])).await?;
     let changing = async {
-        let found = queue.job_cut_at(id, 0).await?;
+        let found = queue.admin().job_cut_at(id, 0).await?;
         match found.map(|job| job.state).filter(|state| change.states().contains(state)) {
-            Some(state) => queue.change(change, &MatchingPage::new(state, vec![id])).await,
+            Some(state) => queue.admin().change(change, &MatchingPage::new(state, vec![id])).await,
             None => Ok(0),
         }
     };
@@ -43,7 +44,7 @@ pub async fn begin(
     let note = note_of(visitor, &action.change);
     let (words, note, pages) = match ids.len() {
         0 => {
-            let pages = queue.matching(&search.filter(), action.change.clone())?;
+            let pages = queue.admin().matching(&search.filter(), action.change.clone())?;
             (search.words(), note.filter(&search.filter()), Pages::Matching(Box::new(pages)))
         }
         ticked => {
@@ -112,7 +113,7 @@ async fn run(
             Ok(None) => return (changed, Ok(End::Done)),
             Err(error) => return (changed, Err(error)),
         };
-        match queue.change(&action.change, &page).await {
+        match queue.admin().change(&action.change, &page).await {
             Ok(jobs) => changed += jobs,
             Err(error) => return (changed, Err(error)),
         }

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use readpast::admin::{AuditId, AuditRow};
 use readpast::serde_json::Value;
-use readpast::{AuditId, AuditRow};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ fn words(what: &Value) -> String {
 
 pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
     let before = Fields::of(&uri).parsed("before")?.map(AuditId);
-    let rows = app.schema().all_audits(before, PAGE).await?;
+    let rows = app.schema().admin().all_audits(before, PAGE).await?;
     let last = rows.last().filter(|_| rows.len() == PAGE).map(|row| row.audit_id.to_string());
     let next = last.map(|last| link("audit", [("before", last.as_str())]));
     let frame = Frame::new(&app, visitor, "audit", "Audit").await;

@@ -78,7 +78,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         let reading = app.all_queues().await?;
         let queues = reading.queues.iter().map(|line| line.activity.stats.queue.as_str());
         for name in queues.filter(|name| fields.get("queue").is_none_or(|queue| queue == *name)) {
-            batches.extend(app.queue(name).await?.batches(!all, before, PAGE).await?);
+            batches.extend(app.queue(name).await?.admin().batches(!all, before, PAGE).await?);
         }
         // The newest of all queues together.
         batches.sort_by_key(|batch| std::cmp::Reverse(batch.batch_id.0));

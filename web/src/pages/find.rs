@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::{JobId, JobState, Uuid};
+use readpast::admin::JobState;
+use readpast::{JobId, Uuid};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -19,7 +20,7 @@ pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Respon
     let fields = Fields::of(&uri);
     let text = fields.required("text")?.trim();
     if let Ok(id) = text.parse() {
-        let queue = app.schema().queue_of(JobId(id)).await?;
+        let queue = app.schema().admin().queue_of(JobId(id)).await?;
         let queue = queue.ok_or_else(|| {
             Failure::NotFound(format!("There is no job {id}: it is done and deleted, or never existed."))
         })?;
@@ -36,7 +37,7 @@ pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Respon
     let queues = || reading.queues.iter().map(|line| &line.activity.stats);
     for stats in queues() {
         let search = search(&stats.queue);
-        let page = app.queue(&stats.queue).await?.list_ids(&search.filter(), None, 1).await?;
+        let page = app.queue(&stats.queue).await?.admin().list_ids(&search.filter(), None, 1).await?;
         if !page.jobs.is_empty() {
             return Ok(see_other(&search.link("jobs", &[])));
         }

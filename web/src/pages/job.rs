@@ -9,7 +9,8 @@ use axum::extract::State;
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use readpast::{FailedAttempt, JobId, JobProgress, JobRow, JobState, Keep, QueueStats};
+use readpast::JobId;
+use readpast::admin::{FailedAttempt, JobProgress, JobRow, JobState, Keep, QueueStats};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
@@ -162,8 +163,8 @@ async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readp
     let queue = app.queue(fields.required("queue")?).await?;
     let id = JobId(fields.parsed("id")?.ok_or_else(|| Failure::bad("id", "missing", "it must be a number"))?);
     let job = match bytes {
-        Some(bytes) => queue.job_cut_at(id, bytes).await?,
-        None => queue.job(id).await?,
+        Some(bytes) => queue.admin().job_cut_at(id, bytes).await?,
+        None => queue.admin().job(id).await?,
     };
     let job = job.ok_or_else(|| {
         Failure::NotFound(format!(
@@ -186,8 +187,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let bytes = if hides_payloads { 0 } else { SHOWN_BYTES };
     let (queue, job) = read(&app, &Fields::of(&uri), Some(bytes)).await?;
     let ids = [job.job_id];
-    let attempts = queue.attempts(job.job_id).await?;
-    let progress = queue.progress_of(&ids).await?;
+    let attempts = queue.admin().attempts(job.job_id).await?;
+    let progress = queue.admin().progress_of(&ids).await?;
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::{JobRow, JobState};
+use readpast::admin::{JobRow, JobState};
 
 use crate::acting::job_action::JobAction;
 use crate::app::App;
@@ -126,7 +126,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     if search.has_ended() {
         filter = filter.newest_first();
     }
-    let page = queue.list(&filter, after.as_ref(), PAGE).await?;
+    let page = queue.admin().list(&filter, after.as_ref(), PAGE).await?;
     let reading = app.readings.now().await;
     let line = reading.queue(&search.queue);
     let tab = |state: Option<JobState>| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use readpast::JobState;
+use readpast::admin::JobState;
 
 use crate::app::App;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::{FailureGroup, JobState, QueueStats};
+use readpast::admin::{FailureGroup, JobState, QueueStats};
 
 use crate::app::App;
 use crate::chart::{self, Series, Span, Step};
@@ -115,7 +115,7 @@ impl Charts {
 impl ChartRow {
     fn new(step: &Step) -> Option<ChartRow> {
         let sum = step.sum.as_ref()?;
-        let half_and_most = |times: &readpast::Times| match (times.percentile(0.5), times.percentile(0.95)) {
+        let half_and_most = |times: &readpast::admin::Times| match (times.percentile(0.5), times.percentile(0.95)) {
             (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
             _ => "–".to_owned(),
         };
@@ -181,9 +181,9 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let span = span(&fields)?;
     let queue = app.queue(fields.required("queue")?).await?;
     // Read anew, not from the last second's reading: it shows what was done a moment ago.
-    let mut stats = queue.stats_up_to(MOST).await?;
-    let history = queue.history(span.length()).await?;
-    let failures = queue.failures(FAILURES).await?;
+    let mut stats = queue.admin().stats_up_to(MOST).await?;
+    let history = queue.admin().history(span.length()).await?;
+    let failures = queue.admin().failures(FAILURES).await?;
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
     let depth =

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use readpast::ScheduleRow;
+use readpast::admin::ScheduleRow;
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -52,8 +52,9 @@ pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, 
     let mut schedules = Vec::new();
     for line in &reading.queues {
         let queue = app.queue(&line.activity.stats.queue).await?;
-        schedules
-            .extend(queue.schedules().await?.into_iter().map(|schedule| ScheduleView::new(queue.name(), schedule)));
+        schedules.extend(
+            queue.admin().schedules().await?.into_iter().map(|schedule| ScheduleView::new(queue.name(), schedule)),
+        );
     }
     let frame = Frame::new(&app, visitor, "schedules", "Schedules").await;
     Ok(html(&Page { frame, schedules }))

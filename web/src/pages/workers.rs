@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use readpast::{JobState, WorkerRow};
+use readpast::admin::{JobState, WorkerRow};
 
 use crate::app::App;
 use crate::failure::Failure;

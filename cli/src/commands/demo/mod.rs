@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{Config, Monitor, Queue, QueueOptions, Worker, WorkerStats};
+use readpast::admin::QueueOptions;
+use readpast::{Config, Monitor, Queue, Worker, WorkerStats};
 use readpast_devserver::DevServer;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -90,7 +91,7 @@ impl Demo {
             producers.spawn(producer::run(queue.clone(), worker.monitor()));
             lanes.push(Lane { queue, worker });
         }
-        lanes[0].queue.set_schedule(&producer::schedule()).await?;
+        lanes[0].queue.admin().set_schedule(&producer::schedule()).await?;
 
         if self.show_page(&lanes[0].queue, output).await? {
             // It has been looked at.
@@ -143,7 +144,7 @@ async fn print_lines(output: Output, lanes: &[Lane], seconds: u32) -> Result<()>
         }
         let mut parts = Vec::new();
         for ((lane, monitor), before) in lanes.iter().zip(&monitors).zip(&mut done_before) {
-            let (depth, worker) = (lane.queue.stats().await?, monitor.stats());
+            let (depth, worker) = (lane.queue.admin().stats().await?, monitor.stats());
             let (ready, running, dead) = (texts::number(depth.ready), depth.claimed, depth.dead);
             let done = worker.done - std::mem::replace(before, worker.done);
             let name = lane.queue.name();

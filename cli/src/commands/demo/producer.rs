@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::{Monitor, NewJob, Queue, Schedule};
+use readpast::admin::Schedule;
+use readpast::{Monitor, NewJob, Queue};
 
 use super::handlers::Order;
 
@@ -40,7 +41,7 @@ pub async fn run(queue: Queue, worker: Monitor) {
         let is_flood = (turn / TIDE).is_multiple_of(2);
         let jobs = if is_flood { finished * 3 / 2 } else { finished / 2 }.max(FEWEST);
         // An error shows on the screen, which asks the same server.
-        let ready = queue.stats().await.map_or(MOST_READY, |stats| stats.ready);
+        let ready = queue.admin().stats().await.map_or(MOST_READY, |stats| stats.ready);
         if ready >= MOST_READY {
             continue;
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use readpast::Inflow;
+use readpast::admin::Inflow;
 
 use super::readings::{DeadGroup, JobDetail, Overview, QueueDetail, QueueLine, WorkerLine};
 use super::theme::Theme;

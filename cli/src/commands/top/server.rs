@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use readpast::{
-    Activity, Config, Error, FailedAttempt, JobChange, JobFilter, JobId, JobProgress, JobRow, JobState, Queue,
-    WorkerRow,
-};
+use readpast::admin::{Activity, FailedAttempt, JobChange, JobFilter, JobProgress, JobRow, JobState, WorkerRow};
+use readpast::{Config, Error, JobId, Queue};
 use tokio::sync::Mutex;
 
 use super::readings::{
@@ -62,7 +60,7 @@ impl Server {
     /// All queues and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
         let (queues, workers) =
-            tokio::try_join!(self.schema.all_queues(), self.schema.all_workers_ended_within(ENDED))?;
+            tokio::try_join!(self.schema.admin().all_queues(), self.schema.admin().all_workers_ended_within(ENDED))?;
         let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
         let queues = queues.collect();
         // One that has ended is of interest as long as it has not given back what it held.
@@ -83,8 +81,8 @@ impl Server {
             read_jobs(&queue, JobFilter::from(JobState::Dead).newest_first(), DEAD),
         )?;
         let ids: Vec<JobId> = running.iter().map(|job| job.job_id).collect();
-        let progress = if ids.is_empty() { Vec::new() } else { queue.progress_of(&ids).await? };
-        let workers = if ids.is_empty() { Vec::new() } else { queue.workers().await? };
+        let progress = if ids.is_empty() { Vec::new() } else { queue.admin().progress_of(&ids).await? };
+        let workers = if ids.is_empty() { Vec::new() } else { queue.admin().workers().await? };
         Ok(QueueDetail {
             running: running.iter().map(|job| running_line(job, &workers, &progress)).collect(),
             dead_read: dead.len() as u64,
@@ -101,17 +99,17 @@ impl Server {
 
     async fn read_job(&self, name: &str, id: JobId) -> Result<Option<JobDetail>, Error> {
         let queue = self.queue(name).await?;
-        let (job, attempts) = tokio::try_join!(self.read_row(&queue, id), queue.attempts(id))?;
+        let (job, attempts) = tokio::try_join!(self.read_row(&queue, id), queue.admin().attempts(id))?;
         Ok(job.map(|job| job_detail(&job, &attempts)))
     }
 
     async fn read_row(&self, queue: &Queue, id: JobId) -> Result<Option<JobRow>, Error> {
-        let Some(now) = queue.job_cut_at(id, 0).await? else { return Ok(None) };
+        let Some(now) = queue.admin().job_cut_at(id, 0).await? else { return Ok(None) };
         let mut known = self.job.lock().await;
         if let Some(known) = known.as_ref().filter(|known| is_same(known, &now)) {
             return Ok(Some(known.clone()));
         }
-        *known = queue.job_cut_at(id, SHOWN_BYTES).await?;
+        *known = queue.admin().job_cut_at(id, SHOWN_BYTES).await?;
         Ok(known.clone())
     }
 
@@ -128,13 +126,13 @@ impl Server {
 
     async fn pause(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        noted(&queue, note("pause"), queue.pause(), |()| None).await?;
+        noted(&queue, note("pause"), queue.admin().pause(), |()| None).await?;
         Ok(format!("{name} is paused; running jobs continue"))
     }
 
     async fn resume(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        noted(&queue, note("resume"), queue.resume(), |()| None).await?;
+        noted(&queue, note("resume"), queue.admin().resume(), |()| None).await?;
         Ok(format!("{name} is resumed"))
     }
 
@@ -149,8 +147,8 @@ impl Server {
         };
         let requeueing = async {
             match &jobs {
-                None => queue.requeue(None).await,
-                Some(jobs) => queue.requeue_jobs(jobs).await,
+                None => queue.admin().requeue(None).await,
+                Some(jobs) => queue.admin().requeue_jobs(jobs).await,
             }
         };
         let requeued = noted(&queue, note, requeueing, |jobs| Some(*jobs)).await?;
@@ -174,7 +172,7 @@ async fn read_jobs(queue: &Queue, filter: JobFilter, max: usize) -> Result<Vec<J
     let filter = filter.cut_at(0);
     let (mut jobs, mut after) = (Vec::new(), None);
     while jobs.len() < max {
-        let page = queue.list(&filter, after.as_ref(), max - jobs.len()).await?;
+        let page = queue.admin().list(&filter, after.as_ref(), max - jobs.len()).await?;
         jobs.extend(page.jobs);
         after = page.next;
         if after.is_none() {

@@ -1,0 +1,125 @@
+//! A queue's depth, and what its workers do: for screens that show how it goes.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::procedures::operator::{QueueStats, WorkerRow};
+
+/// A queue's depth and settings, and how fast its workers are. As JSON: that of [`QueueStats`] and, beside it,
+/// `done_per_s`, `failed_per_s` and `limits` (pairs of a word and a number).
+///
+/// ```no_run
+/// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+/// use readpast::admin::Activity;
+///
+/// let workers = queue.admin().all_workers().await?;
+/// for stats in queue.admin().all_queues().await? {
+///     let activity = Activity::new(stats, Some(&workers));
+///     println!("{}: {} ready, {:?} a second", activity.stats.queue, activity.stats.ready, activity.done_per_s);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Activity {
+    /// Depth and settings.
+    #[serde(flatten)]
+    pub stats: QueueStats,
+    /// Jobs done a second, by all workers of the queue together, each between its last two heartbeats. `None`: no
+    /// worker has reported yet, or the login may not see workers.
+    pub done_per_s: Option<f64>,
+    /// Attempts failed a second, likewise.
+    pub failed_per_s: Option<f64>,
+    /// What limits how many of its workers ([`WorkerRow::limited_by`]), the most frequent first.
+    pub limits: Vec<(String, usize)>,
+}
+
+impl Activity {
+    /// Of a queue and all workers of the schema; `None`: they cannot be seen.
+    pub fn new(stats: QueueStats, workers: Option<&[WorkerRow]>) -> Activity {
+        let of_queue = |worker: &&WorkerRow| worker.queue == stats.queue && worker.is_live();
+        let live: Option<Vec<&WorkerRow>> = workers.map(|workers| workers.iter().filter(of_queue).collect());
+        let rate = |of: fn(&WorkerRow) -> Option<f64>| {
+            let rates: Vec<Option<f64>> = live.as_ref()?.iter().map(|worker| of(worker)).collect();
+            // Without a worker nothing is done, and that is known.
+            let nobody_knows = !rates.is_empty() && rates.iter().all(Option::is_none);
+            (!nobody_knows).then(|| rates.into_iter().flatten().fold(0.0, |sum, rate| sum + rate))
+        };
+        let (done_per_s, failed_per_s) = (rate(|worker| worker.done_per_s), rate(|worker| worker.failed_per_s));
+        let mut limits: Vec<(String, usize)> = Vec::new();
+        for word in live.iter().flatten().filter_map(|worker| worker.limited_by.as_ref()) {
+            match limits.iter_mut().find(|(known, _)| known == word) {
+                Some((_, workers)) => *workers += 1,
+                None => limits.push((word.clone(), 1)),
+            }
+        }
+        limits.sort_by(|(a, some), (b, others)| others.cmp(some).then_with(|| a.cmp(b)));
+        Activity { stats, done_per_s, failed_per_s, limits }
+    }
+}
+
+/// About how many jobs come into a queue a second: nobody counts that, so it is what the depth has grown by and what
+/// went out, over the last ten seconds. Workers report with their heartbeats, every ten seconds by default: over less,
+/// what they report and what the depth shows would be of different times.
+#[derive(Debug, Clone, Default)]
+pub struct Inflow {
+    points: VecDeque<Point>,
+}
+
+/// Over how long it is reckoned.
+const WINDOW: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    at: Instant,
+    not_done: u64,
+    /// Jobs that went out since the first reading.
+    out: f64,
+}
+
+impl Inflow {
+    /// Notes what was read of the queue at `at`, later than the reading before: [`QueueStats::not_done`] and
+    /// [`Activity::done_per_s`]. Returns the rate; `None` after the first reading.
+    pub fn note(&mut self, at: Instant, not_done: u64, done_per_s: Option<f64>) -> Option<f64> {
+        let out = self.points.back().map_or(0.0, |last| {
+            let seconds = at.duration_since(last.at).as_secs_f64();
+            last.out + done_per_s.unwrap_or_default() * seconds
+        });
+        let last = Point { at, not_done, out };
+        self.points.push_back(last);
+        // The first one stays as long as it is needed to fill the window.
+        while self.points.get(1).is_some_and(|second| at.duration_since(second.at) >= WINDOW) {
+            self.points.pop_front();
+        }
+        let first = self.points.front()?;
+        let seconds = at.duration_since(first.at).as_secs_f64();
+        let grown = not_done as f64 - first.not_done as f64;
+        // Less than nothing: dead jobs were purged, or a worker's report is older than what the depth shows.
+        (seconds > 0.0).then(|| ((grown + last.out - first.out) / seconds).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_in_is_what_the_depth_grew_by_and_what_went_out() {
+        let (start, mut inflow) = (Instant::now(), Inflow::default());
+        let mut note = |seconds, (not_done, done_per_s)| {
+            inflow.note(start + Duration::from_secs(seconds), not_done, Some(done_per_s))
+        };
+        assert_eq!(note(0, (100, 5.0)), None);
+        assert_eq!(note(2, (120, 5.0)), Some(15.0));
+        assert_eq!(note(4, (120, 5.0)), Some(10.0));
+        // A job that dies has not gone out, so nothing came in for it.
+        assert_eq!(note(10, (120, 0.0)), Some(4.0));
+        // The window moves on: the beginning no longer counts.
+        assert_eq!(note(14, (120, 0.0)), Some(0.0));
+        // Purged jobs are not jobs that came in.
+        assert_eq!(note(16, (80, 0.0)), Some(0.0));
+    }
+}

@@ -1,0 +1,143 @@
+//! Looking at jobs.
+
+use super::admin::Admin;
+use std::slice;
+
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::JobState;
+use crate::procedures::operator::{FailedAttempt, JobCursor, JobFilter, JobPage, JobProgress, JobRow, ROWS, Shown};
+
+impl Admin<'_> {
+    /// Which queue of the schema a job is in, or was in before it was archived; `None`: there is no such job. Waits for
+    /// nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a worker.
+    pub async fn queue_of(self, job_id: JobId) -> Result<Option<String>, Error> {
+        self.queue.session().await?.find_job(job_id).await
+    }
+
+    /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are
+    /// left out. For the next page, pass [`JobPage::next`] as `after`.
+    ///
+    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled
+    /// and archived ones as they ended ([`JobFilter::newest_first`]: the other way round), claimed ones by id. A page
+    /// costs SQL Server the rows that it has, at any depth. Where more than a state is asked for, it costs up to 10,000
+    /// rows, and may be short or empty although there is a next one. A page ends before its payloads and outputs exceed
+    /// 64 MiB; a larger job has a page of its own. A job whose state changes between two pages can be missed, or come
+    /// twice.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::admin::{JobFilter, JobState};
+    ///
+    /// let filter = JobFilter::from(JobState::Dead).kind("resize");
+    /// let mut after = None;
+    /// loop {
+    ///     let page = queue.admin().list(&filter, after.as_ref(), 100).await?;
+    ///     for job in &page.jobs {
+    ///         println!("{} {}", job.job_id, job.error.as_deref().unwrap_or_default());
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     after = Some(next);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a
+    /// list of another state, or the filter asks for what its state does not have ([`JobFilter::newest_first`],
+    /// [`JobFilter::worker`]).
+    pub async fn list(self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<JobPage, Error> {
+        let (jobs, next) = self.page(&ROWS, filter, after, max).await?;
+        Ok(JobPage { jobs, next })
+    }
+
+    pub(super) async fn page<T>(
+        self,
+        shown: &Shown<T>,
+        filter: &JobFilter,
+        after: Option<&JobCursor>,
+        max: usize,
+    ) -> Result<(Vec<T>, Option<JobCursor>), Error> {
+        let states = filter.state.as_ref().map_or(JobState::ALL, slice::from_ref);
+        let (begin, mut place) = match after {
+            None => (0, None),
+            Some(JobCursor { state, after }) => {
+                let begin = states.iter().position(|listed| listed == state).ok_or_else(|| Error::Refused {
+                    message: format!("a page of {} jobs cannot start from a cursor of {} jobs", states[0], state),
+                })?;
+                (begin, after.clone())
+            }
+        };
+        let mut session = self.queue.session().await?;
+        let mut page = (Vec::new(), None);
+        for (index, state) in states.iter().enumerate().skip(begin) {
+            let (jobs, next) =
+                session.peek(self.queue.name(), *state, filter, place.take().as_ref(), max, shown).await?;
+            let next_state = states.get(index + 1).map(|state| JobCursor { state: *state, after: None });
+            let is_last = jobs.is_empty() && next.is_none();
+            page = (jobs, next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state));
+            if !is_last {
+                break; // otherwise the state is done with, and the next may have some
+            }
+        }
+        Ok(page)
+    }
+
+    /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its
+    /// jobs nor in the archive, or if it is locked at the moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn job(self, job_id: JobId) -> Result<Option<JobRow>, Error> {
+        self.queue.session().await?.peek_one(self.queue.name(), job_id, None).await
+    }
+
+    /// As [`job`](crate::admin::Admin::job), with the first `bytes` bytes of payload and output only
+    /// ([`JobRow::payload_bytes`], [`JobRow::output_bytes`] say how many there are).
+    ///
+    /// # Errors
+    ///
+    /// As [`job`](crate::admin::Admin::job).
+    pub async fn job_cut_at(self, job_id: JobId, bytes: usize) -> Result<Option<JobRow>, Error> {
+        self.queue.session().await?.peek_one(self.queue.name(), job_id, Some(bytes)).await
+    }
+
+    /// How far jobs are that run or have run, as they have noted it themselves
+    /// ([`Context::progress`](crate::handler::Context::progress)), in no particular order; a job that has noted nothing is not
+    /// in it. Waits for nobody. What a job notes is here about a second later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn progress_of(self, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
+        self.queue.session().await?.progress_of(self.queue.name(), jobs).await
+    }
+
+    /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are
+    /// kept, as long as the job is: those of a job that was done in a queue with [`CompletionPolicy::Delete`](crate::admin::CompletionPolicy::Delete) are gone
+    /// with it. A queue with [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) keeps none. Does not wait; an attempt that is being acknowledged
+    /// at the moment is left out.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// for attempt in queue.admin().attempts(job_id).await? {
+    ///     println!("{} on {}: {}", attempt.attempt, attempt.worker, attempt.error.unwrap_or_default());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn attempts(self, job_id: JobId) -> Result<Vec<FailedAttempt>, Error> {
+        self.queue.session().await?.attempts(self.queue.name(), job_id).await
+    }
+}

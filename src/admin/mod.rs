@@ -1,0 +1,29 @@
+//! What operators do: installing the schema, and making, watching and changing queues and their jobs.
+//!
+//! [`Queue::admin`](crate::Queue::admin) gives the handle.
+
+mod activity;
+mod admin;
+mod audit;
+mod changes;
+mod failures;
+mod jobs;
+mod matching;
+mod queues;
+mod schedules;
+pub(crate) mod schema;
+
+pub use activity::{Activity, Inflow};
+pub use admin::Admin;
+pub use failures::{FailureGroup, Failures};
+pub use matching::{MatchingJobs, MatchingPage};
+
+pub use self::schema::{Check, CheckResult, Finding, install_script, uninstall_script};
+pub use crate::id::{AuditId, WorkerId};
+pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule};
+pub use crate::procedures::Role;
+pub use crate::procedures::operator::{
+    AuditRow, Cancelled, Deleted, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobFilter, JobPage,
+    JobProgress, JobRow, Keep, NewAudit, QueueOptions, QueueStats, Rate, ScheduleRow, WorkerRow,
+};
+pub use crate::time::Times;

@@ -1,0 +1,294 @@
+//! What would keep a queue from being used, check by check.
+
+use crate::admin::Admin;
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::config::Config;
+use crate::connection::{Session, procedure};
+use crate::error::Error;
+use crate::procedures::{Role, SchemaInfo};
+use crate::queue::Queue;
+
+/// OPENJSON is missing below: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
+const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
+
+/// What [`Admin::findings`](crate::admin::Admin::findings) looks at, in this order: nothing can be said of a later one while
+/// an earlier one fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// SQL Server answers, over TLS where that is asked for.
+    Reachable,
+    /// It takes the login.
+    Login,
+    /// The login can open the database.
+    Database,
+    /// readpast is installed in the schema.
+    Installed,
+    /// The login may run what a producer, worker, operator or monitor may; the note says which.
+    Permissions,
+    /// The schema has a version that this release works with.
+    Version,
+    /// The database's compatibility level is one that has the functions of the procedures (130 or higher); the note has
+    /// it and the server's version.
+    Compatibility,
+    /// The session's SET options are those that filtered indexes need.
+    SetOptions,
+    /// The database can be changed.
+    ReadOnly,
+    /// The queue exists.
+    Queue,
+    /// For information: whether READ_COMMITTED_SNAPSHOT is on. Never fails.
+    RowVersions,
+}
+
+impl Check {
+    const ALL: [Check; 11] = [
+        Check::Reachable,
+        Check::Login,
+        Check::Database,
+        Check::Installed,
+        Check::Permissions,
+        Check::Version,
+        Check::Compatibility,
+        Check::SetOptions,
+        Check::ReadOnly,
+        Check::Queue,
+        Check::RowVersions,
+    ];
+
+    /// Its name in JSON and where it is printed.
+    fn word(self) -> &'static str {
+        match self {
+            Check::Reachable => "reachable",
+            Check::Login => "login",
+            Check::Database => "database",
+            Check::Installed => "installed",
+            Check::Version => "version",
+            Check::Permissions => "permissions",
+            Check::Compatibility => "compatibility",
+            Check::SetOptions => "set_options",
+            Check::ReadOnly => "read_only",
+            Check::Queue => "queue",
+            Check::RowVersions => "row_versions",
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+/// How a check has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CheckResult {
+    /// All is well.
+    Ok,
+    /// What is wrong; the error's message says what to do.
+    Failed(Error),
+    /// An earlier check has failed.
+    NotReached,
+}
+
+/// A check and how it has ended.
+///
+/// As JSON it has `check`, `result` (`ok`, `failed`, `not_reached`), `error` (the message) and `note`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What was looked at.
+    pub check: Check,
+    /// How it has ended.
+    pub result: CheckResult,
+    /// What else is worth knowing, for people.
+    pub note: Option<String>,
+}
+
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (result, error) = match &self.result {
+            CheckResult::Ok => ("ok", None),
+            CheckResult::Failed(error) => ("failed", Some(error.to_string())),
+            CheckResult::NotReached => ("not_reached", None),
+        };
+        let mut finding = serializer.serialize_struct("Finding", 4)?;
+        finding.serialize_field("check", &self.check)?;
+        finding.serialize_field("result", result)?;
+        finding.serialize_field("error", &error)?;
+        finding.serialize_field("note", &self.note)?;
+        finding.end()
+    }
+}
+
+/// The findings up to a check that has failed with `error`, whose predecessors are as `notes` has them.
+fn failed(check: Check, error: Error, notes: &[(Check, String)]) -> Vec<Finding> {
+    let mut error = Some(error);
+    let mut findings = all_well(notes);
+    for finding in findings.iter_mut().skip_while(|finding| finding.check != check) {
+        finding.result = error.take().map_or(CheckResult::NotReached, CheckResult::Failed);
+        finding.note = None;
+    }
+    findings
+}
+
+fn all_well(notes: &[(Check, String)]) -> Vec<Finding> {
+    let note = |check| notes.iter().find(|(of, _)| *of == check).map(|(_, note)| note.clone());
+    Check::ALL.map(|check| Finding { check, result: CheckResult::Ok, note: note(check) }).into()
+}
+
+/// The findings where no connection could be made.
+pub(crate) fn without_connection(error: Error) -> Vec<Finding> {
+    let check = match &error {
+        Error::LoginFailed { .. } | Error::Credentials { .. } => Check::Login,
+        Error::Database { .. } => Check::Database,
+        _ => Check::Reachable,
+    };
+    failed(check, error, &[])
+}
+
+/// The findings where there is a connection, and the first call failed.
+fn without_answer(error: Error) -> Vec<Finding> {
+    let check = match &error {
+        Error::PermissionDenied { .. } => Check::Permissions,
+        Error::Connect { .. } | Error::ConnectionLost { .. } | Error::TimedOut { .. } => Check::Reachable,
+        _ => Check::Installed,
+    };
+    failed(check, error, &[])
+}
+
+/// # Errors
+///
+/// The first that a check has failed with.
+pub(crate) fn first_error(findings: Vec<Finding>) -> Result<(), Error> {
+    for finding in findings {
+        if let CheckResult::Failed(error) = finding.result {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Does all checks.
+    pub(crate) async fn findings(&mut self, queue: &str) -> Vec<Finding> {
+        if let Err(error) = self.ensure_connected().await {
+            return without_connection(error);
+        }
+        match self.schema_info(queue).await {
+            Ok(info) => self.judge(queue, info),
+            Err(error) => without_answer(error),
+        }
+    }
+
+    fn judge(&self, queue: &str, info: SchemaInfo) -> Vec<Finding> {
+        let row_versions = match info.row_versions {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "not visible to the login",
+        };
+        let level = info.compatibility_level.map_or("not visible to the login".to_owned(), |level| level.to_string());
+        let roles: Vec<String> = info.roles.iter().map(Role::to_string).collect();
+        let mut notes = vec![
+            (Check::Database, info.database.clone()),
+            (Check::Installed, format!("in schema {}", self.schema())),
+            (Check::Permissions, format!("the login may do what these roles may: {}", roles.join(", "))),
+            (Check::Compatibility, format!("server version {}, compatibility level {level}", info.server_version)),
+            (Check::Queue, queue.to_owned()),
+            (Check::RowVersions, format!("READ_COMMITTED_SNAPSHOT is {row_versions}")),
+        ];
+        let Some(version) = info.version else {
+            return failed(Check::Installed, self.installation_broke_off(), &notes);
+        };
+        notes.push((Check::Version, version.found.to_string()));
+        if let Err(error) = version.check() {
+            return failed(Check::Version, error, &notes);
+        }
+        if info.compatibility_level.is_some_and(|level| level < LOWEST_COMPATIBILITY_LEVEL) {
+            let database = &info.database;
+            let message = format!(
+                "the compatibility level of database {database} is {level}; set it to {LOWEST_COMPATIBILITY_LEVEL} or higher"
+            );
+            return failed(Check::Compatibility, Error::Refused { message }, &notes);
+        }
+        if !info.wrong_set_options.is_empty() {
+            let error = Error::WrongSetOptions { number: None, message: info.wrong_set_options };
+            return failed(Check::SetOptions, error, &notes);
+        }
+        if info.read_only {
+            let message = format!("database {} cannot be changed", info.database);
+            return failed(Check::ReadOnly, Error::ReadOnlyDatabase { number: None, message }, &notes);
+        }
+        if !info.queue_exists {
+            let create_queue = procedure(self.schema(), "create_queue");
+            let message = format!("there is no queue '{queue}'; create it with {create_queue}");
+            return failed(Check::Queue, Error::UnknownQueue { message }, &notes);
+        }
+        all_well(&notes)
+    }
+}
+
+impl Admin<'_> {
+    /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
+    /// reachable, login, database, installed, permissions, version, SET options, read-only, the queue itself. Changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
+    pub async fn verify(self) -> Result<(), Error> {
+        first_error(self.findings().await)
+    }
+
+    /// Does the checks of [`verify`](crate::admin::Admin::verify) one by one, and says of each what it has found: for a table.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) {
+    /// use readpast::admin::CheckResult;
+    ///
+    /// for finding in queue.admin().findings().await {
+    ///     match finding.result {
+    ///         CheckResult::Ok => println!("{} ok {}", finding.check, finding.note.unwrap_or_default()),
+    ///         CheckResult::Failed(error) => println!("{} {error}", finding.check),
+    ///         _ => println!("{} not reached", finding.check),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn findings(self) -> Vec<Finding> {
+        match self.queue.any_session().await {
+            Ok(mut session) => session.findings(self.queue.name()).await,
+            Err(error) => without_connection(error),
+        }
+    }
+
+    /// The roles whose procedures the login may run, as a member or by rights of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of a call; [`Error::NotInstalled`] and [`Error::PermissionDenied`] where it may run none.
+    pub async fn roles(self) -> Result<Vec<Role>, Error> {
+        Ok(self.queue.any_session().await?.schema_info(self.queue.name()).await?.roles)
+    }
+
+    /// As [`findings`](crate::admin::Admin::findings), for settings with which [`connect`](Queue::connect) may fail: that is a
+    /// finding, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings.
+    pub async fn examine(config: &Config) -> Result<Vec<Finding>, Error> {
+        Ok(Queue::new(config)?.admin().findings().await)
+    }
+}

@@ -1,0 +1,11 @@
+//! The schema: its scripts, their installation, and what `verify` finds.
+
+mod findings;
+mod install;
+mod script_batches;
+pub(crate) mod scripts;
+
+pub use findings::{Check, CheckResult, Finding};
+pub(crate) use install::INSTALL_ATTEMPTS;
+pub(crate) use scripts::scripts;
+pub use scripts::{install_script, uninstall_script};

@@ -1,0 +1,85 @@
+//! Scripts in batches, as their GO says.
+
+/// Splits a script at the lines that say GO. A GO inside a comment or a string does not count; neither does the
+/// client's `GO n`, which our scripts do not use.
+pub(crate) fn batches(script: &str) -> Vec<&str> {
+    let mut batches = Vec::new();
+    let mut inside = Inside::Code;
+    let mut begin = 0;
+    let mut position = 0;
+    for line in script.split_inclusive('\n') {
+        let next = position + line.len();
+        if inside == Inside::Code && line.trim().eq_ignore_ascii_case("GO") {
+            batches.push(&script[begin..position]);
+            begin = next;
+        } else {
+            inside = after_line(line, inside);
+        }
+        position = next;
+    }
+    batches.push(&script[begin..]);
+    batches.retain(|batch| !batch.trim().is_empty());
+    batches
+}
+
+/// What a place in a script is inside of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Code,
+    /// Up to this closing character, which doubled stands for itself: a string, or a name in brackets or quotes.
+    Quoted(char),
+    /// Block comments nest in T-SQL; this deep.
+    Comment(usize),
+}
+
+fn after_line(line: &str, mut inside: Inside) -> Inside {
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        let next = characters.peek().copied();
+        let mut pair = false;
+        inside = match (inside, character, next) {
+            (Inside::Code, '-', Some('-')) => return Inside::Code,
+            (Inside::Code, '/', Some('*')) => {
+                pair = true;
+                Inside::Comment(1)
+            }
+            (Inside::Code, '\'' | '"', _) => Inside::Quoted(character),
+            (Inside::Code, '[', _) => Inside::Quoted(']'),
+            // A doubled closing character closes here and opens again with the next one, which comes to the same, but
+            // for brackets.
+            (Inside::Quoted(']'), ']', Some(']')) => {
+                pair = true;
+                inside
+            }
+            (Inside::Quoted(closing), _, _) if character == closing => Inside::Code,
+            (Inside::Comment(depth), '/', Some('*')) => {
+                pair = true;
+                Inside::Comment(depth + 1)
+            }
+            (Inside::Comment(depth), '*', Some('/')) => {
+                pair = true;
+                if depth == 1 { Inside::Code } else { Inside::Comment(depth - 1) }
+            }
+            _ => inside,
+        };
+        if pair {
+            characters.next();
+        }
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_split_at_go_outside_of_comments_and_strings() {
+        let script = "SELECT 1\nGO\n-- don't\nSELECT 'it''s\nGO\n' AS [a]]'b]\n  go  \n\
+                      /* GO /* nested */\nGO\n*/ SELECT 2;\r\nGO\r\n\nGO\n";
+        let expected =
+            ["SELECT 1\n", "-- don't\nSELECT 'it''s\nGO\n' AS [a]]'b]\n", "/* GO /* nested */\nGO\n*/ SELECT 2;\r\n"];
+        assert_eq!(batches(script), expected);
+        assert_eq!(batches("SELECT 1"), ["SELECT 1"]);
+    }
+}

@@ -1,0 +1,237 @@
+//! Installing the schema, and checking that it is there and usable.
+//!
+//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one
+//! batch after another in one session
+//!
+//! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
+//! when one breaks off, its session ends and the lock with it.
+
+use crate::config::check_schema;
+use crate::error::Error;
+
+/// The scripts, in the order in which they are run.
+pub(super) const SCRIPTS: &[(&str, &str)] = &[
+    ("000_begin.sql", include_str!("../../../sql/000_begin.sql")),
+    ("010_queues.sql", include_str!("../../../sql/010_queues.sql")),
+    ("020_jobs.sql", include_str!("../../../sql/020_jobs.sql")),
+    ("030_archive.sql", include_str!("../../../sql/030_archive.sql")),
+    ("040_workers.sql", include_str!("../../../sql/040_workers.sql")),
+    ("050_samples.sql", include_str!("../../../sql/050_samples.sql")),
+    ("060_duties.sql", include_str!("../../../sql/060_duties.sql")),
+    ("070_marks.sql", include_str!("../../../sql/070_marks.sql")),
+    ("075_attempts.sql", include_str!("../../../sql/075_attempts.sql")),
+    ("076_cancellations.sql", include_str!("../../../sql/076_cancellations.sql")),
+    ("082_progress.sql", include_str!("../../../sql/082_progress.sql")),
+    ("085_schedules.sql", include_str!("../../../sql/085_schedules.sql")),
+    ("086_batches.sql", include_str!("../../../sql/086_batches.sql")),
+    ("087_groups.sql", include_str!("../../../sql/087_groups.sql")),
+    ("088_claim_rates.sql", include_str!("../../../sql/088_claim_rates.sql")),
+    ("089_history.sql", include_str!("../../../sql/089_history.sql")),
+    ("090_claim_places.sql", include_str!("../../../sql/090_claim_places.sql")),
+    ("092_audit.sql", include_str!("../../../sql/092_audit.sql")),
+    ("100_enqueue_list.sql", include_str!("../../../sql/100_enqueue_list.sql")),
+    ("105_detail_list.sql", include_str!("../../../sql/105_detail_list.sql")),
+    ("110_finish_list.sql", include_str!("../../../sql/110_finish_list.sql")),
+    ("112_follow_up_list.sql", include_str!("../../../sql/112_follow_up_list.sql")),
+    ("114_sink_list.sql", include_str!("../../../sql/114_sink_list.sql")),
+    ("115_attempt_list.sql", include_str!("../../../sql/115_attempt_list.sql")),
+    ("117_member_list.sql", include_str!("../../../sql/117_member_list.sql")),
+    ("120_job_list.sql", include_str!("../../../sql/120_job_list.sql")),
+    ("125_id_list.sql", include_str!("../../../sql/125_id_list.sql")),
+    ("127_progress_list.sql", include_str!("../../../sql/127_progress_list.sql")),
+    ("195_mend_text.sql", include_str!("../../../sql/195_mend_text.sql")),
+    ("197_check_text.sql", include_str!("../../../sql/197_check_text.sql")),
+    ("200_create_queue.sql", include_str!("../../../sql/200_create_queue.sql")),
+    ("205_check_headers.sql", include_str!("../../../sql/205_check_headers.sql")),
+    ("210_enqueue.sql", include_str!("../../../sql/210_enqueue.sql")),
+    ("212_link_queue.sql", include_str!("../../../sql/212_link_queue.sql")),
+    ("214_lock_batch.sql", include_str!("../../../sql/214_lock_batch.sql")),
+    ("216_end_batch.sql", include_str!("../../../sql/216_end_batch.sql")),
+    ("217_lock_groups.sql", include_str!("../../../sql/217_lock_groups.sql")),
+    ("218_note_ends.sql", include_str!("../../../sql/218_note_ends.sql")),
+    ("219_advance_groups.sql", include_str!("../../../sql/219_advance_groups.sql")),
+    ("220_enqueue_batch.sql", include_str!("../../../sql/220_enqueue_batch.sql")),
+    ("222_next_priority.sql", include_str!("../../../sql/222_next_priority.sql")),
+    ("223_widen_gap.sql", include_str!("../../../sql/223_widen_gap.sql")),
+    ("224_lower_marks.sql", include_str!("../../../sql/224_lower_marks.sql")),
+    ("225_claim_once.sql", include_str!("../../../sql/225_claim_once.sql")),
+    ("226_sweep.sql", include_str!("../../../sql/226_sweep.sql")),
+    ("228_note_attempts.sql", include_str!("../../../sql/228_note_attempts.sql")),
+    ("230_claim.sql", include_str!("../../../sql/230_claim.sql")),
+    ("231_claim_limited.sql", include_str!("../../../sql/231_claim_limited.sql")),
+    ("232_look.sql", include_str!("../../../sql/232_look.sql")),
+    ("235_await_jobs.sql", include_str!("../../../sql/235_await_jobs.sql")),
+    ("238_call_sink.sql", include_str!("../../../sql/238_call_sink.sql")),
+    ("239_finish_mended.sql", include_str!("../../../sql/239_finish_mended.sql")),
+    ("240_finish.sql", include_str!("../../../sql/240_finish.sql")),
+    ("242_finish_with.sql", include_str!("../../../sql/242_finish_with.sql")),
+    ("245_finish_one.sql", include_str!("../../../sql/245_finish_one.sql")),
+    ("250_release.sql", include_str!("../../../sql/250_release.sql")),
+    ("260_recover.sql", include_str!("../../../sql/260_recover.sql")),
+    ("290_tend.sql", include_str!("../../../sql/290_tend.sql")),
+    ("300_reap.sql", include_str!("../../../sql/300_reap.sql")),
+    ("310_register_worker.sql", include_str!("../../../sql/310_register_worker.sql")),
+    ("320_heartbeat.sql", include_str!("../../../sql/320_heartbeat.sql")),
+    ("322_note_progress.sql", include_str!("../../../sql/322_note_progress.sql")),
+    ("324_checkpoints.sql", include_str!("../../../sql/324_checkpoints.sql")),
+    ("328_note_history.sql", include_str!("../../../sql/328_note_history.sql")),
+    ("330_unregister_worker.sql", include_str!("../../../sql/330_unregister_worker.sql")),
+    ("340_promote.sql", include_str!("../../../sql/340_promote.sql")),
+    ("350_sample.sql", include_str!("../../../sql/350_sample.sql")),
+    ("360_unfinished.sql", include_str!("../../../sql/360_unfinished.sql")),
+    ("368_thin_history.sql", include_str!("../../../sql/368_thin_history.sql")),
+    ("370_expire.sql", include_str!("../../../sql/370_expire.sql")),
+    ("380_due_schedules.sql", include_str!("../../../sql/380_due_schedules.sql")),
+    ("382_fire_schedule.sql", include_str!("../../../sql/382_fire_schedule.sql")),
+    ("384_fail_schedule.sql", include_str!("../../../sql/384_fail_schedule.sql")),
+    ("400_stats.sql", include_str!("../../../sql/400_stats.sql")),
+    ("402_list_workers.sql", include_str!("../../../sql/402_list_workers.sql")),
+    ("404_list_history.sql", include_str!("../../../sql/404_list_history.sql")),
+    ("406_backlog.sql", include_str!("../../../sql/406_backlog.sql")),
+    ("410_pause.sql", include_str!("../../../sql/410_pause.sql")),
+    ("420_resume.sql", include_str!("../../../sql/420_resume.sql")),
+    ("429_note_requeued.sql", include_str!("../../../sql/429_note_requeued.sql")),
+    ("430_requeue.sql", include_str!("../../../sql/430_requeue.sql")),
+    ("432_cancel.sql", include_str!("../../../sql/432_cancel.sql")),
+    ("434_outcomes.sql", include_str!("../../../sql/434_outcomes.sql")),
+    ("436_promote_now.sql", include_str!("../../../sql/436_promote_now.sql")),
+    ("438_set_priority.sql", include_str!("../../../sql/438_set_priority.sql")),
+    ("440_purge.sql", include_str!("../../../sql/440_purge.sql")),
+    ("442_delete_empty_queue.sql", include_str!("../../../sql/442_delete_empty_queue.sql")),
+    ("444_delete_queue.sql", include_str!("../../../sql/444_delete_queue.sql")),
+    ("450_peek.sql", include_str!("../../../sql/450_peek.sql")),
+    ("455_peek_attempts.sql", include_str!("../../../sql/455_peek_attempts.sql")),
+    ("457_progress_of.sql", include_str!("../../../sql/457_progress_of.sql")),
+    ("458_find_job.sql", include_str!("../../../sql/458_find_job.sql")),
+    ("459_list_errors.sql", include_str!("../../../sql/459_list_errors.sql")),
+    ("460_schema_info.sql", include_str!("../../../sql/460_schema_info.sql")),
+    ("470_set_schedule.sql", include_str!("../../../sql/470_set_schedule.sql")),
+    ("472_delete_schedule.sql", include_str!("../../../sql/472_delete_schedule.sql")),
+    ("474_pause_schedule.sql", include_str!("../../../sql/474_pause_schedule.sql")),
+    ("476_resume_schedule.sql", include_str!("../../../sql/476_resume_schedule.sql")),
+    ("478_run_schedule_now.sql", include_str!("../../../sql/478_run_schedule_now.sql")),
+    ("480_list_schedules.sql", include_str!("../../../sql/480_list_schedules.sql")),
+    ("490_create_batch.sql", include_str!("../../../sql/490_create_batch.sql")),
+    ("492_seal_batch.sql", include_str!("../../../sql/492_seal_batch.sql")),
+    ("494_cancel_batch.sql", include_str!("../../../sql/494_cancel_batch.sql")),
+    ("496_list_batches.sql", include_str!("../../../sql/496_list_batches.sql")),
+    ("500_begin_audit.sql", include_str!("../../../sql/500_begin_audit.sql")),
+    ("502_end_audit.sql", include_str!("../../../sql/502_end_audit.sql")),
+    ("504_list_audit.sql", include_str!("../../../sql/504_list_audit.sql")),
+    ("900_roles.sql", include_str!("../../../sql/900_roles.sql")),
+    ("990_end.sql", include_str!("../../../sql/990_end.sql")),
+];
+
+/// Before each batch of the scripts in one.
+const GUARD: &str = "IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n";
+
+/// Behind the last: what an error has left behind in a session that goes on.
+const FOOTER: &str = "\
+SET NOEXEC OFF;
+GO
+SET LOCK_TIMEOUT -1;
+IF APPLOCK_MODE(N'public', N'$(schema).install', N'Session') <> N'NoLock'
+    EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
+GO
+";
+
+pub(crate) const UNINSTALL: &str = include_str!("../../../sql/uninstall.sql");
+
+/// The T-SQL that [`Admin::install`](crate::admin::Admin::install) runs, for a DBA to read and run: one text with GO, as
+/// sqlcmd and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error
+/// nothing more is executed.
+///
+/// ```
+/// let script = readpast::admin::install_script("jobs")?;
+/// assert!(script.contains("CREATE SCHEMA [jobs] AUTHORIZATION dbo"));
+/// # Ok::<(), readpast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Config`] for a name that the schema cannot have.
+pub fn install_script(schema: &str) -> Result<String, Error> {
+    check_schema(schema)?;
+    let head = format!(
+        "-- readpast {}, all installation scripts in one, for the schema {schema}. Run it as a member of db_owner, in the database.\n\
+         --\n\
+         -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    Ok(in_one(&head, SCRIPTS.iter().copied(), schema))
+}
+
+/// The scripts, in their order.
+pub(crate) fn scripts() -> &'static [(&'static str, &'static str)] {
+    SCRIPTS
+}
+
+/// Scripts as one text with GO, of which nothing is executed after an error.
+pub(crate) fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a str)>, schema: &str) -> String {
+    let mut script = head.to_string();
+    for (name, text) in scripts {
+        script.push_str(&format!("\n-- {name}\n"));
+        for batch in text.split_inclusive("\nGO\n") {
+            script.push_str(GUARD);
+            script.push_str(batch.trim_start_matches('\n'));
+        }
+    }
+    script.push_str(FOOTER);
+    script.replace("$(schema)", schema)
+}
+
+/// The T-SQL that [`Admin::uninstall`](crate::admin::Admin::uninstall) runs, as [`install_script`] has that of the
+/// installation.
+///
+/// # Errors
+///
+/// [`Error::Config`] for a name that the schema cannot have.
+pub fn uninstall_script(schema: &str) -> Result<String, Error> {
+    check_schema(schema)?;
+    Ok(UNINSTALL.replace("$(schema)", schema))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::schema::script_batches::batches;
+    use crate::procedures::SCHEMA_VERSION;
+
+    #[test]
+    fn all_numbered_scripts_are_embedded_in_order() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
+            .collect();
+        files.sort();
+        let embedded: Vec<&str> = SCRIPTS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(embedded, files);
+    }
+
+    /// The numbers in the scripts that tell which version they install.
+    #[test]
+    fn the_scripts_install_the_version_that_this_release_needs() {
+        let script = |wanted: &str| SCRIPTS.iter().find(|(name, _)| *name == wanted).unwrap().1;
+        let begin = script("000_begin.sql");
+        assert!(begin.contains(&format!("@installed > {SCHEMA_VERSION}\n")));
+        assert!(begin.contains(&format!("would install version {SCHEMA_VERSION};")));
+        let end = script("990_end.sql");
+        assert!(end.contains(&format!("version = {SCHEMA_VERSION})")));
+        assert!(end.contains(&format!("VALUES ({SCHEMA_VERSION}, ")));
+    }
+
+    #[test]
+    fn a_procedure_stands_alone_in_its_batch() {
+        for (name, script) in SCRIPTS {
+            for batch in batches(script) {
+                let code =
+                    batch.lines().find(|line| !line.starts_with("--") && !line.trim().is_empty()).unwrap_or_default();
+                if batch.contains("\nCREATE OR ALTER PROCEDURE") {
+                    assert!(code.starts_with("CREATE OR ALTER PROCEDURE"), "{name}: {code}");
+                }
+            }
+        }
+    }
+}

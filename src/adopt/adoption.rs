@@ -1,0 +1,1 @@
+//! Making an adoption.

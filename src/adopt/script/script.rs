@@ -1,0 +1,85 @@
+//! The whole script.
+
+use crate::adopt::plan::Plan;
+use crate::adopt::{applied, filled};
+
+use super::marks::Marks;
+
+macro_rules! changes {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../../sql/adopt/", $name, ".part")))),*] };
+}
+
+/// The scripts that differ, and those that come in addition.
+const CHANGES: [(&str, &str); 25] = changes![
+    "000_adopted_table.sql",
+    "000_begin.sql",
+    "095_adoption.sql",
+    "096_refused_rows.sql",
+    "200_create_queue.sql",
+    "210_enqueue.sql",
+    "218_note_ends.sql",
+    "220_enqueue_batch.sql",
+    "229_note_refused.sql",
+    "230_claim.sql",
+    "232_look.sql",
+    "240_finish.sql",
+    "250_release.sql",
+    "300_reap.sql",
+    "350_sample.sql",
+    "360_unfinished.sql",
+    "400_stats.sql",
+    "406_backlog.sql",
+    "429_note_requeued.sql",
+    "430_requeue.sql",
+    "440_purge.sql",
+    "444_delete_queue.sql",
+    "470_set_schedule.sql",
+    "490_create_batch.sql",
+    "985_adopted.sql",
+];
+
+/// Those that are as ever, or missing, where a claim takes the row out: what is not there is neither given back nor
+/// marked again, and what cannot be named cannot be passed by.
+const FOR_ROWS_THAT_STAY: [&str; 4] =
+    ["096_refused_rows.sql", "229_note_refused.sql", "250_release.sql", "429_note_requeued.sql"];
+
+const REMOVE: &str = include_str!("../../../sql/adopt/remove.sql.part");
+
+/// The scripts of the adoption, in the order in which they are run. `$(schema)` stands in them for the schema.
+///
+/// # Errors
+///
+/// What is wrong with the changes: a test finds it.
+pub(in crate::adopt) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+    let marks = Marks { plan };
+    let values = marks.values()?;
+    let mut scripts = Vec::new();
+    let is_left_out = |name: &str| FOR_ROWS_THAT_STAY.contains(&name) && plan.mapping.takes_out();
+    let is_ours = |name: &str| base.iter().any(|(known, _)| *known == name);
+    let additions = CHANGES.iter().filter(|(name, _)| !is_ours(name) && !is_left_out(name));
+    let mut all: Vec<(&str, &str)> = base.iter().chain(additions).copied().collect();
+    all.sort_by_key(|(name, _)| *name);
+    for (name, text) in all {
+        let change = CHANGES.iter().find(|(changed, _)| *changed == name);
+        let text = match change {
+            Some((_, change)) if !is_left_out(name) => {
+                let changed = applied(text, change).map_err(|error| format!("{name}: {error}"))?;
+                filled(&changed, &values).map_err(|error| format!("{name}: {error}"))?
+            }
+            _ => text.to_string(),
+        };
+        scripts.push((name.to_string(), text));
+    }
+    Ok(scripts)
+}
+
+/// The script that removes an adoption, with what it holds given back before, or not.
+///
+/// # Errors
+///
+/// As [`scripts`].
+pub(in crate::adopt) fn removal(gives_back: bool, uninstall: &str) -> Result<String, String> {
+    let uninstall = uninstall.trim_end().trim_end_matches("GO").to_string();
+    let gives_back = if gives_back { "1" } else { "0" }.to_string();
+    filled(REMOVE, &[("gives_back", gives_back), ("uninstall", uninstall)])
+}

@@ -1,0 +1,245 @@
+//! All settings together.
+
+use crate::error::Error;
+
+use super::connection::ConnectionConfig;
+use super::metrics::MetricsConfig;
+use super::queue::QueueConfig;
+use super::worker::WorkerConfig;
+
+/// All settings.
+///
+/// They come from a file of their own and the environment ([`load`](Config::load)), from a section of the program's own
+/// file, or from code:
+///
+/// ```
+/// use readpast::Config;
+///
+/// # fn main() -> Result<(), readpast::Error> {
+/// let mut config = Config::from_toml("[worker]\nbatch_size = 200\n")?;
+/// config.connection.url = "Server=db1;Database=work;User ID=app;Password=s3cret".into();
+/// config.validate()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// As a section of the program's own file, with the same overrides from the environment
+/// ([`from_section`](Config::from_section)):
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// #[derive(serde::Deserialize)]
+/// struct Settings {
+///     greeting: String,
+/// }
+///
+/// let text = "greeting = 'hello'\n[queue.worker]\nbatch_size = 200\n"; // of the program's file
+/// let mut config = readpast::Config::from_section(text, "queue")?;
+/// config.apply_env("GREETER_QUEUE_")?; // GREETER_QUEUE_URL, GREETER_QUEUE_WORKER_THREADS, …
+/// let settings: Settings = toml::from_str(text)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// How to reach SQL Server.
+    pub connection: ConnectionConfig,
+    /// Which queue.
+    pub queue: QueueConfig,
+    /// How a worker works. Producers do not need it.
+    pub worker: WorkerConfig,
+    /// Where metrics are served.
+    pub metrics: MetricsConfig,
+}
+
+impl Config {
+    /// Checks every value against its range, and the values against each other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] or [`Error::ConnectionString`] for the first one that is wrong.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.connection.validate()?;
+        self.queue.validate()?;
+        self.worker.validate()?;
+        self.worker.check_timeouts(self.connection.timeouts()?)?;
+        self.metrics.address().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::connection::check_schema;
+    use crate::config::metrics::PortInUse;
+
+    const URL: &str = "Server=s;User ID=u;Password=hunter2";
+
+    fn valid() -> Config {
+        let mut config = Config::default();
+        config.connection.url = URL.into();
+        config
+    }
+
+    #[test]
+    fn the_defaults_are_valid_but_for_the_connection_string() {
+        valid().validate().unwrap();
+        let message = Config::default().validate().unwrap_err().to_string();
+        assert!(message.starts_with("connection.url is empty; it must be"), "{message}");
+    }
+
+    /// docs/how-it-works.md, "The arithmetic of the time limits".
+    #[test]
+    fn the_defaults_let_a_worker_end_in_order_within_a_container_s_thirty_seconds() {
+        let config = Config::default();
+        let longest_job_ms = 10_000;
+        assert!(config.worker.shutdown_deadline_ms >= longest_job_ms + config.connection.command_timeout_ms);
+        assert!(config.worker.shutdown_deadline_ms < 30_000);
+    }
+
+    #[test]
+    fn what_the_text_sets_is_set() {
+        let text = "[worker]\nlease_ms = 60_000\nbatch_size = 0x10\ntake_over = true\nretry.base_ms = 5\n\
+                    [queue]\nname = 'mail'\n[metrics]\nport_in_use = 'next'\n[connection]\nurl = 'Server=s'\n";
+        let config = Config::from_toml(text).unwrap();
+        assert_eq!((config.worker.lease_ms, config.worker.batch_size, config.worker.retry.base_ms), (60_000, 16, 5));
+        assert!(config.worker.take_over);
+        assert_eq!((config.queue.name.as_str(), config.metrics.port_in_use), ("mail", PortInUse::Next));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line_and_what_was_probably_meant() {
+        let message = |text: &str| Config::from_toml(text).unwrap_err().to_string();
+        for (text, says) in [
+            (
+                "\n[worker]\nbatch_sze = 1",
+                "line 3: there is no key 'worker.batch_sze'; did you mean worker.batch_size?",
+            ),
+            ("[worker]\nlease = 1", "line 2: there is no key 'worker.lease'; did you mean worker.lease_ms?"),
+            (
+                "[connection]\nlease_ms = 1",
+                "line 2: there is no key 'connection.lease_ms'; did you mean worker.lease_ms?",
+            ),
+            ("batch_size = 1", "line 1: there is no key 'batch_size'; did you mean worker.batch_size?"),
+            ("[workers]", "line 1: there is no section 'workers'; did you mean [worker]?"),
+            ("[colours]", "line 1: there is no section 'colours'; there are [connection], [queue], [worker]"),
+            ("colour = 1", "line 1: there is no key 'colour'; there are connection.url, "),
+            (
+                "[worker]\nbatch_size = 'many'",
+                "line 2: worker.batch_size is 'many'; it must be a whole number from 0 on",
+            ),
+            ("[worker]\nbatch_size = -1", "line 2: worker.batch_size is -1; it must be a whole number from 0 on"),
+            ("[worker]\nbatch_size = 1.5", "line 2: worker.batch_size is 1.5; it must be a whole number from 0 on"),
+            ("[worker]\ntake_over = 1", "line 2: worker.take_over is 1; it must be true or false"),
+            ("[queue]\nname = ['a']", "line 2: queue.name is a list; it must be a text in quotes"),
+            ("[metrics]\nport_in_use = 'fail'", "line 2: metrics.port_in_use is 'fail'; it must be warn or next"),
+            ("worker = 1", "line 1: worker is a section, not a single value"),
+            ("[worker\n", "line 1: "),
+        ] {
+            let message = message(text);
+            assert!(message.starts_with(&format!("the configuration is not valid: {says}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn of_a_program_s_file_one_section_is_read_and_mistakes_are_named_by_their_line() {
+        let file =
+            "greeting = 'hello'\n[other]\nthreads = 'x'\n[queue.worker]\nthreads = 3\n[queue.queue]\nname = 'mail'\n";
+        let config = Config::from_section(file, "queue").unwrap();
+        assert_eq!((config.worker.threads, config.queue.name.as_str()), (3, "mail"));
+        assert_eq!(Config::from_section(file, "nowhere").unwrap(), Config::default());
+        let message = |text: &str| Config::from_section(text, "queue").unwrap_err().to_string();
+        for (text, says) in [
+            (
+                "greeting = 'hello'\n[queue.worker]\nbatch_sze = 1",
+                "line 3: there is no key 'worker.batch_sze'; did you",
+            ),
+            ("[queue.workers]", "line 1: there is no section 'workers'; did you mean [worker]?"),
+            ("\nqueue = 1", "line 2: queue is a section, not a single value"),
+            ("[other]\nx = 'a' 'b'", "line 2: "),
+        ] {
+            let message = message(text);
+            assert!(message.starts_with(&format!("the configuration is not valid: {says}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn no_message_quotes_the_connection_string() {
+        for text in [
+            "[connection]\nurl = 'PWD=hunter2",
+            "[connection]\nurl = 'PWD=hunter2' x",
+            "[connection]\nurl = ['hunter2']",
+            "connection = 'hunter2'",
+            "[connection]\npacket_size = 'hunter2'",
+            "[worker]\nthreads = 'Server=s;Pasword=hunter2'",
+            "[worker]\n'PWD=hunter2' = 1",
+            "[worker]\nPWD = hunter2",
+            "[metrics]\nport_in_use = 'mssql://sa:hunter2@db1'",
+        ] {
+            let error = Config::from_toml(text).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        for text in [
+            "[queue.connection]\nur = 'Server=s;Password=hunter2'",
+            "queue.connection.ur = 'PWD=hunter2'",
+            "queue = { connection = { url = ['PWD=hunter2'] } }",
+            "[queue.connection]\nurl = 'PWD=hunter2",
+            "queue = 'PWD=hunter2'",
+        ] {
+            let error = Config::from_section(text, "queue").unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        let mut config = valid();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        config.connection.url = "Server=s;Password=hunter2".into();
+        assert!(!config.validate().unwrap_err().to_string().contains("hunter2"));
+        let mut config = valid();
+        config.metrics.listen = "Server=s;Pasword=hunter2".into();
+        assert!(!config.validate().unwrap_err().to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn ranges_and_settings_that_cannot_work_together_are_refused() {
+        let message = |change: fn(&mut Config)| {
+            let mut config = valid();
+            change(&mut config);
+            config.validate().unwrap_err().to_string()
+        };
+        assert_eq!(message(|c| c.worker.batch_size = 1_001), "worker.batch_size is 1001; it must be 1 to 1000");
+        assert_eq!(
+            message(|c| c.worker.heartbeat_interval_ms = 15_000),
+            "worker.heartbeat_interval_ms is 15000; it must be less than half of worker.lease_ms (30000)"
+        );
+        assert_eq!(
+            message(|c| c.worker.poll_min_ms = 300),
+            "worker.poll_min_ms is 300; it must be at most worker.poll_max_ms (200)"
+        );
+        assert_eq!(
+            message(|c| c.connection.command_timeout_ms = 35_000),
+            "connection.command_timeout_ms is 35000; it must be at most worker.lease_ms (30000)"
+        );
+        assert_eq!(
+            message(|c| c.connection.url = format!("{URL};Connect Timeout=31").into()),
+            "connection.connect_timeout_ms is 31000; it must be at most worker.lease_ms (30000)"
+        );
+        assert!(message(|c| c.worker.retry.base_ms = 4_000_000).contains("at most worker.retry.max_ms"));
+        assert!(message(|c| c.worker.buffer = 20_000).contains("at most worker.max_in_flight (10000)"));
+        assert!(message(|c| c.worker.max_in_flight = 100).contains("worker.batch_size is 500"));
+        assert!(message(|c| c.queue.name = " ".into()).contains("queue.name is ' '"));
+        assert!(
+            message(|c| c.metrics.listen = "9464".into()).contains("metrics.listen is '9464'; it must be empty, or")
+        );
+        assert!(message(|c| c.connection.packet_size = 32_767).contains("512 to 16383"));
+    }
+
+    #[test]
+    fn a_schema_is_a_plain_name() {
+        for good in ["readpast", "_x", "Jobs_2"] {
+            check_schema(good).unwrap();
+        }
+        for bad in ["", "2x", "a-b", "a]b", "a b", "order", "USER", "ü", &"x".repeat(101)] {
+            assert!(check_schema(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a procedure answers with, read column by column.
+
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use tiberius::{ColumnData, FromSqlOwned, Row};
+
+use crate::error::Error;
+use crate::time::from_datetime2;
+
+use super::answer::Answer;
+
+/// The rows of the one result set that a procedure answers with.
+pub(crate) fn into_rows(call: &'static str, answer: Answer) -> Vec<Columns> {
+    columns(call, answer.into_results().pop().unwrap_or_default())
+}
+
+/// The rows of all result sets of a procedure that answers with several of one shape.
+pub(crate) fn all_rows(call: &'static str, answer: Answer) -> impl Iterator<Item = Columns> {
+    answer.into_results().into_iter().flatten().map(move |row| Columns::new(call, row))
+}
+
+pub(crate) fn columns(call: &'static str, rows: Vec<Row>) -> Vec<Columns> {
+    rows.into_iter().map(|row| Columns::new(call, row)).collect()
+}
+
+pub(crate) fn one_row(call: &'static str, mut rows: Vec<Columns>) -> Result<Columns, Error> {
+    match rows.pop() {
+        Some(row) if rows.is_empty() => Ok(row),
+        _ => Err(Error::Protocol { message: format!("{call} did not answer with one row") }),
+    }
+}
+
+/// A row, read column by column in the order of the procedure's result.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    call: &'static str,
+    values: std::vec::IntoIter<ColumnData<'static>>,
+}
+
+impl Columns {
+    fn new(call: &'static str, row: Row) -> Columns {
+        Columns { call, values: row.into_iter() }
+    }
+
+    /// The next column, which may be NULL. `name` is for the error.
+    pub(crate) fn optional<T: FromSqlOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
+        let value = self.next(name)?;
+        T::from_sql_owned(value).map_err(|error| self.unexpected(name, &error.to_string()))
+    }
+
+    /// The next column, which must not be NULL.
+    pub(crate) fn required<T: FromSqlOwned>(&mut self, name: &str) -> Result<T, Error> {
+        self.optional(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
+    }
+
+    /// The next column, a count.
+    pub(crate) fn count(&mut self, name: &str) -> Result<u32, Error> {
+        let number: i32 = self.required(name)?;
+        u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
+    }
+
+    /// The next column, a count or NULL.
+    pub(crate) fn optional_count(&mut self, name: &str) -> Result<Option<u32>, Error> {
+        let number: Option<i32> = self.optional(name)?;
+        number.map(|number| u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
+    }
+
+    /// The next column, a count that may exceed an int.
+    pub(crate) fn big_count(&mut self, name: &str) -> Result<u64, Error> {
+        let number: i64 = self.required(name)?;
+        u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
+    }
+
+    /// The next column, a count that may exceed an int, or NULL.
+    pub(crate) fn optional_big_count(&mut self, name: &str) -> Result<Option<u64>, Error> {
+        let number: Option<i64> = self.optional(name)?;
+        number.map(|number| u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
+    }
+
+    /// The next column, milliseconds that passed. Less than none, where SQL Server's clock was set back, counts as
+    /// none.
+    pub(crate) fn optional_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
+        let ms: Option<i64> = self.optional(name)?;
+        Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
+    }
+
+    /// The next column, a count of milliseconds.
+    pub(crate) fn optional_count_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
+        let ms: Option<i32> = self.optional(name)?;
+        let limit =
+            |ms| u64::try_from(ms).map(Duration::from_millis).map_err(|_| self.unexpected(name, "it is negative"));
+        ms.map(limit).transpose()
+    }
+
+    /// The next column, milliseconds that passed, which must not be NULL.
+    pub(crate) fn required_ms(&mut self, name: &str) -> Result<Duration, Error> {
+        self.optional_ms(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
+    }
+
+    /// The next column, microseconds that passed.
+    pub(crate) fn optional_us(&mut self, name: &str) -> Result<Option<Duration>, Error> {
+        let us: Option<i64> = self.optional(name)?;
+        Ok(us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))))
+    }
+
+    /// The next column, a `datetime2` in UTC.
+    pub(crate) fn optional_time(&mut self, name: &str) -> Result<Option<SystemTime>, Error> {
+        match self.next(name)? {
+            ColumnData::DateTime2(time) => Ok(time.map(from_datetime2)),
+            other => Err(self.unexpected(name, &format!("it is {}, not a datetime2", kind(&other)))),
+        }
+    }
+
+    /// The next column, a `datetime2` in UTC that must not be NULL.
+    pub(crate) fn required_time(&mut self, name: &str) -> Result<SystemTime, Error> {
+        self.optional_time(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
+    }
+
+    /// The next column, one of `words`, as what stands beside the word.
+    pub(crate) fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T, Error> {
+        let text: String = self.required(name)?;
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, meaning)) => Ok(*meaning),
+            None => Err(self.unexpected(name, &format!("it is '{text}'"))),
+        }
+    }
+
+    /// The next column, JSON.
+    pub(crate) fn optional_json<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
+        let text: Option<String> = self.optional(name)?;
+        let parse = |text: String| {
+            serde_json::from_str(&text)
+                .map_err(|error| self.unexpected(name, &format!("it is not as expected: {error}")))
+        };
+        text.map(parse).transpose()
+    }
+
+    /// Leaves out the next columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.values.by_ref().take(columns).for_each(drop);
+    }
+
+    fn next(&mut self, name: &str) -> Result<ColumnData<'static>, Error> {
+        self.values.next().ok_or_else(|| self.unexpected(name, "it is missing"))
+    }
+
+    fn unexpected(&self, name: &str, reason: &str) -> Error {
+        Error::Protocol { message: format!("column {name} of {}: {reason}", self.call) }
+    }
+}
+
+/// The type of a value without the value, which may be a payload.
+fn kind(value: &ColumnData<'_>) -> &'static str {
+    match value {
+        ColumnData::String(_) => "text",
+        ColumnData::Binary(_) => "binary",
+        ColumnData::DateTime(_) => "a datetime",
+        _ => "of another type",
+    }
+}

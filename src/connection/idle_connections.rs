@@ -1,0 +1,96 @@
+//! Which connections can be trusted that have idled.
+//!
+//! Firewalls, load balancers and gateways drop connections that idle, without a word to either end, and the first call
+//! on such a line waits for its whole time limit. Three things are done about it: probes of the operating system keep
+//! the line in use ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used
+//! ([`MAX_IDLE`]); and when a call gets no answer, the connections that were not used since it began are made anew too
+//! ([`IdleConnections::no_answer_since`]).
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+
+use crate::time::BootClock;
+
+/// A connection that nobody used for so long is made anew: a quarter of the four minutes after which Azure's load
+/// balancers and NAT gateways forget it.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+
+/// What all connections of a queue know about each other.
+#[derive(Debug)]
+pub(crate) struct IdleConnections {
+    /// [`MAX_IDLE`], but for tests.
+    max_idle_ns: AtomicU64,
+    clock: BootClock,
+    unanswered_since_ns: AtomicU64,
+}
+
+impl Default for IdleConnections {
+    fn default() -> IdleConnections {
+        let max_idle_ns = AtomicU64::new(MAX_IDLE.as_nanos() as u64);
+        IdleConnections { max_idle_ns, clock: BootClock::default(), unanswered_since_ns: AtomicU64::new(0) }
+    }
+}
+
+impl IdleConnections {
+    /// For how long one is kept and used again.
+    pub(crate) fn max_idle(&self) -> Duration {
+        Duration::from_nanos(self.max_idle_ns.load(Ordering::Acquire))
+    }
+
+    /// For tests.
+    pub(crate) fn set_max_idle(&self, max_idle: Duration) {
+        self.max_idle_ns.store(max_idle.as_nanos() as u64, Ordering::Release);
+    }
+
+    /// The time by the clock that runs on while the machine is suspended.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// Notes that a call got no answer, `sent_at` by [`now`](Self::now). Perhaps SQL Server is only slow, but perhaps
+    /// the way to it has forgotten this process' connections: those that were not used since are not trusted.
+    pub(crate) fn no_answer_since(&self, sent_at: Duration) {
+        self.unanswered_since_ns.fetch_max(sent_at.as_nanos() as u64, Ordering::AcqRel);
+    }
+
+    /// Whether a connection that was last answered on then may be dead without anybody having noticed.
+    pub(crate) fn is_doubtful(&self, answered_at: Duration) -> bool {
+        let unanswered_since = Duration::from_nanos(self.unanswered_since_ns.load(Ordering::Acquire));
+        answered_at < unanswered_since || self.clock.now().saturating_sub(answered_at) > self.max_idle()
+    }
+}
+
+/// Has the operating system ask every 30 s, the default of Microsoft's own network library, whether the other end of an
+/// idle connection is still there. That keeps it in the tables of what lies between, and one that got lost there is
+/// closed after 30 + 3 × 5 s.
+pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let probes = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
+    #[cfg(not(windows))] // there the number of probes can be set from Windows 10 1703 on only
+    let probes = probes.with_retries(3);
+    SockRef::from(stream).set_tcp_keepalive(&probes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_doubtful_after_a_minute_after_a_suspension_and_when_a_later_call_got_no_answer() {
+        let idle = IdleConnections::default();
+        let answered_at = idle.clock.now();
+        idle.clock.shift(Duration::from_secs(59));
+        assert!(!idle.is_doubtful(answered_at));
+        idle.clock.shift(Duration::from_secs(2));
+        assert!(idle.is_doubtful(answered_at));
+
+        let (before, sent_at) = (idle.clock.now(), idle.clock.now() + Duration::from_millis(1));
+        idle.no_answer_since(sent_at);
+        idle.no_answer_since(before); // of two, the later counts
+        assert!(idle.is_doubtful(before), "it may have died in the same way");
+        assert!(!idle.is_doubtful(sent_at + Duration::from_millis(1)), "it was used since");
+    }
+}

@@ -1,0 +1,19 @@
+//! Connections to SQL Server: making and trusting them, lending them, and calling procedures on them.
+//!
+//! This room and the commands of `procedures` are all that knows the driver.
+
+mod answer;
+mod columns;
+mod connector;
+mod idle_connections;
+mod parameters;
+mod session;
+mod session_pool;
+mod without_warnings;
+
+pub(crate) use answer::{Answer, AnswerLimit};
+pub(crate) use columns::{Columns, all_rows, into_rows, one_row};
+pub(crate) use connector::Connector;
+pub(crate) use parameters::{big, id_rows, int, job_rows, ms, procedure, table_type, us};
+pub(crate) use session::Session;
+pub(crate) use session_pool::{Lent, Pool};

@@ -1,0 +1,84 @@
+//! Keeps the driver's warnings out of the program's log.
+//!
+//! Each connection that is made with `TrustServerCertificate=true` or without encryption is one warning of the
+//! driver's, and a worker's start makes several. What they say stands in the connection string; what matters comes back
+//! as an error. So while the driver connects, its events of level info and warn are dropped, and everything else goes
+//! on to the subscriber that is there: errors, and what is asked for with `debug` and `trace`.
+//!
+//! Without any subscriber of `tracing`, its events go to the `log` crate, and only the logger can tell them apart.
+//! Nothing is done then: setting even this one, for a moment, would end that way for the whole process.
+
+use tracing::instrument::WithSubscriber;
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{Interest, NoSubscriber, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, dispatcher};
+
+/// Passes everything on but the driver's infos and warnings.
+struct WithoutWarnings {
+    outer: Dispatch,
+}
+
+/// Runs a future of the driver's.
+pub(crate) async fn without_warnings<F: Future>(driver: F) -> F::Output {
+    let outer = dispatcher::get_default(Dispatch::clone);
+    if outer.is::<NoSubscriber>() {
+        return driver.await;
+    }
+    driver.with_subscriber(WithoutWarnings { outer }).await
+}
+
+fn is_dropped(metadata: &Metadata<'_>) -> bool {
+    [Level::INFO, Level::WARN].contains(metadata.level()) && metadata.target().starts_with("tiberius")
+}
+
+impl Subscriber for WithoutWarnings {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if is_dropped(metadata) { Interest::never() } else { self.outer.register_callsite(metadata) }
+    }
+
+    /// What is needed already: this subscriber asks for nothing that its outer one does not ask for.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::current())
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        !is_dropped(metadata) && self.outer.enabled(metadata)
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.outer.new_span(span)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        self.outer.record(span, values);
+    }
+
+    fn record_follows_from(&self, span: &Id, follows: &Id) {
+        self.outer.record_follows_from(span, follows);
+    }
+
+    fn event_enabled(&self, event: &Event<'_>) -> bool {
+        !is_dropped(event.metadata())
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.outer.event(event);
+    }
+
+    fn enter(&self, span: &Id) {
+        self.outer.enter(span);
+    }
+
+    fn exit(&self, span: &Id) {
+        self.outer.exit(span);
+    }
+
+    fn clone_span(&self, id: &Id) -> Id {
+        self.outer.clone_span(id)
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        self.outer.try_close(id)
+    }
+}

@@ -1,0 +1,296 @@
+//! What errors have in common that differ in numbers, ids and quoted parts only.
+
+use std::ops::ControlFlow;
+
+/// Stands for what differs.
+pub(crate) const GAP: char = '…';
+
+/// A pattern has so many characters at most, and ends between two words. Errors are read up to 400: where one is cut
+/// there, how long its numbers are decides what is left of its end, which must not be in the pattern.
+const MAX_CHARS: usize = 200;
+
+/// So many hexadecimal digits in a row are an id, with or without decimal ones among them.
+const SHORTEST_ID: usize = 8;
+
+/// The most decimal digits of an exit code: on Windows it is a number of 32 bits.
+const LONGEST_CODE: usize = 10;
+
+/// A quotation mark, and the one that belongs to it.
+const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
+
+/// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each
+/// number (except exit codes and signals), hexadecimal id, GUID and quoted part. Gaps with only punctuation between
+/// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Takes a time
+/// that grows with the length of the text only.
+pub(crate) fn error_pattern(error: &str) -> String {
+    let mut pattern = Pattern::default();
+    let mut rest = headline(error);
+    let mut after_word = false;
+    while let Some(first) = rest.chars().next() {
+        let length = if is_word(first) { word_at(rest) } else { first.len_utf8() };
+        let quote = QUOTES.iter().find(|(opening, _)| *opening == first && !after_word);
+        let (length, added) = match quote {
+            Some((opening, closing)) => quoted(rest, *opening, *closing, &mut pattern),
+            None if is_word(first) => (length, pattern.add_word(&rest[..length])),
+            None => (length, pattern.add(&rest[..length])),
+        };
+        if added.is_break() {
+            break;
+        }
+        after_word = rest[..length].chars().next_back().is_some_and(is_word);
+        rest = &rest[length..];
+    }
+    let end = pattern.text.trim_end().len();
+    pattern.text.truncate(end);
+    pattern.text
+}
+
+/// The lines that say what went wrong. One that ends in a colon announces the next.
+fn headline(error: &str) -> &str {
+    let error = error.trim();
+    let mut end = 0;
+    for line in error.split_inclusive('\n') {
+        end += line.len();
+        let line = line.trim_end();
+        if !line.is_empty() && !line.ends_with(':') {
+            break;
+        }
+    }
+    error[..end].trim_end()
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == GAP
+}
+
+/// How long the word is that the text begins with. A GUID is one.
+fn word_at(text: &str) -> usize {
+    let end = |text: &str| text.find(|character| !is_word(character)).unwrap_or(text.len());
+    if is_guid(text) { 36 } else { end(text) }
+}
+
+fn is_guid(text: &str) -> bool {
+    let Some(guid) = text.as_bytes().get(..36) else { return false };
+    let is_part = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    guid.iter().enumerate().all(is_part) && !text[36..].starts_with(is_word)
+}
+
+/// Adds the quoted part that the text begins with, and returns its length. Without a closing quotation mark it is all
+/// of the text. An apostrophe closes where a word does not go on: not that in "can't".
+fn quoted(text: &str, opening: char, closing: char, pattern: &mut Pattern) -> (usize, ControlFlow<()>) {
+    let inside = &text[opening.len_utf8()..];
+    let closes = |(at, _): &(usize, &str)| closing != '\'' || !inside[at + 1..].starts_with(is_word);
+    match inside.match_indices(closing).find(closes) {
+        Some((at, _)) => {
+            let length = opening.len_utf8() + at + closing.len_utf8();
+            (length, pattern.add(&format!("{opening}{GAP}{closing}")))
+        }
+        None => (text.len(), pattern.add(&format!("{opening}{GAP}"))),
+    }
+}
+
+#[derive(Default)]
+struct Pattern {
+    text: String,
+    chars: usize,
+}
+
+impl Pattern {
+    /// Adds a text as it is, unless there is no room for all of it.
+    fn add(&mut self, text: &str) -> ControlFlow<()> {
+        let chars = text.chars().count();
+        if self.chars + chars > MAX_CHARS {
+            return ControlFlow::Break(());
+        }
+        self.text.push_str(text);
+        self.chars += chars;
+        ControlFlow::Continue(())
+    }
+
+    /// Adds a word: letters, digits, and gaps, which count as digits. The number of an exit code or a signal stays: it
+    /// tells one failure from another.
+    fn add_word(&mut self, word: &str) -> ControlFlow<()> {
+        let before = self.text.strip_suffix('-').unwrap_or(&self.text);
+        let is_end = ["exit code ", "exit status ", "signal "].iter().any(|name| before.ends_with(name));
+        if is_end && word.len() <= LONGEST_CODE && word.bytes().all(|byte| byte.is_ascii_digit()) {
+            return self.add(word);
+        }
+        let (before, after) = match Word::of(word) {
+            Word::Text => return self.add(word),
+            Word::Varies => ("", ""),
+            Word::WithNumber { before, after } => (before, after),
+        };
+        if self.chars + before.chars().count() + 1 + after.chars().count() > MAX_CHARS {
+            return ControlFlow::Break(());
+        }
+        self.add(before)?;
+        self.add_gap();
+        self.add(after)
+    }
+
+    /// Adds a gap, without the sign of its number; or only widens the one before.
+    fn add_gap(&mut self) {
+        if let [_, ' ' | '\t' | '\n' | '(' | '[' | '=' | ':' | ',', '-' | '+'] = self.end() {
+            self.drop_last(1);
+        }
+        match self.end() {
+            [.., GAP] => return,
+            [_, GAP, '.' | ',' | ':' | '-' | '+' | '/' | '_'] => return self.drop_last(1),
+            [GAP, ',', ' '] => return self.drop_last(2),
+            _ => {}
+        }
+        self.text.push(GAP);
+        self.chars += 1;
+    }
+
+    /// The last three characters. What is before the beginning is a space.
+    fn end(&self) -> [char; 3] {
+        let mut last = self.text.chars().rev();
+        let mut next = || last.next().unwrap_or(' ');
+        let (third, second, first) = (next(), next(), next());
+        [first, second, third]
+    }
+
+    fn drop_last(&mut self, chars: usize) {
+        for _ in 0..chars {
+            self.text.pop();
+        }
+        self.chars -= chars;
+    }
+}
+
+/// What a word is.
+enum Word<'a> {
+    Text,
+    /// A number or an id.
+    Varies,
+    /// One number: `worker17`, `250ms`.
+    WithNumber {
+        before: &'a str,
+        after: &'a str,
+    },
+}
+
+impl Word<'_> {
+    fn of(word: &str) -> Word<'_> {
+        let is_digit = |character: char| character.is_ascii_digit() || character == GAP;
+        let is_hex = word.chars().all(|character| character.is_ascii_hexdigit() || character == GAP);
+        if is_hex && word.chars().count() >= SHORTEST_ID || is_guid(word) {
+            return Word::Varies;
+        }
+        let Some(start) = word.find(is_digit) else { return Word::Text };
+        let number = &word[start..];
+        let end = start + number.find(|character| !is_digit(character)).unwrap_or(number.len());
+        let (before, after) = (&word[..start], &word[end..]);
+        let has_another = after.contains(is_digit);
+        let is_0x = word.len() > 2 && (word.starts_with("0x") || word.starts_with("0X"));
+        if is_hex && start == 0 || has_another || is_0x { Word::Varies } else { Word::WithNumber { before, after } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_ids_and_quoted_parts_are_gaps() {
+        for (error, pattern) in [
+            ("", ""),
+            ("out of memory", "out of memory"),
+            ("took 250ms, limit 100ms", "took …ms, limit …ms"),
+            ("-5 is less than 0.5", "… is less than …"),
+            ("needs 1,024 bytes, has 17", "needs … bytes, has …"),
+            ("a-5 = -5 (+7)", "a-… = … (…)"),
+            ("job 7 of worker17 on host-3.example", "job … of worker… on host-….example"),
+            ("job 0b7a9d6e-7a41-4c1e-9f3c-b1a5b1a5b1a5 is gone", "job … is gone"),
+            ("job {FACEFEED-cafe-cafe-cafe-feedfacebeef}", "job {…}"),
+            ("at 0x7ffe12 and 0XABCDEF: deadbeef, a1b2c3", "at … and …: …"),
+            ("the facade faded", "the facade faded"),
+            ("cannot open 'C:\\in\\7.csv'", "cannot open '…'"),
+            ("key=\"it's\" can't be `x` or ``", "key=\"…\" can't be `…` or `…`"),
+            ("no “such” file «x»", "no “…” file «…»"),
+            ("the workers' job isn't 'a 'b' c' here", "the workers' job isn't '…' c' here"),
+            ("unclosed 'to the end: 7", "unclosed '…"),
+            ("connect 10.0.0.1:1433 failed", "connect … failed"),
+            ("at 2026-11-23T10:20:30.5Z it broke", "at …Z it broke"),
+            ("ids 1, 2, 3, 4 are missing", "ids … are missing"),
+            ("/tmp/job-17/part_3.bin: no space", "/tmp/job-…/part_….bin: no space"),
+            ("exit code 137: took 7 s", "exit code 137: took … s"),
+            ("exit code -1073741819", "exit code -1073741819"),
+            ("killed by signal 34, exit status 2", "killed by signal 34, exit status 2"),
+            ("exit code 12345678901 of code 3", "exit code … of code …"),
+            ("Zeile 7 ist ungültig: größer als 3", "Zeile … ist ungültig: größer als …"),
+        ] {
+            assert_eq!(error_pattern(error), pattern, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_ends_in_a_colon_goes_on_with_the_next() {
+        assert_eq!(error_pattern("no such file\n at line 7\n at line 9"), "no such file");
+        assert_eq!(
+            error_pattern("\n\n  thread 'x' panicked at a.rs:7:5:\r\nno room\nnote: …"),
+            "thread '…' panicked at a.rs:…:\r\nno room"
+        );
+        assert_eq!(error_pattern("caused by:\n\n"), "caused by:");
+    }
+
+    /// Where SQL Server cuts an error depends on how long its numbers are.
+    #[test]
+    fn a_long_error_has_the_same_pattern_wherever_it_is_cut() {
+        let error = |id: u64| format!("cannot store page {id}: {}", "the disk is full ".repeat(40));
+        let cut = |error: String| error.chars().take(400).collect::<String>();
+        let pattern = error_pattern(&cut(error(7)));
+        assert_eq!(error_pattern(&cut(error(1_234_567_890))), pattern);
+        assert!((190..=MAX_CHARS).contains(&pattern.chars().count()), "{pattern}");
+        assert!(["the", "disk", "is", "full"].contains(&pattern.rsplit(' ').next().unwrap()), "{pattern}");
+    }
+
+    #[test]
+    fn a_text_of_any_length_is_read_once() {
+        // Quadratic work on one of these would take minutes.
+        for part in ["'", "'a", "'a'b", "\"", "7.", "-", "a1", "`x` ", ":\n", "deadbeef-", "…"] {
+            assert!(error_pattern(&part.repeat(1_000_000)).chars().count() <= MAX_CHARS);
+        }
+    }
+
+    /// A part that differs, twice: two of a sort.
+    fn varying() -> impl Strategy<Value = (String, String)> {
+        prop_oneof![
+            ("[0-9]{1,12}", "[0-9]{1,12}"),
+            ("-?[0-9]{1,4}[.][0-9]{1,3}", "[0-9]{1,4}"),
+            ("[0-9a-f]{8,40}", "[0-9a-f]{8,40}"),
+            ("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+            ("0x[0-9A-F]{1,16}", "0x[0-9a-f]{1,16}"),
+            ("'[a-z0-9 /:.-]{0,20}'", "'[a-zA-Z \"]{0,20}'"),
+            ("\"[a-z0-9 /:'-]{0,20}\"", "\"[A-Z ]{0,20}\""),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_pattern_of_a_pattern_is_itself(error in prop_oneof![
+            "\\PC{0,300}",
+            "[a-f0-9x'\"`.,:+ \\-_/…\n(=zT]{0,300}",
+            "([a-z]{1,12}|[0-9]{1,5}|'|\"|-| |, |[.:]|…|\n){0,120}",
+        ]) {
+            let pattern = error_pattern(&error);
+            prop_assert_eq!(error_pattern(&pattern), pattern);
+        }
+
+        #[test]
+        fn errors_that_differ_in_such_parts_only_have_one_pattern(
+            parts in prop::collection::vec(("[g-z]{1,10}", varying(), "[g-z]{1,10}[:,.]?"), 1..6),
+        ) {
+            let error = |which: fn(&(String, String)) -> &String| {
+                parts.iter().map(|(before, part, after)| format!("{before} {} {after}", which(part))).collect::<Vec<_>>().join(" ")
+            };
+            prop_assert_eq!(error_pattern(&error(|(one, _)| one)), error_pattern(&error(|(_, other)| other)));
+        }
+    }
+}

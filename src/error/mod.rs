@@ -1,0 +1,13 @@
+//! What can go wrong, which of it passes, and what to do about the rest.
+
+mod driver;
+mod error;
+mod error_pattern;
+mod questions;
+mod remedy;
+mod transient;
+
+pub(crate) use error::TOO_MUCH;
+pub use error::{BoxError, Error, InvalidPayload};
+pub(crate) use error_pattern::{GAP, error_pattern};
+pub(crate) use transient::LOCK_TIME_OUT;

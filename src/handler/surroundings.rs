@@ -1,0 +1,105 @@
+//! What the program gives all jobs of a worker to share: values by their type.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tokio::runtime::Runtime;
+
+use crate::job::Notes;
+
+use super::cancellations::Flag;
+
+/// What all runs of one worker have in common.
+#[derive(Default)]
+pub(crate) struct Surroundings {
+    pub(super) stopping: Flag,
+    pub(super) stopping_now: Flag,
+    pub(super) state: State,
+    pub(super) notes: Arc<Notes>,
+    /// The schema's and the queue's name.
+    pub(super) place: (String, String),
+    /// Made by the first [`Context::block_on`].
+    pub(super) runtime: OnceLock<Runtime>,
+}
+
+impl Surroundings {
+    /// `place` is the schema and the queue.
+    pub(crate) fn new(
+        stopping: Flag,
+        stopping_now: Flag,
+        state: State,
+        notes: Arc<Notes>,
+        place: (String, String),
+    ) -> Surroundings {
+        Surroundings { stopping, stopping_now, state, notes, place, runtime: OnceLock::new() }
+    }
+
+    pub(crate) fn is_stopping_now(&self) -> bool {
+        self.stopping_now.is_set()
+    }
+
+    /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for
+    /// timers and for sockets.
+    pub(super) fn runtime(&self) -> &Runtime {
+        self.runtime.get_or_init(|| {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name("readpast-async")
+                .enable_all()
+                .build()
+                .expect("the operating system gives a thread")
+        })
+    }
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Surroundings { stopping, stopping_now, state, notes, place, runtime: _ } = self;
+        f.debug_struct("Surroundings")
+            .field("stopping", stopping)
+            .field("stopping_now", stopping_now)
+            .field("state", state)
+            .field("notes", notes)
+            .field("place", place)
+            .finish()
+    }
+}
+
+impl Drop for Surroundings {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background(); // the last context may go on a thread that must not wait
+        }
+    }
+}
+
+/// Values by their type, one of each. Nothing changes while jobs run, so that a look needs no lock.
+#[derive(Clone, Default)]
+pub(crate) struct State(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl State {
+    /// Adds a value; whether there was one of its type already.
+    pub(super) fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
+        self.0.insert(TypeId::of::<T>(), Arc::new(value)).is_some()
+    }
+
+    /// Adds those of `others` whose types are not there yet.
+    pub(super) fn fill_up(&mut self, others: &State) {
+        for (of_type, value) in &others.0 {
+            self.0.entry(*of_type).or_insert_with(|| value.clone());
+        }
+    }
+
+    pub(super) fn get<T: Send + Sync + 'static>(&self) -> &T {
+        let value = self.0.get(&TypeId::of::<T>()).and_then(|value| value.downcast_ref());
+        value.unwrap_or_else(|| panic!("there is no state of type {}; give it to Handlers::state", type_name::<T>()))
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} values", self.0.len())
+    }
+}

@@ -1,0 +1,294 @@
+//! Jobs: what a producer hands in ([`NewJob`]) and what a worker gets to run ([`Job`]).
+//!
+//! A payload is bytes. JSON and text go in as UTF-8; a producer in T-SQL hands in `nvarchar`, which arrives as UTF-16,
+//! and [`Job::text`] and [`Job::json`] read both.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::error::{Error, InvalidPayload};
+use crate::id::{BatchId, Fence, JobId};
+use crate::text::decode_text;
+
+use super::headers;
+use super::headers::Headers;
+use super::new_job::NewJob;
+
+/// A claimed job, as a handler gets it.
+#[derive(Debug)]
+pub struct Job {
+    pub(crate) id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) priority: i16,
+    pub(crate) waited: Duration,
+    pub(crate) age: Duration,
+    pub(crate) kind: Option<String>,
+    pub(crate) payload_utf16: bool,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) details: Option<Box<Details>>,
+}
+
+/// What few jobs have. It comes as JSON in one column, which is NULL for all others, so that those pay for one column
+/// only (sql/230_claim.sql). What an older schema does not know is missing.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Details {
+    pub(crate) dedup_key: Option<String>,
+    pub(crate) correlation_id: Option<Uuid>,
+    pub(crate) time_limit_ms: Option<u32>,
+    /// There is a checkpoint, which does not come with the claim.
+    #[serde(default)]
+    pub(crate) checkpointed: bool,
+    #[serde(skip)]
+    pub(crate) checkpoint: Option<Vec<u8>>,
+    #[serde(default, deserialize_with = "headers::read_member")]
+    pub(crate) headers: Option<Headers>,
+    #[serde(default)]
+    pub(crate) batch_id: Option<BatchId>,
+    #[serde(default)]
+    pub(crate) group_key: Option<String>,
+}
+
+impl Job {
+    /// The job's number.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// The fence under which it was claimed. Pass it on to systems that can refuse late writers.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Which attempt this is; 1 is the first.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// After how many attempts the job is dead.
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Whether the job is dead if it fails now.
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt >= self.max_attempts
+    }
+
+    /// The job's priority; smaller runs first.
+    pub fn priority(&self) -> i16 {
+        self.priority
+    }
+
+    /// How long it was ready before it was claimed, by SQL Server's clock.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// How long ago it was enqueued when it was claimed, by SQL Server's clock.
+    pub fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// The de-duplication key it was enqueued with.
+    pub fn dedup_key(&self) -> Option<&str> {
+        self.details.as_ref()?.dedup_key.as_deref()
+    }
+
+    /// The producer's own id for what the job belongs to.
+    pub fn correlation_id(&self) -> Option<Uuid> {
+        self.details.as_ref()?.correlation_id
+    }
+
+    /// A header that the producer has attached ([`NewJob::header`]); `None`: there is none of this name, or it is not
+    /// text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.details.as_ref()?.headers.as_ref()?.text(name)
+    }
+
+    /// All headers, by name. A producer in T-SQL may have attached values that are not text.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &serde_json::Value)> {
+        self.details.iter().filter_map(|details| details.headers.as_ref()).flat_map(Headers::iter)
+    }
+
+    /// The batch that it belongs to ([`NewJob::batch`]).
+    pub fn batch_id(&self) -> Option<BatchId> {
+        self.details.as_ref()?.batch_id
+    }
+
+    /// The key of the group that it belongs to ([`NewJob::group_key`]).
+    pub fn group_key(&self) -> Option<&str> {
+        self.details.as_ref()?.group_key.as_deref()
+    }
+
+    /// What sort of job it is, as far as the producer said.
+    pub fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
+    /// The time limit that it was enqueued with ([`NewJob::time_limit`]); `None`: it has none of its own.
+    pub fn time_limit(&self) -> Option<Duration> {
+        let ms = self.details.as_ref()?.time_limit_ms?;
+        Some(Duration::from_millis(ms.into()))
+    }
+
+    /// The checkpoint that an earlier attempt has noted last ([`Context::checkpoint`](crate::handler::Context::checkpoint)), to
+    /// go on from; `None`: begin at the beginning.
+    pub fn checkpoint(&self) -> Option<&[u8]> {
+        self.details.as_ref()?.checkpoint.as_deref()
+    }
+
+    /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
+    /// enqueued `nvarchar` text.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Whether the payload is UTF-16, from a producer that enqueued `nvarchar` text: for a handler that passes it on.
+    pub fn payload_utf16(&self) -> bool {
+        self.payload_utf16
+    }
+
+    /// The payload as text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Payload`] when it is not valid UTF-8 (or UTF-16, where the producer enqueued `nvarchar`).
+    pub fn text(&self) -> Result<Cow<'_, str>, Error> {
+        decode_text(&self.payload, self.payload_utf16).map_err(|reason| self.payload_error(reason))
+    }
+
+    /// The payload as a value, from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Payload`] when it is not JSON or not of this type. With `?` in a handler, the job is then dead at once.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let parsed = if self.payload_utf16 {
+            serde_json::from_str(&self.text()?)
+        } else {
+            serde_json::from_slice(&self.payload)
+        };
+        parsed.map_err(|error| self.payload_error(format!("not the expected JSON: {error}")))
+    }
+
+    /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its
+    /// fence are 1.
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("to be").max_attempts(3));
+    /// assert_eq!((job.text().unwrap().as_ref(), job.attempt(), job.is_last_attempt()), ("to be", 1, false));
+    /// ```
+    pub fn for_test(job: NewJob) -> Job {
+        let time_limit_ms = job.time_limit.map(|limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
+        let details = Details {
+            dedup_key: job.dedup_key,
+            correlation_id: job.correlation_id,
+            time_limit_ms,
+            checkpointed: false,
+            checkpoint: None,
+            headers: job.headers,
+            batch_id: job.batch,
+            group_key: job.group_key,
+        };
+        Job {
+            id: JobId(1),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: job.max_attempts.unwrap_or(5),
+            priority: job.priority,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            kind: job.kind,
+            payload_utf16: false,
+            payload: job.payload,
+            details: Some(Box::new(details)),
+        }
+    }
+
+    /// The same, but as an attempt that finds this checkpoint of an earlier one, for a test of a handler.
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("to be")).with_checkpoint("or not");
+    /// assert_eq!(job.checkpoint(), Some(b"or not".as_slice()));
+    /// ```
+    #[must_use]
+    pub fn with_checkpoint(mut self, checkpoint: impl Into<Vec<u8>>) -> Job {
+        self.details.get_or_insert_default().checkpoint = Some(checkpoint.into());
+        self
+    }
+
+    fn payload_error(&self, reason: String) -> Error {
+        Error::Payload { job_id: self.id, reason: InvalidPayload::new(reason) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(payload: &[u8], payload_utf16: bool) -> Job {
+        Job {
+            id: JobId(7),
+            fence: Fence(1),
+            attempt: 1,
+            max_attempts: 5,
+            priority: 0,
+            waited: Duration::ZERO,
+            age: Duration::ZERO,
+            kind: None,
+            payload_utf16,
+            payload: payload.to_vec(),
+            details: None,
+        }
+    }
+
+    fn utf16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn json_is_read_from_utf8_and_from_utf16() {
+        let text = r#"{"name":"Zoë 🦀","n":3}"#;
+        let expected = serde_json::json!({"name": "Zoë 🦀", "n": 3});
+        assert_eq!(job(text.as_bytes(), false).json::<serde_json::Value>().unwrap(), expected);
+        assert_eq!(job(&utf16(text), true).json::<serde_json::Value>().unwrap(), expected);
+        assert_eq!(job(&utf16(text), true).text().unwrap(), text);
+    }
+
+    #[test]
+    fn a_payload_that_does_not_parse_names_the_job() {
+        let lone_surrogate = [0x00, 0xD8];
+        for broken in [job(b"\xFF", false), job(&utf16("x")[..1], true), job(&lone_surrogate, true)] {
+            let error = broken.text().unwrap_err();
+            assert!(matches!(error, Error::Payload { job_id: JobId(7), .. }), "{error}");
+        }
+        let error = job(b"{\"n\":", false).json::<serde_json::Value>().unwrap_err();
+        assert!(error.to_string().starts_with("invalid payload of job 7: not the expected JSON"), "{error}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_payload_is_read_or_refused_as_the_job_s(payload: Vec<u8>, payload_utf16: bool) {
+            let job = job(&payload, payload_utf16);
+            for error in [job.text().err(), job.json::<serde_json::Value>().err()].into_iter().flatten() {
+                assert!(matches!(error, Error::Payload { job_id: JobId(7), .. }), "{error}");
+            }
+        }
+
+        #[test]
+        fn any_text_comes_back_from_utf8_and_from_utf16(text: String) {
+            assert_eq!(job(text.as_bytes(), false).text().unwrap(), text.as_str());
+            assert_eq!(job(&utf16(&text), true).text().unwrap(), text.as_str());
+        }
+    }
+}

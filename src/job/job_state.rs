@@ -1,0 +1,74 @@
+//! Where a job is on its way.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::word;
+
+/// Where a job is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum JobState {
+    /// Waits to be claimed.
+    Ready,
+    /// Waits for its time.
+    Scheduled,
+    /// Waits for its turn in its group ([`NewJob::group_key`](super::new_job::NewJob::group_key)).
+    Waiting,
+    /// Held by a worker.
+    Claimed,
+    /// Run, and kept in the table (completion policy `annotate`).
+    Done,
+    /// Out of attempts, or failed for good.
+    Dead,
+    /// Cancelled by somebody before it was done.
+    Cancelled,
+    /// Run, and moved to the archive (completion policy `archive`).
+    Archived,
+}
+
+impl JobState {
+    /// All states, in the order in which [`Admin::list`](crate::queue::Admin::list) shows them.
+    pub(crate) const ALL: &[JobState] = &[
+        JobState::Ready,
+        JobState::Scheduled,
+        JobState::Waiting,
+        JobState::Claimed,
+        JobState::Done,
+        JobState::Dead,
+        JobState::Cancelled,
+        JobState::Archived,
+    ];
+
+    /// Those of jobs that have not ended, in the order in which a job goes through them.
+    pub(crate) const UNFINISHED: &[JobState] =
+        &[JobState::Scheduled, JobState::Waiting, JobState::Ready, JobState::Claimed];
+
+    pub(crate) const WORDS: [(&'static str, JobState); 8] = [
+        ("ready", JobState::Ready),
+        ("scheduled", JobState::Scheduled),
+        ("waiting", JobState::Waiting),
+        ("claimed", JobState::Claimed),
+        ("done", JobState::Done),
+        ("dead", JobState::Dead),
+        ("cancelled", JobState::Cancelled),
+        ("archived", JobState::Archived),
+    ];
+
+    /// Whether a job in this state has ended; it stays so until it is requeued.
+    pub fn has_ended(self) -> bool {
+        !JobState::UNFINISHED.contains(&self)
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        word(&JobState::WORDS, self)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}

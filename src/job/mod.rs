@@ -1,0 +1,25 @@
+//! What a job is, and what belongs to it: plain data.
+
+mod batch;
+pub(crate) mod headers;
+mod job;
+mod job_state;
+pub(crate) mod new_job;
+mod notes;
+mod outcome;
+mod policies;
+mod schedule;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
+mod trace_context;
+
+pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
+pub(crate) use headers::Headers;
+pub use job::Job;
+pub use job_state::JobState;
+pub use new_job::NewJob;
+pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check, due_at, is_kind};
+pub(crate) use notes::{Note, NotedRun, Notes, Taken};
+pub use outcome::{FollowUp, Outcome};
+pub use policies::{ClaimOrder, CompletionPolicy, Delivery};
+pub use schedule::Schedule;
+pub(crate) use trace_context::{TraceContext, continue_trace};

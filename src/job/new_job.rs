@@ -1,0 +1,336 @@
+//! A job to enqueue, and its limits.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use tiberius::ColumnData;
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::id::BatchId;
+use crate::text::check_name;
+use crate::time::{TEN_YEARS, to_datetime2};
+
+use super::headers::Headers;
+
+/// A job to enqueue: a payload, and how it is to be run.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use readpast::NewJob;
+///
+/// # fn main() -> Result<(), readpast::Error> {
+/// let report = NewJob::json(&("report", 2026))?.priority(-10).dedup_key("report-2026");
+/// let reminder = NewJob::text("send it again").delay(Duration::from_secs(3600)).max_attempts(3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a job does nothing until it is enqueued"]
+pub struct NewJob {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) priority: i16,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) due_at: Option<SystemTime>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) dedup_key: Option<String>,
+    pub(crate) correlation_id: Option<Uuid>,
+    pub(crate) kind: Option<String>,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) headers: Option<Headers>,
+    pub(crate) group_key: Option<String>,
+    pub(crate) batch: Option<BatchId>,
+}
+
+/// The longest de-duplication key, in UTF-16 units: the width of the column.
+const MAX_DEDUP_KEY_UNITS: usize = 256;
+
+/// The longest group key, in UTF-16 units: the width of the column.
+const MAX_GROUP_KEY_UNITS: usize = 128;
+
+/// The longest kind: the width of the column.
+const MAX_KIND_LENGTH: usize = 64;
+
+/// The shortest and the longest time limit of a job: the column is an `int`, in milliseconds.
+const TIME_LIMITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(i32::MAX as u64);
+
+/// What [`is_kind`] accepts.
+pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no spaces";
+
+/// Whether this can be the kind of a job.
+pub(crate) fn is_kind(kind: &str) -> bool {
+    (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+impl NewJob {
+    /// A job whose payload is `value` as JSON (UTF-8). The handler reads it with [`Job::json`](crate::Job::json).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Json`] when `value` cannot be written as JSON, for example a map whose keys are no strings.
+    pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<NewJob, Error> {
+        Ok(NewJob::bytes(serde_json::to_vec(value).map_err(|error| Error::Json { message: error.to_string() })?))
+    }
+
+    /// A job whose payload is `text` (UTF-8). The handler reads it with [`Job::text`](crate::Job::text).
+    pub fn text(text: impl Into<String>) -> NewJob {
+        NewJob::bytes(text.into().into_bytes())
+    }
+
+    /// A job whose payload is `bytes`, up to 256 MiB; none at all is fine too.
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> NewJob {
+        NewJob {
+            payload: bytes.into(),
+            priority: 0,
+            delay: None,
+            due_at: None,
+            max_attempts: None,
+            dedup_key: None,
+            correlation_id: None,
+            kind: None,
+            time_limit: None,
+            headers: None,
+            group_key: None,
+            batch: None,
+        }
+    }
+
+    /// Sets the priority; smaller runs first. Default: 0.
+    pub fn priority(mut self, priority: i16) -> NewJob {
+        self.priority = priority;
+        self
+    }
+
+    /// Lets the job wait this long before it may run, by SQL Server's clock; at most ten years. Excludes
+    /// [`due_at`](NewJob::due_at).
+    pub fn delay(mut self, delay: Duration) -> NewJob {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Lets the job wait until this point in time, by SQL Server's clock. Excludes [`delay`](NewJob::delay).
+    pub fn due_at(mut self, due_at: SystemTime) -> NewJob {
+        self.due_at = Some(due_at);
+        self
+    }
+
+    /// After how many attempts the job is dead; 1 and more. Default: the queue's.
+    pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
+        self.max_attempts = Some(max_attempts);
+        self
+    }
+
+    /// Adds the job only if no unfinished job of the queue has the same key (1 to 256 UTF-16 units, without spaces at
+    /// its ends, compared by code point). The result says so, and names the job that has it.
+    ///
+    /// The key is free again when its job has ended: enqueued once more after that, the job runs once more.
+    pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {
+        self.dedup_key = Some(key.into());
+        self
+    }
+
+    /// Notes the producer's own id for what the job belongs to.
+    pub fn correlation_id(mut self, id: Uuid) -> NewJob {
+        self.correlation_id = Some(id);
+        self
+    }
+
+    /// Says what sort of job it is: 1 to 64 printable ASCII characters, no spaces.
+    pub fn kind(mut self, kind: impl Into<String>) -> NewJob {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// After this long, the handler is told that it is cancelled
+    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)); each attempt has it anew. 1 ms to 24 days
+    /// (2,147,483,647 ms), in whole milliseconds; a part of one counts as one.
+    ///
+    /// The job's own limit wins, whether it is shorter or longer: without it, the job has that of its kind
+    /// ([`KindOptions::time_limit`](crate::handler::KindOptions::time_limit)) or else of the worker
+    /// (`worker.job_time_limit_ms`).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{Context, Job, NewJob};
+    ///
+    /// let preview = NewJob::text("a.png").kind("resize").time_limit(Duration::from_secs(5));
+    /// let context = Context::for_test(Job::for_test(preview));
+    /// assert!(context.time_left().is_some_and(|left| left <= Duration::from_secs(5)));
+    /// ```
+    pub fn time_limit(mut self, limit: Duration) -> NewJob {
+        self.time_limit = Some(limit);
+        self
+    }
+
+    /// Attaches a header for the handler, such as a tenant: a name and a text. Given twice, the last one counts. All of
+    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own. They
+    /// stay with the job for as long as it is kept, and operators see them: no secrets.
+    ///
+    /// With the feature `opentelemetry`, a job that has no trace of its own gets that in which it is enqueued, see
+    /// [Traces](crate#traces).
+    ///
+    /// ```
+    /// use readpast::{Job, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("a.png").header("tenant", "acme"));
+    /// assert_eq!(job.header("tenant"), Some("acme"));
+    /// ```
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob {
+        self.headers.get_or_insert_default().set(name.into(), value.into());
+        self
+    }
+
+    /// Puts the job into a group: jobs of the queue with the same key (1 to 128 UTF-16 units, without spaces at its
+    /// ends, compared by code point) run one at a time, in the order in which they were enqueued, or as many at once as
+    /// [`QueueOptions::group_limit`](crate::procedures::operator::QueueOptions::group_limit) says.
+    ///
+    /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
+    /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) says otherwise; a dead or cancelled one lets
+    /// the next go. A [priority](NewJob::priority) counts among the jobs that have the turn in their groups.
+    ///
+    /// The next one starts soon after the acknowledgement of the last; where that, or the enqueueing, is part of a
+    /// transaction of your own ([`finish_in`](crate::transaction::finish_in()), [`enqueue_in`](crate::transaction::enqueue_in)), within about a
+    /// second after its commit. Queues with [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce) refuse it.
+    pub fn group_key(mut self, key: impl Into<String>) -> NewJob {
+        self.group_key = Some(key.into());
+        self
+    }
+
+    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::queue::Queue::create_batch)): where
+    /// it is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
+    /// [follow-up](crate::handler::Output::enqueue) has failed. A job that is a duplicate of another
+    /// ([`dedup_key`](NewJob::dedup_key)) is not added. Not for queues with
+    /// [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce).
+    pub fn batch(mut self, batch: BatchId) -> NewJob {
+        self.batch = Some(batch);
+        self
+    }
+
+    /// Refuses what SQL Server would refuse or cut. Every enqueue checks its jobs itself, before anything is sent; this
+    /// is for who wants to know earlier, for example to say which line of an input is wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJob`].
+    pub fn check(&self) -> Result<(), Error> {
+        let invalid = |reason: String| Err(Error::InvalidJob { reason });
+        due_at(self)?;
+        if self.payload.len() > MAX_VALUE_BYTES {
+            return invalid(format!(
+                "its payload has {} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most: store it elsewhere and enqueue its address",
+                self.payload.len()
+            ));
+        }
+        if self.delay.is_some() && self.due_at.is_some() {
+            return invalid("it has both delay and due_at; set one of them".to_string());
+        }
+        if let Some(delay) = self.delay.filter(|delay| *delay > TEN_YEARS) {
+            return invalid(format!(
+                "delay is {} s; it must be {} s (ten years) at most",
+                delay.as_secs(),
+                TEN_YEARS.as_secs()
+            ));
+        }
+        if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
+            return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));
+        }
+        for (name, key, max_units) in
+            [("dedup_key", &self.dedup_key, MAX_DEDUP_KEY_UNITS), ("group_key", &self.group_key, MAX_GROUP_KEY_UNITS)]
+        {
+            if let Some(key) = key {
+                check_name(name, key, max_units).or_else(invalid)?;
+            }
+        }
+        if let Some(headers) = &self.headers {
+            headers.check().or_else(invalid)?;
+        }
+        if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
+            return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
+        }
+        if let Some(limit) = self.time_limit.filter(|limit| !TIME_LIMITS.contains(limit)) {
+            return invalid(format!("time_limit is {limit:?}; it must be 1 ms to {} ms (24 days)", i32::MAX));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sql_server_would_refuse_or_cut_is_refused_before() {
+        let message = |job: NewJob| job.check().unwrap_err().to_string();
+        let both = NewJob::text("").delay(Duration::ZERO).due_at(SystemTime::UNIX_EPOCH);
+        assert!(message(both).contains("both delay and due_at"));
+        assert!(message(NewJob::text("").max_attempts(0)).contains("max_attempts is 0"));
+        assert!(message(NewJob::text("").max_attempts(u32::MAX)).contains("max_attempts"));
+        assert!(message(NewJob::text("").delay(Duration::MAX)).contains("ten years"));
+        let too_large = NewJob::bytes(vec![0; MAX_VALUE_BYTES + 1]);
+        assert!(
+            message(too_large).contains("its payload has 268435457 bytes; it must have 268435456 (256 MiB) at most")
+        );
+        // A crab is two UTF-16 units.
+        assert!(NewJob::text("").dedup_key("🦀".repeat(128)).check().is_ok());
+        assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));
+        assert!(message(NewJob::text("").dedup_key("")).contains("0 UTF-16 units"));
+        for key in [" ", "invoice ", " invoice"] {
+            assert!(message(NewJob::text("").dedup_key(key)).contains("spaces at its ends"), "{key}");
+        }
+        assert!(NewJob::text("").kind("resize/v2").check().is_ok());
+        for kind in ["", "two words", "größe", &"x".repeat(65)] {
+            assert!(message(NewJob::text("").kind(kind)).contains("kind is '"), "{kind}");
+        }
+        for (limit, shown) in [
+            (Duration::ZERO, "0ns"),
+            (Duration::from_micros(999), "999µs"),
+            (Duration::from_micros(2_147_483_647_001), "2147483.647001s"),
+            (Duration::MAX, "18446744073709551615.999999999s"),
+        ] {
+            let expected = format!("time_limit is {shown}; it must be 1 ms to 2147483647 ms (24 days)");
+            assert!(message(NewJob::text("").time_limit(limit)).ends_with(&expected), "{expected}");
+        }
+        for limit in [1, i32::MAX as u64] {
+            assert!(NewJob::text("").time_limit(Duration::from_millis(limit)).check().is_ok());
+        }
+    }
+}
+
+/// The most bytes of a payload or an output. SQL Server stores 2 GB; but the driver builds a message in memory, and a
+/// value must cross the network within one command time-out, on its way in and at each claim. Larger ones belong
+/// elsewhere.
+pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
+
+/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
+/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
+pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
+
+/// Checks jobs before anything is sent.
+///
+/// # Errors
+///
+/// [`Error::InvalidJob`], which says which of several it is.
+pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
+    for (index, job) in jobs.iter().enumerate() {
+        match job.check() {
+            Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {
+                return Err(Error::InvalidJob { reason: format!("jobs[{index}]: {reason}") });
+            }
+            checked => checked?,
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
+    let Some(time) = job.due_at else {
+        return Ok(ColumnData::DateTime2(None));
+    };
+    match to_datetime2(time) {
+        Some(time) => Ok(ColumnData::DateTime2(Some(time))),
+        None => Err(Error::InvalidJob { reason: "due_at must be between the years 1 and 9999".to_string() }),
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a job stands in the producer's trace, in its headers: as the program's OpenTelemetry propagator writes it
+//! (`traceparent` and `tracestate`, where that is the one of the W3C's trace context).
+
+use std::borrow::Cow;
+
+use opentelemetry::propagation::{Extractor, Injector};
+use opentelemetry::trace::TraceContextExt;
+use opentelemetry::{Context, global};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::headers::Headers;
+use super::job::Job;
+use super::new_job::NewJob;
+
+/// What is current: that jobs which are enqueued now go with.
+pub(crate) struct TraceContext(Headers);
+
+impl TraceContext {
+    pub(crate) fn current() -> TraceContext {
+        let mut context = Context::current();
+        // Where the program has told its layer to leave the current context alone, only the span knows it.
+        if !context.has_active_span() {
+            context = tracing::Span::current().context();
+        }
+        let mut headers = Headers::default();
+        global::get_text_map_propagator(|propagator| propagator.inject_context(&context, &mut headers));
+        TraceContext(headers)
+    }
+
+    /// The headers that a job is sent with. One that has a context of its own keeps it. No job is refused for the sake
+    /// of a trace: where the headers would become too long, it goes without.
+    pub(crate) fn headers_of<'a>(&self, job: &'a NewJob) -> Option<Cow<'a, Headers>> {
+        let own = job.headers.as_ref();
+        if self.0.is_empty() || own.is_some_and(|own| self.0.iter().any(|(name, _)| own.get(name).is_some())) {
+            return own.map(Cow::Borrowed);
+        }
+        let mut with_context = own.cloned().unwrap_or_default();
+        with_context.extend(&self.0);
+        if with_context.check().is_err() {
+            return own.map(Cow::Borrowed);
+        }
+        Some(Cow::Owned(with_context))
+    }
+}
+
+/// Makes `span`, which must not have been entered, a part of the job's trace.
+pub(crate) fn continue_trace(span: &tracing::Span, job: &Job) {
+    let Some(headers) = job.details.as_ref().and_then(|details| details.headers.as_ref()) else { return };
+    if span.is_disabled() {
+        return;
+    }
+    let context =
+        global::get_text_map_propagator(|propagator| propagator.extract_with_context(&Context::new(), headers));
+    if context.has_active_span() {
+        // The subscriber may have no layer for OpenTelemetry: then there is nothing to continue.
+        let _ = span.set_parent(context);
+    }
+}
+
+impl Injector for Headers {
+    fn set(&mut self, name: &str, value: String) {
+        // A tracestate without entries, for one.
+        if !value.is_empty() {
+            Headers::set(self, name.to_owned(), value);
+        }
+    }
+}
+
+impl Extractor for Headers {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.text(name)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.iter().map(|(name, _)| name).collect()
+    }
+}

@@ -1,0 +1,14 @@
+//! Who logs in, with which secret, and when the next attempt is due.
+
+mod credentials;
+#[cfg_attr(not(feature = "entra"), path = "no_entra.rs")]
+mod entra;
+mod login;
+mod secrets;
+mod token_source;
+
+pub(crate) use credentials::{Attempt, Credentials, Proof};
+pub(crate) use login::{INTEGRATED, Identity, IdentityKind, Login};
+pub use secrets::AccessToken;
+pub(crate) use secrets::{Password, Secret};
+pub use token_source::TokenSource;

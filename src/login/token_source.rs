@@ -1,0 +1,603 @@
+//! Access tokens: where they come from, and the one that all connections share.
+//!
+//! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection
+//! mostly goes on after its token has run out. Azure SQL may look at it again, after hours or when the server was
+//! reconfigured, and then refuses the next call: with an error of its own (37396, dotnet/SqlClient#2792), or with that
+//! of a login (18456, dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is made anew. So
+//! nothing fetches by the clock.
+//!
+//! ```text
+//! a login ──▶ kept token, fresh ──────────────────────────▶ at once
+//!    │            ▲
+//!    └──▶ one fetch, a task of its own ──▶ its outcome ────▶ to all logins that still wait
+//! ```
+//!
+//! The connection that needs a token takes the one that is kept. Where that has little time left, a fetch is begun,
+//! unless one is under way or the last one failed just now. The fetch belongs to no caller: it has a time limit of its
+//! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment
+//! for a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::{BoxError, Error};
+use crate::time::{BootClock, Pauses};
+
+use super::secrets::AccessToken;
+
+/// A token with less time left is not used where another can be had. Entra's live for an hour or more, so that there is
+/// time for a source that is out of order to come back.
+const FETCH_BEFORE_END: Duration = Duration::from_secs(5 * 60);
+
+/// How long a login with a living token waits for a fresher one. A source that is well answers sooner.
+const FRESHER_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a fetch may take. `azure_identity` tries several times, with pauses of its own.
+const FETCH_LIMIT: Duration = Duration::from_secs(90);
+
+/// The first and the longest pause after a fetch that failed. Shorter than after a refused login: no account is locked
+/// for it, and a source that is well again should be noticed soon.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What a token's end is told by. One that is used too long because this clock is wrong is refused, and replaced.
+#[expect(clippy::disallowed_methods, reason = "Entra's tokens end by the calendar")]
+pub(super) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+type Fetched = Pin<Box<dyn Future<Output = Result<AccessToken, BoxError>> + Send>>;
+
+type Fetch = dyn Fn() -> Fetched + Send + Sync;
+
+/// A program's own source of tokens, for [`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source).
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use readpast::Config;
+/// use readpast::config::{AccessToken, TokenSource};
+///
+/// # async fn ask_the_vault() -> Result<String, std::io::Error> { Ok(String::new()) }
+/// let mut config = Config::default();
+/// config.connection.url = "Server=tcp:db1.database.windows.net,1433;Database=work".into();
+/// config.connection.token_source = Some(TokenSource::new(|| async {
+///     let token = ask_the_vault().await?;
+///     Ok(AccessToken::new(token, SystemTime::now() + Duration::from_secs(3600)))
+/// }));
+/// ```
+///
+/// It is asked when a connection logs in and the token before has run out or is about to: in its last five minutes, or
+/// the last quarter of a short life. Clones share one token: however many connections are made at once, it is asked
+/// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the
+/// tokio runtime of the first of them, and is dropped when the time is over. Where that runtime stands still for so
+/// long, the next connection begins another. While it fails, it is asked again after pauses that grow from
+/// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which
+/// is a [transient](crate::error::Error::is_transient) error: workers wait, and what they hold is not lost.
+///
+/// Where SQL Server refuses a token that has let connections in, another is fetched at once. Where it refuses one that
+/// has not, the next is fetched and tried after a pause, which grows from one second to ten. Where it refuses a call on
+/// an open connection because the token has run out, that connection is made anew, with another.
+#[derive(Clone)]
+pub struct TokenSource {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// For errors: `the program's token source`.
+    name: String,
+    fetch: Box<Fetch>,
+    state: Mutex<State>,
+    clock: BootClock,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Option<Kept>,
+    fetch: Option<FetchBegun>,
+    /// Of the last fetch, if it failed.
+    failure: Option<Failure>,
+}
+
+/// The last fetch.
+struct FetchBegun {
+    /// By the boot clock.
+    at: Duration,
+    /// Its other end is dropped when the fetch has ended, or its runtime has.
+    outcome: watch::Receiver<Outcome>,
+}
+
+/// Of a fetch; `None` while it is under way.
+type Outcome = Option<Result<AccessToken, String>>;
+
+struct Kept {
+    token: AccessToken,
+    /// With less time left, another is fetched.
+    fetch_before_end: Duration,
+    has_let_in: bool,
+}
+
+struct Failure {
+    message: String,
+    pauses: Pauses,
+    /// Before that, nothing is fetched.
+    again_at: Instant,
+}
+
+/// For the log, which is not written while the lock is held.
+struct Failed {
+    message: String,
+    /// Of the kept token, if it lives.
+    seconds_left: Option<u64>,
+    retry_in: Duration,
+}
+
+/// A token for a login.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) token: AccessToken,
+    /// SQL Server has let a connection in with it. Where it is refused now, it was withdrawn.
+    pub(crate) has_let_in: bool,
+}
+
+impl TokenSource {
+    /// A source that fetches tokens by this function.
+    ///
+    /// What it answers is kept: it need not keep tokens itself. The text of its error goes into logs and
+    /// [`Error::Credentials`](crate::error::Error::Credentials); it must hold no secret.
+    pub fn new<F, Fut>(fetch: F) -> TokenSource
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<AccessToken, BoxError>> + Send + 'static,
+    {
+        TokenSource::named("the program's token source", fetch)
+    }
+
+    pub(crate) fn named<F, Fut>(name: impl Into<String>, fetch: F) -> TokenSource
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<AccessToken, BoxError>> + Send + 'static,
+    {
+        let shared = Shared {
+            name: name.into(),
+            fetch: Box::new(move || Box::pin(fetch())),
+            state: Mutex::default(),
+            clock: BootClock::default(),
+        };
+        TokenSource { shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The token that is kept, or one that is fetched now; has until `deadline`, which is `limit` after the call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Credentials`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The fetch goes on.
+    pub(crate) async fn token(&self, deadline: Instant, limit: Duration) -> Result<Granted, Error> {
+        let (fetch, without_outcome) = {
+            let mut state = self.shared.state.lock();
+            if let Some(kept) = state.kept.as_ref().filter(|kept| kept.is_fresh()) {
+                return Ok(kept.granted());
+            }
+            let without_outcome = state.take_without_outcome(self.shared.clock.now());
+            (self.fetch(&mut state), without_outcome)
+        };
+        if let Some(failed) = without_outcome {
+            failed.log(self.name());
+        }
+        let message = match fetch {
+            Ok(fetch) => {
+                let for_fresher = deadline.min(Instant::now() + FRESHER_WITHIN);
+                let mut outcome = outcome_of(fetch.clone(), for_fresher).await;
+                if outcome.is_none() && self.shared.state.lock().living().is_none() {
+                    outcome = outcome_of(fetch, deadline).await;
+                }
+                match outcome {
+                    Some(Ok(token)) => return Ok(self.shared.state.lock().granted(token)),
+                    Some(Err(message)) => message,
+                    None => format!("no answer within {} ms", limit.as_millis()),
+                }
+            }
+            Err(message) => message,
+        };
+        match self.shared.state.lock().living() {
+            Some(kept) => Ok(kept.granted()),
+            None => Err(Error::Credentials { source_name: self.name().to_string(), message }),
+        }
+    }
+
+    /// The fetch that is under way, or one that begins now; the message of the last one, while it is too early for
+    /// another.
+    fn fetch(&self, state: &mut State) -> Result<watch::Receiver<Outcome>, String> {
+        if let Some(begun) = &state.fetch
+            && begun.outcome.has_changed().is_ok()
+        {
+            return Ok(begun.outcome.clone());
+        }
+        if let Some(failure) = &state.failure
+            && Instant::now() < failure.again_at
+        {
+            return Err(failure.message.clone());
+        }
+        let (sender, outcome) = watch::channel(None);
+        state.fetch = Some(FetchBegun { at: self.shared.clock.now(), outcome: outcome.clone() });
+        tokio::spawn(self.shared.clone().run_fetch(sender));
+        Ok(outcome)
+    }
+
+    /// SQL Server has let a connection in with this token.
+    pub(crate) fn has_let_in(&self, token: &AccessToken) {
+        if let Some(kept) = self.shared.state.lock().kept.as_mut().filter(|kept| kept.token == *token) {
+            kept.has_let_in = true;
+        }
+    }
+
+    /// SQL Server has refused this token: it is kept no longer.
+    pub(crate) fn forget(&self, refused: &AccessToken) {
+        self.shared.state.lock().kept.take_if(|kept| kept.token == *refused);
+    }
+}
+
+/// A fetch whose task panicked, or whose runtime ended or stands still.
+const NO_OUTCOME: &str = "it ended without an answer";
+
+/// The outcome of a fetch, if it comes in time.
+async fn outcome_of(mut fetch: watch::Receiver<Outcome>, patience: Instant) -> Outcome {
+    match tokio::time::timeout_at(patience, fetch.wait_for(Option::is_some)).await {
+        Ok(Ok(outcome)) => outcome.clone(),
+        Ok(Err(_)) => Some(Err(NO_OUTCOME.to_string())),
+        Err(_) => None,
+    }
+}
+
+impl Shared {
+    async fn run_fetch(self: Arc<Shared>, outcome: watch::Sender<Outcome>) {
+        let fetched = match tokio::time::timeout(FETCH_LIMIT, (self.fetch)()).await {
+            Ok(Ok(token)) => Ok(token),
+            Ok(Err(cause)) => Err(with_sources(&*cause)),
+            Err(_) => Err(format!("no answer within {} s", FETCH_LIMIT.as_secs())),
+        };
+        match fetched.clone() {
+            Ok(token) => self.state.lock().keep(token),
+            Err(message) => {
+                let failed = self.state.lock().failed(message);
+                failed.log(&self.name);
+            }
+        }
+        outcome.send_replace(Some(fetched));
+    }
+}
+
+impl State {
+    fn keep(&mut self, token: AccessToken) {
+        let fetch_before_end = FETCH_BEFORE_END.min(token.time_left() / 4);
+        self.kept = Some(Kept { token, fetch_before_end, has_let_in: false });
+        self.failure = None;
+    }
+
+    fn failed(&mut self, message: String) -> Failed {
+        let mut pauses = self.failure.take().map_or_else(|| Pauses::new(PAUSES.0, PAUSES.1), |failure| failure.pauses);
+        let retry_in = pauses.next();
+        let seconds_left = self.living().map(|kept| kept.token.time_left().as_secs());
+        self.failure = Some(Failure { message: message.clone(), pauses, again_at: Instant::now() + retry_in });
+        Failed { message, seconds_left, retry_in }
+    }
+
+    /// Takes the last fetch for a failure, where its task has ended without an outcome or has had its time: it is not
+    /// run where its runtime stands still.
+    fn take_without_outcome(&mut self, now: Duration) -> Option<Failed> {
+        self.fetch.take_if(|begun| {
+            let is_over = begun.outcome.has_changed().is_err() || now > begun.at + FETCH_LIMIT;
+            is_over && begun.outcome.borrow().is_none()
+        })?;
+        Some(self.failed(NO_OUTCOME.to_string()))
+    }
+
+    /// The kept token, if it has not run out.
+    fn living(&self) -> Option<&Kept> {
+        self.kept.as_ref().filter(|kept| !kept.token.time_left().is_zero())
+    }
+
+    /// A token that was fetched just now; perhaps others have used it already.
+    fn granted(&self, token: AccessToken) -> Granted {
+        let has_let_in = self.kept.as_ref().is_some_and(|kept| kept.token == token && kept.has_let_in);
+        Granted { token, has_let_in }
+    }
+}
+
+impl Kept {
+    fn is_fresh(&self) -> bool {
+        self.token.time_left() > self.fetch_before_end
+    }
+
+    fn granted(&self) -> Granted {
+        Granted { token: self.token.clone(), has_let_in: self.has_let_in }
+    }
+}
+
+impl Failed {
+    fn log(&self, source: &str) {
+        tracing::warn!(source, error = self.message, seconds_left = self.seconds_left, retry_in = ?self.retry_in, "could not get a new token; retrying");
+    }
+}
+
+/// An error and its causes on one line: HTTP clients say what has happened only in the last.
+fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenSource").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// The same source, not only one like it.
+impl PartialEq for TokenSource {
+    fn eq(&self, other: &TokenSource) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Answers one fetch for each permit, with tokens that live so long; fails from one of the fetches on.
+    struct Source {
+        fetches: Arc<AtomicUsize>,
+        permits: Arc<Semaphore>,
+        tokens: TokenSource,
+    }
+
+    fn source(lives_for: Duration, fails_from: usize) -> Source {
+        let (fetches, permits) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let (counted, awaited) = (fetches.clone(), permits.clone());
+        let tokens = TokenSource::new(move || {
+            let number = counted.fetch_add(1, Ordering::AcqRel) + 1;
+            let awaited = awaited.clone();
+            async move {
+                awaited.acquire().await?.forget();
+                if number >= fails_from {
+                    return Err(format!("failure {number}").into());
+                }
+                Ok(AccessToken::new(format!("token {number}"), now() + lives_for))
+            }
+        });
+        Source { fetches, permits, tokens }
+    }
+
+    impl Source {
+        fn fetches(&self) -> usize {
+            self.fetches.load(Ordering::Acquire)
+        }
+
+        /// The token that is kept lives, and is to be replaced.
+        fn is_due(&self) {
+            self.tokens.shared.state.lock().kept.as_mut().unwrap().fetch_before_end = HOUR;
+        }
+
+        fn forgets(&self, text: &str) {
+            self.tokens.forget(&AccessToken::new(text, self.kept_until()));
+        }
+
+        fn kept_until(&self) -> SystemTime {
+            self.tokens.shared.state.lock().kept.as_ref().unwrap().token.expires_at
+        }
+    }
+
+    async fn granted(tokens: &TokenSource, within: Duration) -> Result<Granted, Error> {
+        tokens.token(Instant::now() + within, within).await
+    }
+
+    async fn revealed_within(tokens: &TokenSource, within: Duration) -> Result<String, String> {
+        let granted = granted(tokens, within).await;
+        granted.map(|granted| granted.token.reveal().to_string()).map_err(|error| error.to_string())
+    }
+
+    async fn revealed(tokens: &TokenSource) -> Result<String, String> {
+        revealed_within(tokens, HOUR).await
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_ask_at_once_share_one_fetch() {
+        let source = source(HOUR, usize::MAX);
+        let asking: Vec<_> = (0..50)
+            .map(|_| {
+                let tokens = source.tokens.clone();
+                tokio::spawn(async move { revealed(&tokens).await })
+            })
+            .collect();
+        source.permits.add_permits(50);
+        for asked in asking {
+            assert_eq!(asked.await.unwrap().unwrap(), "token 1");
+        }
+        assert_eq!(source.fetches(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_for_a_fetch_that_fails_fail_with_it() {
+        let source = source(HOUR, 1);
+        let permits = source.permits.clone();
+        let allowing = async move { permits.add_permits(1) };
+        let (first, second, ()) = tokio::join!(revealed(&source.tokens), revealed(&source.tokens), allowing);
+        let message = first.unwrap_err();
+        assert!(message.contains("the program's token source") && message.contains("failure 1"), "{message}");
+        assert_eq!(second, Err(message));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_goes_on_when_nobody_waits_for_it_any_more() {
+        let source = source(HOUR, usize::MAX);
+        for _ in 0..10 {
+            let message = revealed_within(&source.tokens, 2 * SECOND).await.unwrap_err();
+            assert!(message.contains("no answer within 2000 ms"), "{message}");
+        }
+        source.permits.add_permits(1);
+        assert_eq!(revealed_within(&source.tokens, 2 * SECOND).await.unwrap(), "token 1");
+        assert_eq!(source.fetches(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_a_living_token_does_not_wait_for_a_source_that_hangs() {
+        let source = source(HOUR, usize::MAX);
+        source.permits.add_permits(1);
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        source.is_due();
+        let began_at = Instant::now();
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        assert_eq!(began_at.elapsed(), FRESHER_WITHIN);
+        assert_eq!(source.fetches(), 2, "it is asked for another");
+
+        // SQL Server refuses it meanwhile: that is noted at once, and there is none any more.
+        source.forgets("token 1");
+        let message = revealed_within(&source.tokens, SECOND).await.unwrap_err();
+        assert!(message.contains("no answer within 1000 ms"), "{message}");
+        let message = revealed(&source.tokens).await.unwrap_err();
+        assert!(message.contains("no answer within 90 s"), "the fetch has a limit of its own: {message}");
+        assert_eq!(source.fetches(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_a_living_token_that_is_forgotten_meanwhile_waits_on() {
+        let source = source(HOUR, usize::MAX);
+        source.permits.add_permits(1);
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        source.is_due();
+        let answering = async {
+            tokio::time::sleep(FRESHER_WITHIN / 2).await;
+            source.forgets("token 1");
+            tokio::time::sleep(5 * SECOND).await;
+            source.permits.add_permits(1);
+        };
+        let (waiting, ()) = tokio::join!(revealed_within(&source.tokens, 10 * SECOND), answering);
+        assert_eq!(waiting.unwrap(), "token 2");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_fails_is_asked_ever_more_seldom() {
+        let source = source(HOUR, 1);
+        source.permits.add_permits(Semaphore::MAX_PERMITS);
+        let began_at = Instant::now();
+        let mut after = Vec::new();
+        while began_at.elapsed() < HOUR {
+            let fetches_before = source.fetches();
+            assert!(revealed(&source.tokens).await.is_err());
+            if source.fetches() > fetches_before {
+                after.push(began_at.elapsed());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let pauses: Vec<_> = after.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses[0] <= PAUSES.0 + SECOND / 10, "{pauses:?}");
+        assert!(pauses.len() < 130, "half a minute to a minute in the end: {}", pauses.len());
+        assert!(pauses.iter().all(|pause| *pause <= PAUSES.1 + SECOND), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_is_about_to_run_out_is_replaced_and_used_while_none_can_be_had() {
+        let source = source(Duration::from_secs(2), 3);
+        source.permits.add_permits(10);
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1");
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 1", "it has more than half a second left");
+        source.is_due();
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "before it has run out");
+        source.is_due();
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "the source fails, and it still lives");
+        source.tokens.shared.state.lock().kept.as_mut().unwrap().token.expires_at = now();
+        assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 3"));
+        tokio::time::sleep(PAUSES.0).await;
+        assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 4"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_was_refused_is_forgotten_and_no_other() {
+        let source = source(HOUR, usize::MAX);
+        source.permits.add_permits(10);
+        let first = granted(&source.tokens, HOUR).await.unwrap();
+        assert!(!first.has_let_in);
+        source.tokens.has_let_in(&first.token);
+        assert!(granted(&source.tokens, HOUR).await.unwrap().has_let_in);
+        source.tokens.forget(&first.token);
+        assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2");
+        source.tokens.forget(&first.token);
+        let second = granted(&source.tokens, HOUR).await.unwrap();
+        assert_eq!(second.token.reveal(), "token 2", "another connection had it refused before");
+        assert!(!second.has_let_in);
+    }
+
+    /// A queue's clones may be used in several runtimes.
+    #[test]
+    fn a_fetch_that_ends_with_its_runtime_is_begun_anew_after_a_pause() {
+        let source = source(HOUR, usize::MAX);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime().block_on(async {
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no answer within"));
+        });
+        source.permits.add_permits(1);
+        runtime().block_on(async {
+            assert!(revealed(&source.tokens).await.unwrap_err().contains(NO_OUTCOME));
+            tokio::time::sleep(2 * PAUSES.0).await;
+            assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2");
+        });
+    }
+
+    #[test]
+    fn a_fetch_in_a_runtime_that_stands_still_is_begun_anew_elsewhere() {
+        let source = source(HOUR, usize::MAX);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let (standing_still, driven) = (runtime(), runtime());
+        standing_still.block_on(async {
+            assert!(revealed_within(&source.tokens, SECOND).await.is_err());
+        });
+        driven.block_on(async {
+            source.tokens.shared.clock.shift(FETCH_LIMIT / 2);
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no answer within 1000 ms"));
+            assert_eq!(source.fetches(), 1);
+            source.tokens.shared.clock.shift(FETCH_LIMIT);
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains(NO_OUTCOME));
+            tokio::time::sleep(2 * PAUSES.0).await;
+            source.permits.add_permits(2);
+            assert_eq!(revealed_within(&source.tokens, SECOND).await.unwrap(), "token 2");
+        });
+    }
+
+    #[tokio::test]
+    async fn a_token_shows_nowhere() {
+        let source = source(HOUR, usize::MAX);
+        source.permits.add_permits(1);
+        let granted = granted(&source.tokens, HOUR).await.unwrap();
+        assert!(!format!("{:?} {granted:?} {:#?}", source.tokens, granted.token).contains("token 1"));
+    }
+}

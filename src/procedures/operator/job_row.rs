@@ -1,0 +1,209 @@
+//! A job as it stands in the table, for operators.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::connection::{Columns, Session};
+use crate::error::Error;
+use crate::id::{BatchId, Fence, JobId, WorkerId};
+use crate::job::{JobState, headers};
+use crate::text::{decode_text, hex};
+use crate::time::rfc3339;
+
+/// A job as an operator sees it. All times are SQL Server's.
+///
+/// Where only the beginnings of payload and output were asked for ([`JobFilter::cut_at`](super::job_filter::JobFilter::cut_at)),
+/// that is what they are; `payload_bytes` and `output_bytes` are those of the whole.
+///
+/// As JSON it has the times as in RFC 3339, the run time and the time limit in seconds (`run_s`,
+/// `time_limit_s`), and the payload as text (`payload_text`)
+/// where it is text and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobRow {
+    /// The job's number.
+    pub job_id: JobId,
+    /// Where it is on its way.
+    pub state: JobState,
+    /// Smaller runs first.
+    pub priority: i16,
+    /// It goes only to a worker that holds nothing else, because workers were lost while they held it.
+    pub alone: bool,
+    /// How often it was started since it was enqueued or requeued.
+    pub attempt: u32,
+    /// How often it was claimed.
+    pub fence: Fence,
+    /// When it was enqueued.
+    pub enqueued_at: SystemTime,
+    /// When it may run, or became ready.
+    pub due_at: SystemTime,
+    /// The worker that holds it, or held it last.
+    pub worker_id: Option<WorkerId>,
+    /// When it was claimed last.
+    pub claimed_at: Option<SystemTime>,
+    /// When its last run ended.
+    pub finished_at: Option<SystemTime>,
+    /// How long its last run took.
+    pub run: Option<Duration>,
+    /// What sort of job it is, as far as the producer said.
+    pub kind: Option<String>,
+    /// Its own time limit; `None`: as the worker that runs it has it.
+    pub time_limit: Option<Duration>,
+    /// Its de-duplication key.
+    pub dedup_key: Option<String>,
+    /// The producer's own id.
+    pub correlation_id: Option<Uuid>,
+    /// Whether the payload is UTF-16, from a producer in T-SQL.
+    pub payload_utf16: bool,
+    /// The payload.
+    pub payload: Vec<u8>,
+    /// How many bytes the payload has.
+    pub payload_bytes: u64,
+    /// The error of the last failed attempt; of a cancelled job, who cancelled it, and why.
+    pub error: Option<String>,
+    /// What the handler left behind.
+    pub output: Option<Vec<u8>>,
+    /// How many bytes the output has.
+    pub output_bytes: Option<u64>,
+    /// Its headers; `None` also where a producer in T-SQL has attached some that cannot be read.
+    pub headers: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The batch that it belongs to.
+    pub batch_id: Option<BatchId>,
+    /// The group that it belongs to.
+    pub group_key: Option<String>,
+}
+
+impl JobRow {
+    /// The payload as text, as [`Job::text`](crate::job::Job::text) reads it; `None` where it is none. Of a payload that is
+    /// cut, the characters that are whole.
+    pub fn payload_text(&self) -> Option<Cow<'_, str>> {
+        let is_cut = (self.payload.len() as u64) < self.payload_bytes;
+        let bytes = match (is_cut, self.payload_utf16) {
+            (false, _) => &self.payload[..],
+            (true, false) => whole_utf8(&self.payload),
+            (true, true) => whole_utf16(&self.payload),
+        };
+        decode_text(bytes, self.payload_utf16).ok()
+    }
+
+    /// The output as text; `None` where there is no output, or it is not UTF-8. Of an output that is cut, the
+    /// characters that are whole.
+    pub fn output_text(&self) -> Option<&str> {
+        let output = self.output.as_deref()?;
+        let is_cut = self.output_bytes.is_some_and(|bytes| (output.len() as u64) < bytes);
+        std::str::from_utf8(if is_cut { whole_utf8(output) } else { output }).ok()
+    }
+
+    /// Reads a row of `peek`.
+    pub(crate) fn read(mut row: Columns) -> Result<JobRow, Error> {
+        let read = JobRow {
+            job_id: JobId(row.required("job_id")?),
+            state: row.one_of("state", &JobState::WORDS)?,
+            priority: row.required("priority")?,
+            alone: row.required("alone")?,
+            attempt: row.count("attempt")?,
+            fence: Fence(row.required("fence")?),
+            enqueued_at: row.required_time("enqueued_at")?,
+            due_at: row.required_time("due_at")?,
+            worker_id: row.optional("worker_id")?.map(WorkerId),
+            claimed_at: row.optional_time("claimed_at")?,
+            finished_at: row.optional_time("finished_at")?,
+            run: row.optional_us("run_us")?,
+            kind: row.optional("kind")?,
+            dedup_key: row.optional("dedup_key")?,
+            correlation_id: row.optional("correlation_id")?,
+            payload_utf16: row.required("payload_utf16")?,
+            payload: row.required("payload")?,
+            error: {
+                row.optional::<String>("payload_text")?; // not asked for
+                row.optional("error")?
+            },
+            output: row.optional("output")?,
+            time_limit: {
+                row.optional::<String>("output_text")?; // nor this
+                row.optional_count_ms("time_limit_ms")?
+            },
+            headers: row.optional_headers("headers")?,
+            batch_id: row.optional("batch_id")?.map(BatchId),
+            group_key: row.optional("group_key")?,
+            payload_bytes: row.big_count("payload_bytes")?,
+            output_bytes: row.optional_big_count("output_bytes")?,
+        };
+        Ok(read)
+    }
+}
+
+/// The beginning of a text, without a character at its end that is cut.
+fn whole_utf8(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+/// The same of UTF-16.
+fn whole_utf16(bytes: &[u8]) -> &[u8] {
+    let bytes = &bytes[..bytes.len() / 2 * 2];
+    match bytes.as_chunks::<2>().0 {
+        [before @ .., last] if (0xd800..0xdc00).contains(&u16::from_le_bytes(*last)) => before.as_flattened(),
+        _ => bytes,
+    }
+}
+
+impl Serialize for JobRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let payload_text = self.payload_text();
+        let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
+        let output_text = self.output_text();
+        let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
+        let mut job = serializer.serialize_struct("JobRow", 26)?;
+        job.serialize_field("job_id", &self.job_id)?;
+        job.serialize_field("state", &self.state)?;
+        job.serialize_field("kind", &self.kind)?;
+        job.serialize_field("priority", &self.priority)?;
+        job.serialize_field("alone", &self.alone)?;
+        job.serialize_field("attempt", &self.attempt)?;
+        job.serialize_field("fence", &self.fence)?;
+        job.serialize_field("enqueued_at", &rfc3339(self.enqueued_at))?;
+        job.serialize_field("due_at", &rfc3339(self.due_at))?;
+        job.serialize_field("worker_id", &self.worker_id)?;
+        job.serialize_field("claimed_at", &self.claimed_at.map(rfc3339))?;
+        job.serialize_field("finished_at", &self.finished_at.map(rfc3339))?;
+        job.serialize_field("run_s", &self.run.map(|run| run.as_secs_f64()))?;
+        job.serialize_field("time_limit_s", &self.time_limit.map(|limit| limit.as_secs_f64()))?;
+        job.serialize_field("dedup_key", &self.dedup_key)?;
+        job.serialize_field("correlation_id", &self.correlation_id)?;
+        job.serialize_field("headers", &self.headers)?;
+        job.serialize_field("batch_id", &self.batch_id)?;
+        job.serialize_field("group_key", &self.group_key)?;
+        job.serialize_field("payload_text", &payload_text)?;
+        job.serialize_field("payload_hex", &payload_hex)?;
+        job.serialize_field("payload_bytes", &self.payload_bytes)?;
+        job.serialize_field("error", &self.error)?;
+        job.serialize_field("output_text", &output_text)?;
+        job.serialize_field("output_hex", &output_hex)?;
+        job.serialize_field("output_bytes", &self.output_bytes)?;
+        job.end()
+    }
+}
+
+impl Session {
+    /// The queue that has a job.
+    pub(crate) async fn find_job(&mut self, job_id: JobId) -> Result<Option<String>, Error> {
+        let mut command = self.command("find_job");
+        command.bind_param("@job_id", job_id.0);
+        self.row("find_job", command).await?.optional("queue")
+    }
+}
+
+impl Columns {
+    /// The headers of a job, as far as they can be read.
+    pub(crate) fn optional_headers(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Error> {
+        Ok(self.optional::<String>(name)?.and_then(|json| headers::read(&json)))
+    }
+}

@@ -1,0 +1,28 @@
+//! What operators call.
+
+mod attempts;
+mod audit_row;
+mod history_row;
+mod job_changes;
+mod job_filter;
+mod job_page;
+mod job_row;
+mod queue_options;
+mod queue_stats;
+mod schedule_row;
+mod worker_row;
+
+pub(crate) use attempts::Failed;
+pub use attempts::{FailedAttempt, JobProgress};
+pub use audit_row::{AuditRow, NewAudit};
+pub use history_row::HistoryRow;
+pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
+pub use job_changes::{Cancelled, JobChange};
+pub use job_filter::JobFilter;
+pub(crate) use job_page::{IDS, ROWS, Shown};
+pub use job_page::{IdPage, JobCursor, JobPage};
+pub use job_row::JobRow;
+pub use queue_options::{Deleted, Keep, QueueOptions, Rate};
+pub use queue_stats::QueueStats;
+pub use schedule_row::ScheduleRow;
+pub use worker_row::WorkerRow;

@@ -1,0 +1,143 @@
+//! A queue's depth and settings, for operators.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::connection::{Columns, Session};
+use crate::error::Error;
+use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState};
+use crate::time::json;
+
+use super::queue_options::{Keep, Rate, read_keep};
+
+const STATS: &str = "stats";
+
+/// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// The queue's name.
+    pub queue: String,
+    /// In which order jobs are claimed.
+    pub claim_order: ClaimOrder,
+    /// What becomes of done jobs.
+    pub completion: CompletionPolicy,
+    /// What a claim promises.
+    pub delivery: Delivery,
+    /// After how many attempts a job is dead.
+    pub max_attempts: u32,
+    /// Whether claims find nothing.
+    pub paused: bool,
+    /// Jobs that wait to be claimed.
+    pub ready: u64,
+    /// Jobs that wait for their time.
+    pub scheduled: u64,
+    /// Jobs that wait for their turn in their groups.
+    pub waiting: u64,
+    /// Jobs that workers hold.
+    pub claimed: u64,
+    /// Done jobs that are kept (`annotate`).
+    pub done: u64,
+    /// Dead jobs.
+    pub dead: u64,
+    /// Cancelled jobs.
+    pub cancelled: u64,
+    /// Jobs in the archive.
+    pub archived: u64,
+    /// Workers with a lease.
+    pub workers: u64,
+    /// How long the oldest ready job has been ready.
+    #[serde(rename = "oldest_ready_s", serialize_with = "json::seconds")]
+    pub oldest_ready: Option<Duration>,
+    /// How long done jobs stay.
+    #[serde(rename = "keep_done_s")]
+    pub keep_done: Keep,
+    /// How long dead jobs stay.
+    #[serde(rename = "keep_dead_s")]
+    pub keep_dead: Keep,
+    /// The procedure that is called with the jobs that are done, if there is one
+    /// ([`QueueOptions::sink`](super::queue_options::QueueOptions::sink)).
+    pub sink: Option<String>,
+    /// How many jobs of one group run at once ([`QueueOptions::group_limit`](super::queue_options::QueueOptions::group_limit)).
+    pub group_limit: u32,
+    /// Whether a job that is retried gives its turn away
+    /// ([`QueueOptions::retry_passes`](super::queue_options::QueueOptions::retry_passes)).
+    pub retry_passes: bool,
+    /// How many jobs all workers together hold at once; `None`: there is no limit
+    /// ([`QueueOptions::max_running`](super::queue_options::QueueOptions::max_running)).
+    pub max_running: Option<u32>,
+    /// How many jobs all workers together claim in how long; `None`: there is no limit
+    /// ([`QueueOptions::rate`](super::queue_options::QueueOptions::rate)).
+    pub rate: Option<Rate>,
+}
+
+impl QueueStats {
+    /// All jobs that are not done. They come in by being enqueued and go out by being done; a job that fails stays.
+    pub fn not_done(&self) -> u64 {
+        self.ready + self.scheduled + self.waiting + self.claimed + self.dead + self.cancelled
+    }
+
+    /// How many jobs are in a state.
+    pub fn jobs(&self, state: JobState) -> u64 {
+        match state {
+            JobState::Ready => self.ready,
+            JobState::Scheduled => self.scheduled,
+            JobState::Waiting => self.waiting,
+            JobState::Claimed => self.claimed,
+            JobState::Done => self.done,
+            JobState::Dead => self.dead,
+            JobState::Cancelled => self.cancelled,
+            JobState::Archived => self.archived,
+        }
+    }
+
+    fn read(mut row: Columns) -> Result<QueueStats, Error> {
+        Ok(QueueStats {
+            queue: row.required("queue")?,
+            claim_order: row.one_of("claim_order", &ClaimOrder::WORDS)?,
+            completion: row.one_of("completion", &CompletionPolicy::WORDS)?,
+            delivery: row.one_of("delivery", &Delivery::WORDS)?,
+            max_attempts: row.count("max_attempts")?,
+            paused: row.required("paused")?,
+            ready: row.big_count("ready")?,
+            scheduled: row.big_count("scheduled")?,
+            claimed: row.big_count("claimed")?,
+            done: row.big_count("done")?,
+            dead: row.big_count("dead")?,
+            archived: row.big_count("archived")?,
+            workers: row.big_count("workers")?,
+            oldest_ready: row.optional_ms("oldest_ready_ms")?,
+            keep_done: read_keep(&mut row, "keep_done_s")?,
+            keep_dead: read_keep(&mut row, "keep_dead_s")?,
+            sink: row.optional("sink")?,
+            cancelled: row.big_count("cancelled")?,
+            waiting: row.big_count("waiting")?,
+            group_limit: row.count("group_limit")?,
+            retry_passes: row.required("retry_passes")?,
+            max_running: row.optional_count("max_running")?,
+            rate: Rate::of(row.optional_count("rate_jobs")?, row.optional_ms("rate_ms")?),
+        })
+    }
+}
+
+impl Session {
+    /// Counts the queue's jobs; with `most`, so many of each state.
+    pub(crate) async fn stats(&mut self, queue: &str, most: Option<u64>) -> Result<QueueStats, Error> {
+        let mut command = self.command(STATS);
+        command.bind_param("@queue", queue);
+        if let Some(most) = most {
+            command.bind_param("@most", i64::try_from(most).unwrap_or(i64::MAX));
+        }
+        QueueStats::read(self.row(STATS, command).await?)
+    }
+
+    /// Counts the jobs of every queue; with `most`, so many of each state.
+    pub(crate) async fn all_stats(&mut self, most: Option<u64>) -> Result<Vec<QueueStats>, Error> {
+        let mut command = self.command(STATS);
+        if let Some(most) = most {
+            command.bind_param("@most", i64::try_from(most).unwrap_or(i64::MAX));
+        }
+        self.rows(STATS, command).await?.into_iter().map(QueueStats::read).collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! The schedules of a queue: what operators set and see, and what the worker that has the duties does with them.
+
+use std::time::{Duration, SystemTime};
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use tiberius::ColumnData;
+use uuid::Uuid;
+
+use crate::connection::{Columns, Session, int, ms};
+use crate::error::Error;
+use crate::id::{Enqueued, JobId};
+use crate::job::{Headers, Schedule};
+use crate::procedures::worker::{DueSchedule, Fired, Firing};
+use crate::text::{decode_text, hex};
+use crate::time::{CronTimes, rfc3339, to_datetime2};
+
+/// A schedule as an operator sees it. All times are SQL Server's.
+///
+/// As JSON it has the times as in RFC 3339, the jitter and the time limit in seconds (`jitter_s`, `time_limit_s`), and
+/// the payload as text (`payload_text`) where it is text and as hexadecimal digits (`payload_hex`) where it is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScheduleRow {
+    /// The schedule's name.
+    pub name: String,
+    /// Its times.
+    pub cron: String,
+    /// The time zone in which they are meant.
+    pub time_zone: String,
+    /// Of the times that were missed, the last so many are made up for.
+    pub make_up: u32,
+    /// Each job starts up to so much later than its time.
+    pub jitter: Duration,
+    /// The priority of its jobs; smaller runs first.
+    pub priority: i16,
+    /// After how many attempts its jobs are dead; `None`: as the queue has it.
+    pub max_attempts: Option<u32>,
+    /// The time limit of its jobs; `None`: as the worker that runs them has it.
+    pub time_limit: Option<Duration>,
+    /// What sort of jobs they are.
+    pub kind: Option<String>,
+    /// The de-duplication key of its jobs; `None`: each has one of its own.
+    pub dedup_key: Option<String>,
+    /// The producer's own id in its jobs.
+    pub correlation_id: Option<Uuid>,
+    /// Whether the payload is UTF-16, from a schedule that was set in T-SQL.
+    pub payload_utf16: bool,
+    /// The payload of its jobs.
+    pub payload: Vec<u8>,
+    /// Whether it is paused: its times pass by.
+    pub paused: bool,
+    /// The next time. (Without the feature `schedules`, for about a second after it was set or resumed: when that was.)
+    pub next_at: SystemTime,
+    /// The last time that was fired.
+    pub last_at: Option<SystemTime>,
+    /// Why it could not be fired when a worker looked last; it is tried again every ten seconds.
+    pub error: Option<String>,
+    /// The headers of its jobs; `None` also where they were set in T-SQL and cannot be read.
+    pub headers: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The group that its jobs belong to.
+    pub group_key: Option<String>,
+}
+
+impl ScheduleRow {
+    fn read(mut row: Columns) -> Result<ScheduleRow, Error> {
+        let mut schedule = ScheduleRow {
+            name: row.required("name")?,
+            cron: row.required("cron")?,
+            time_zone: row.required("time_zone")?,
+            make_up: row.count("make_up")?,
+            jitter: row.optional_count_ms("jitter_ms")?.unwrap_or_default(),
+            priority: row.required("priority")?,
+            max_attempts: row.optional_count("max_attempts")?,
+            time_limit: row.optional_count_ms("time_limit_ms")?,
+            kind: row.optional("kind")?,
+            dedup_key: row.optional("dedup_key")?,
+            correlation_id: row.optional("correlation_id")?,
+            payload_utf16: row.required("payload_utf16")?,
+            payload: row.required("payload")?,
+            paused: row.required("paused")?,
+            next_at: row.required_time("next_at")?,
+            last_at: row.optional_time("last_at")?,
+            error: row.optional("error")?,
+            headers: row.optional_headers("headers")?,
+            group_key: row.optional("group_key")?,
+        };
+        // Where no worker has looked at it yet, this is when it was set.
+        if let Ok(times) = CronTimes::read(&schedule.cron, &schedule.time_zone)
+            && let Ok(next_at) = times.first_from(schedule.next_at)
+        {
+            schedule.next_at = next_at;
+        }
+        Ok(schedule)
+    }
+}
+
+impl Serialize for ScheduleRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let payload_text = decode_text(&self.payload, self.payload_utf16).ok();
+        let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
+        let mut schedule = serializer.serialize_struct("ScheduleRow", 19)?;
+        schedule.serialize_field("name", &self.name)?;
+        schedule.serialize_field("cron", &self.cron)?;
+        schedule.serialize_field("time_zone", &self.time_zone)?;
+        schedule.serialize_field("make_up", &self.make_up)?;
+        schedule.serialize_field("jitter_s", &self.jitter.as_secs_f64())?;
+        schedule.serialize_field("priority", &self.priority)?;
+        schedule.serialize_field("max_attempts", &self.max_attempts)?;
+        schedule.serialize_field("time_limit_s", &self.time_limit.map(|limit| limit.as_secs_f64()))?;
+        schedule.serialize_field("kind", &self.kind)?;
+        schedule.serialize_field("dedup_key", &self.dedup_key)?;
+        schedule.serialize_field("correlation_id", &self.correlation_id)?;
+        schedule.serialize_field("payload_text", &payload_text)?;
+        schedule.serialize_field("payload_hex", &payload_hex)?;
+        schedule.serialize_field("paused", &self.paused)?;
+        schedule.serialize_field("next_at", &rfc3339(self.next_at))?;
+        schedule.serialize_field("last_at", &self.last_at.map(rfc3339))?;
+        schedule.serialize_field("error", &self.error)?;
+        schedule.serialize_field("headers", &self.headers)?;
+        schedule.serialize_field("group_key", &self.group_key)?;
+        schedule.end()
+    }
+}
+
+impl Session {
+    /// Sets a schedule; returns whether it is new.
+    pub(crate) async fn set_schedule(&mut self, queue: &str, schedule: &Schedule) -> Result<bool, Error> {
+        schedule.check()?;
+        let job = &schedule.job;
+        let mut command = self.command("set_schedule");
+        command.bind_param("@queue", queue);
+        command.bind_param("@name", schedule.name.as_str());
+        command.bind_param("@cron", schedule.cron.as_str());
+        command.bind_param("@time_zone", schedule.time_zone.as_str());
+        command.bind_param("@payload", job.payload.as_slice());
+        command.bind_param("@priority", job.priority);
+        command.bind_param("@max_attempts", job.max_attempts.map(int));
+        command.bind_param("@dedup_key", job.dedup_key.as_deref());
+        command.bind_param("@correlation_id", job.correlation_id);
+        command.bind_param("@kind", job.kind.as_deref());
+        command.bind_param("@time_limit_ms", job.time_limit.map(ms));
+        command.bind_param("@headers", job.headers.as_ref().map(Headers::json));
+        command.bind_param("@group_key", job.group_key.as_deref());
+        command.bind_param("@make_up", int(schedule.make_up));
+        command.bind_param("@jitter_ms", int(ms(schedule.jitter)));
+        self.row("set_schedule", command).await?.required("created")
+    }
+
+    /// Deletes a schedule; returns whether there was one.
+    pub(crate) async fn delete_schedule(&mut self, queue: &str, name: &str) -> Result<bool, Error> {
+        let mut command = self.command("delete_schedule");
+        command.bind_param("@queue", queue);
+        command.bind_param("@name", name);
+        self.row("delete_schedule", command).await?.required("deleted")
+    }
+
+    /// Pauses or resumes a schedule.
+    pub(crate) async fn set_schedule_paused(&mut self, queue: &str, name: &str, paused: bool) -> Result<(), Error> {
+        let call = if paused { "pause_schedule" } else { "resume_schedule" };
+        let mut command = self.command(call);
+        command.bind_param("@queue", queue);
+        command.bind_param("@name", name);
+        self.run(call, command).await?;
+        Ok(())
+    }
+
+    /// Enqueues a schedule's job, beside its times.
+    pub(crate) async fn run_schedule_now(&mut self, queue: &str, name: &str) -> Result<Enqueued, Error> {
+        let mut command = self.command("run_schedule_now");
+        command.bind_param("@queue", queue);
+        command.bind_param("@name", name);
+        let mut row = self.row("run_schedule_now", command).await?;
+        Ok(Enqueued { job_id: JobId(row.required("job_id")?), duplicate: row.required("duplicate")? })
+    }
+
+    /// The schedules of a queue, by name.
+    pub(crate) async fn list_schedules(&mut self, queue: &str) -> Result<Vec<ScheduleRow>, Error> {
+        let mut command = self.command("list_schedules");
+        command.bind_param("@queue", queue);
+        self.rows("list_schedules", command).await?.into_iter().map(ScheduleRow::read).collect()
+    }
+
+    /// Up to `max` schedules that are to be looked at now.
+    pub(crate) async fn due_schedules(&mut self, queue: &str, max: usize) -> Result<Vec<DueSchedule>, Error> {
+        let mut command = self.command("due_schedules");
+        command.bind_param("@queue", queue);
+        command.bind_param("@max", int(max));
+        let read = |mut row: Columns| {
+            Ok(DueSchedule {
+                name: row.required("name")?,
+                revision: row.required("revision")?,
+                cron: row.required("cron")?,
+                time_zone: row.required("time_zone")?,
+                make_up: row.count("make_up")?,
+                jitter: row.optional_count_ms("jitter_ms")?.unwrap_or_default(),
+                next_at: row.required_time("next_at")?,
+                error: row.optional("error")?,
+                now: row.required_time("now")?,
+            })
+        };
+        self.rows("due_schedules", command).await?.into_iter().map(read).collect()
+    }
+
+    /// Fires one time of a schedule, or only moves it on, if it has this revision still and SQL Server's clock was not
+    /// set back since the schedule was read.
+    pub(crate) async fn fire_schedule(
+        &mut self,
+        queue: &str,
+        due: &DueSchedule,
+        firing: &Firing,
+    ) -> Result<Fired, Error> {
+        let mut command = self.command("fire_schedule");
+        command.bind_param("@queue", queue);
+        command.bind_param("@name", due.name.as_str());
+        command.bind_param("@revision", due.revision);
+        command.bind_param("@fire_at", ColumnData::DateTime2(firing.at.and_then(to_datetime2)));
+        command.bind_param("@due_at", ColumnData::DateTime2(firing.due_at.and_then(to_datetime2)));
+        command.bind_param("@next_at", ColumnData::DateTime2(to_datetime2(firing.next_at)));
+        command.bind_param("@looked_at", ColumnData::DateTime2(to_datetime2(due.now)));
+        let mut row = self.row("fire_schedule", command).await?;
+        let revision = row.optional("revision")?;
+        row.optional::<i64>("job_id")?;
+        Ok(Fired { revision, added: row.optional("duplicate")? == Some(false) })
+    }
+
+    /// Notes why a schedule could not be fired, if it has this revision still.
+    pub(crate) async fn fail_schedule(&mut self, queue: &str, due: &DueSchedule, error: &str) -> Result<(), Error> {
+        let mut command = self.command("fail_schedule");
+        command.bind_param("@queue", queue);
+        command.bind_param("@name", due.name.as_str());
+        command.bind_param("@revision", due.revision);
+        command.bind_param("@error", error);
+        self.run("fail_schedule", command).await?;
+        Ok(())
+    }
+}

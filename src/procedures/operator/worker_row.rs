@@ -1,0 +1,114 @@
+//! A worker as operators see it.
+
+use std::time::{Duration, SystemTime};
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::connection::{Columns, Session, int};
+use crate::error::Error;
+use crate::id::WorkerId;
+use crate::time::rfc3339;
+
+/// The longest that a worker is shown that has ended.
+const DAY_S: u64 = 86_400;
+
+/// A worker as an operator sees it. All times are SQL Server's.
+///
+/// What it does is as it said with its last heartbeat, and `done` and `failed` as it said when it ended; a worker of a
+/// release before says nothing. As JSON it has the
+/// times as in RFC 3339, and the rest of its lease in seconds (`lease_left_s`).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct WorkerRow {
+    /// New at each start of the process.
+    pub worker_id: WorkerId,
+    /// The queue that it claims from.
+    pub queue: String,
+    /// The same at each start.
+    pub name: String,
+    /// When it registered.
+    pub registered_at: SystemTime,
+    /// How long its lease lasts if it is not renewed; zero where it has run out, or the worker is gone.
+    pub lease_left: Duration,
+    /// When it ended or was found lost.
+    pub lost_at: Option<SystemTime>,
+    /// When it said what follows `oldest_claimed_at`: with its last heartbeat, or when it ended; `None`: it has not
+    /// yet.
+    pub reported_at: Option<SystemTime>,
+    /// How many jobs it holds: claimed, and not acknowledged yet.
+    pub held: u64,
+    /// When the first of these was claimed.
+    pub oldest_claimed_at: Option<SystemTime>,
+    /// Jobs that ran.
+    pub running: Option<u32>,
+    /// Jobs that were done since it registered.
+    pub done: Option<u64>,
+    /// Attempts that failed since it registered: the job was retried or is dead.
+    pub failed: Option<u64>,
+    /// Jobs done a second, between its last two heartbeats.
+    pub done_per_s: Option<f64>,
+    /// Attempts failed a second, between its last two heartbeats.
+    pub failed_per_s: Option<f64>,
+    /// What limited it, as a word: `idle`, `claim`, `busy`, `finish` or `queue_limit` ([`Limit`](crate::worker::state::Limit)).
+    pub limited_by: Option<String>,
+}
+
+impl WorkerRow {
+    /// Whether it has a lease.
+    pub fn is_live(&self) -> bool {
+        self.lost_at.is_none() && !self.lease_left.is_zero()
+    }
+
+    fn read(mut row: Columns) -> Result<WorkerRow, Error> {
+        Ok(WorkerRow {
+            worker_id: WorkerId(row.required("worker_id")?),
+            queue: row.required("queue")?,
+            name: row.required("name")?,
+            registered_at: row.required_time("registered_at")?,
+            lease_left: row.required_ms("lease_left_ms")?,
+            lost_at: row.optional_time("lost_at")?,
+            reported_at: row.optional_time("reported_at")?,
+            held: row.big_count("held")?,
+            oldest_claimed_at: row.optional_time("oldest_claimed_at")?,
+            running: row.optional_count("running")?,
+            done: row.optional_big_count("done")?,
+            failed: row.optional_big_count("failed")?,
+            done_per_s: row.optional("done_per_s")?,
+            failed_per_s: row.optional("failed_per_s")?,
+            limited_by: row.optional("limited_by")?,
+        })
+    }
+}
+
+impl Serialize for WorkerRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut worker = serializer.serialize_struct("WorkerRow", 15)?;
+        worker.serialize_field("worker_id", &self.worker_id)?;
+        worker.serialize_field("queue", &self.queue)?;
+        worker.serialize_field("name", &self.name)?;
+        worker.serialize_field("registered_at", &rfc3339(self.registered_at))?;
+        worker.serialize_field("lease_left_s", &self.lease_left.as_secs_f64())?;
+        worker.serialize_field("lost_at", &self.lost_at.map(rfc3339))?;
+        worker.serialize_field("reported_at", &self.reported_at.map(rfc3339))?;
+        worker.serialize_field("held", &self.held)?;
+        worker.serialize_field("oldest_claimed_at", &self.oldest_claimed_at.map(rfc3339))?;
+        worker.serialize_field("running", &self.running)?;
+        worker.serialize_field("done", &self.done)?;
+        worker.serialize_field("failed", &self.failed)?;
+        worker.serialize_field("done_per_s", &self.done_per_s)?;
+        worker.serialize_field("failed_per_s", &self.failed_per_s)?;
+        worker.serialize_field("limited_by", &self.limited_by)?;
+        worker.end()
+    }
+}
+
+impl Session {
+    /// The workers of one queue or, with `None`, of all; of those that have ended, those of the last `ended`.
+    pub(crate) async fn list_workers(&mut self, queue: Option<&str>, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
+        let mut command = self.command("list_workers");
+        command.bind_param("@queue", queue);
+        command.bind_param("@ended_s", int(ended.as_secs().min(DAY_S)));
+        self.rows("list_workers", command).await?.into_iter().map(WorkerRow::read).collect()
+    }
+}

@@ -1,0 +1,298 @@
+//! `enqueue` and `enqueue_batch`: one job, and many in chunks.
+
+use std::borrow::Cow;
+
+use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
+
+use crate::connection::{Answer, Columns, Session, int, ms, procedure, table_type};
+use crate::error::Error;
+use crate::id::{BatchId, Enqueued, JobId};
+use crate::job::{MAX_TABLE_VALUE_BYTES, NewJob, TraceContext, check, due_at};
+
+/// The calls by name.
+pub(crate) const ENQUEUE: &str = "enqueue";
+
+pub(crate) const ENQUEUE_BATCH: &str = "enqueue_batch";
+
+/// The table types that `enqueue_batch` takes.
+const ENQUEUE_LIST: &str = "enqueue_list";
+
+const DETAIL_LIST: &str = "detail_list";
+
+/// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
+const MAX_CHUNK_JOBS: usize = 1_000;
+
+/// The most bytes of payload of one chunk: the driver builds the whole message in memory.
+const MAX_CHUNK_BYTES: usize = 8 << 20;
+
+impl Session {
+    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip. `None`: this part is there
+    /// already.
+    pub(crate) async fn enqueue_chunk(
+        &mut self,
+        queue: &str,
+        jobs: &[NewJob],
+        part: Option<Part>,
+    ) -> Result<Option<Vec<Enqueued>>, Error> {
+        if let [job] = jobs {
+            let mut command = enqueue_command(self.schema(), queue, job)?;
+            bind_part(&mut command, part);
+            let result = self.run(ENQUEUE, command).await?;
+            if part.is_some() && was_there(&result) {
+                return Ok(None);
+            }
+            return Ok(Some(vec![read_enqueued(&result)?]));
+        }
+        let lists = Lists::of(self.schema());
+        let mut command = batch_command(self.schema(), queue, &lists, jobs, part)?;
+        bind_part(&mut command, part);
+        let rows = self.rows(ENQUEUE_BATCH, command).await?;
+        if part.is_some() && rows.is_empty() {
+            return Ok(None);
+        }
+        in_order(rows, jobs.len()).map(Some)
+    }
+}
+
+/// Which part of what is enqueued for a batch a call is; it is carried out once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) batch: BatchId,
+    pub(crate) number: i64,
+}
+
+impl Part {
+    /// Refuses what cannot be one part, before anything is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJob`].
+    pub(crate) fn check(self, jobs: &[NewJob]) -> Result<(), Error> {
+        check(jobs)?;
+        let invalid = |reason: String| Err(Error::InvalidJob { reason });
+        let mut batches = jobs.iter().enumerate().filter_map(|(index, job)| Some((index, job.batch?)));
+        if let Some((index, other)) = batches.find(|(_, batch)| *batch != self.batch) {
+            return invalid(format!("jobs[{index}] belongs to batch {other}, and the part to batch {}", self.batch));
+        }
+        if chunk_length(jobs) < jobs.len() {
+            return invalid(format!(
+                "a part of a batch must fit one transaction: {MAX_CHUNK_JOBS} jobs and {MAX_CHUNK_BYTES} bytes of payload, \
+                 and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs and {} bytes",
+                jobs.len(),
+                jobs.iter().map(|job| job.payload.len()).sum::<usize>(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The chunks that jobs are enqueued in, each a transaction of its own where there is no other.
+pub(crate) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
+    std::iter::from_fn(move || {
+        let (chunk, rest) = jobs.split_at(chunk_length(jobs));
+        jobs = rest;
+        (!chunk.is_empty()).then_some(chunk)
+    })
+}
+
+/// Whether the payload is too large for a table-valued parameter.
+fn is_large(job: &NewJob) -> bool {
+    job.payload.len() > MAX_TABLE_VALUE_BYTES
+}
+
+/// How many of the first jobs make a chunk; at least one, if there is one. A large job is a chunk of its own.
+fn chunk_length(jobs: &[NewJob]) -> usize {
+    let mut bytes = 0;
+    let fits = |job: &&NewJob| {
+        bytes += job.payload.len();
+        bytes <= MAX_CHUNK_BYTES && !is_large(job)
+    };
+    jobs.iter().take(MAX_CHUNK_JOBS).take_while(fits).count().max(1).min(jobs.len())
+}
+
+/// The call of `enqueue` for one job.
+pub(crate) fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<Command<'a>, Error> {
+    let due_at = due_at(job)?;
+    let mut command = Command::new(procedure(schema, ENQUEUE));
+    command.bind_param("@queue", queue);
+    command.bind_param("@payload", job.payload.as_slice());
+    command.bind_param("@priority", job.priority);
+    if let Some(delay) = job.delay {
+        command.bind_param("@delay_ms", ms(delay));
+    }
+    if due_at != ColumnData::DateTime2(None) {
+        command.bind_param("@due_at", due_at);
+    }
+    if let Some(max_attempts) = job.max_attempts {
+        command.bind_param("@max_attempts", int(max_attempts));
+    }
+    if let Some(key) = &job.dedup_key {
+        command.bind_param("@dedup_key", key.as_str());
+    }
+    if let Some(correlation_id) = job.correlation_id {
+        command.bind_param("@correlation_id", correlation_id);
+    }
+    if let Some(kind) = &job.kind {
+        command.bind_param("@kind", kind.as_str());
+    }
+    if let Some(limit) = job.time_limit {
+        command.bind_param("@time_limit_ms", ms(limit));
+    }
+    if let Some(headers) = TraceContext::current().headers_of(job) {
+        command.bind_param("@headers", headers.json());
+    }
+    if let Some(key) = &job.group_key {
+        command.bind_param("@group_key", key.as_str());
+    }
+    if let Some(batch) = job.batch {
+        command.bind_param("@batch_id", batch.0);
+    }
+    // The values do not matter: they give the parameters their types.
+    command.bind_out_param("@job_id", 0_i64);
+    command.bind_out_param("@duplicate", false);
+    Ok(command)
+}
+
+fn bind_part(command: &mut Command<'_>, part: Option<Part>) {
+    if let Some(Part { batch, number }) = part {
+        command.bind_param("@part_of", batch.0);
+        command.bind_param("@part", number);
+    }
+}
+
+/// Of a call of `enqueue` for a part: whether that was there, which is a duplicate of no job.
+fn was_there(result: &Answer) -> bool {
+    let job_id: Option<i64> = result.try_return_value("@job_id").ok().flatten();
+    let duplicate: Option<bool> = result.try_return_value("@duplicate").ok().flatten();
+    job_id.is_none() && duplicate == Some(true)
+}
+
+pub(crate) fn read_enqueued(result: &Answer) -> Result<Enqueued, Error> {
+    let missing = || Error::Protocol { message: "enqueue returned no job_id".to_string() };
+    let job_id = result.try_return_value("@job_id").ok().flatten().ok_or_else(missing)?;
+    let duplicate = result.try_return_value("@duplicate").ok().flatten().ok_or_else(missing)?;
+    Ok(Enqueued { job_id: JobId(job_id), duplicate })
+}
+
+/// The names of the table types that `enqueue_batch` takes.
+pub(crate) struct Lists {
+    jobs: String,
+    details: String,
+}
+
+impl Lists {
+    pub(crate) fn of(schema: &str) -> Lists {
+        Lists { jobs: table_type(schema, ENQUEUE_LIST), details: table_type(schema, DETAIL_LIST) }
+    }
+}
+
+/// The call of `enqueue_batch` for a chunk.
+pub(crate) fn batch_command<'a>(
+    schema: &str,
+    queue: &'a str,
+    lists: &'a Lists,
+    jobs: &'a [NewJob],
+    part: Option<Part>,
+) -> Result<Command<'a>, Error> {
+    let mut rows = Vec::with_capacity(jobs.len());
+    let mut details = Vec::new();
+    let trace = TraceContext::current();
+    for (ordinal, job) in (1..).zip(jobs) {
+        let due_at = due_at(job)?;
+        rows.push(EnqueueRow { ordinal, job, due_at });
+        let headers = trace.headers_of(job).map(|headers| headers.json());
+        // Of a part, all belong to its batch.
+        let has_batch = job.batch.is_some() && part.is_none();
+        if job.time_limit.is_some() || headers.is_some() || job.group_key.is_some() || has_batch {
+            details.push(DetailRow { ordinal, job, headers });
+        }
+    }
+    let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
+    command.bind_param("@queue", queue);
+    command.bind_table_with_dbtype("@jobs", &lists.jobs, rows);
+    // Left out it is empty. Each list costs a round trip more.
+    if !details.is_empty() {
+        command.bind_table_with_dbtype("@details", &lists.details, details);
+    }
+    Ok(command)
+}
+
+/// The answers to a chunk in the order of its jobs.
+pub(crate) fn in_order(rows: Vec<Columns>, expected: usize) -> Result<Vec<Enqueued>, Error> {
+    let mut answers = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let ordinal: i32 = row.required("ordinal")?;
+        let job_id = JobId(row.required("job_id")?);
+        answers.push((ordinal, Enqueued { job_id, duplicate: row.required("duplicate")? }));
+    }
+    if answers.len() != expected {
+        return Err(Error::Protocol {
+            message: format!("enqueue_batch answered for {} of {expected} jobs", answers.len()),
+        });
+    }
+    answers.sort_unstable_by_key(|(ordinal, _)| *ordinal);
+    Ok(answers.into_iter().map(|(_, enqueued)| enqueued).collect())
+}
+
+/// One row of the table type `enqueue_list`.
+struct EnqueueRow<'a> {
+    ordinal: i32,
+    job: &'a NewJob,
+    due_at: ColumnData<'static>,
+}
+
+impl<'a> TableValueRow<'a> for EnqueueRow<'a> {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.ordinal);
+        row.add_field(self.job.payload.as_slice());
+        row.add_field(None::<Cow<'a, str>>);
+        row.add_field(self.job.priority);
+        row.add_field(self.job.delay.map(ms));
+        row.add_field(self.due_at.clone());
+        row.add_field(self.job.max_attempts.map(int));
+        row.add_field(self.job.dedup_key.as_deref());
+        row.add_field(self.job.correlation_id);
+        row.add_field(self.job.kind.as_deref());
+    }
+
+    fn get_db_type() -> &'static str {
+        ENQUEUE_LIST
+    }
+}
+
+/// One row of the table type `detail_list`.
+struct DetailRow<'a> {
+    ordinal: i32,
+    job: &'a NewJob,
+    headers: Option<String>,
+}
+
+impl<'a> TableValueRow<'a> for DetailRow<'a> {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.ordinal);
+        row.add_field(self.job.time_limit.map(ms));
+        row.add_field(self.headers.clone());
+        row.add_field(self.job.group_key.as_deref());
+        row.add_field(self.job.batch.map(|batch| batch.0));
+    }
+
+    fn get_db_type() -> &'static str {
+        DETAIL_LIST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_bounded_by_count_and_by_bytes() {
+        assert_eq!(chunk_length(&vec![NewJob::bytes([]); 2_500]), 1_000);
+        assert_eq!(chunk_length(&vec![NewJob::bytes(vec![0; 60_000]); 200]), 139);
+        let large = NewJob::bytes(vec![0; 65_536]);
+        let small = NewJob::bytes([]);
+        assert_eq!(chunk_length(&[large.clone(), small.clone()]), 1);
+        assert_eq!(chunk_length(&[small.clone(), small, large]), 2);
+        assert_eq!(chunk_length(&[]), 0);
+    }
+}

@@ -1,0 +1,150 @@
+//! `schema_info`: which version of the schema is installed, and what the login may do.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::connection::Session;
+use crate::error::Error;
+
+/// A role of the schema: what its members may do (`sql/README.md`, "Who may do what").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Role {
+    /// `readpast_producer`: enqueues.
+    Producer,
+    /// `readpast_worker`: claims and acknowledges.
+    Worker,
+    /// `readpast_operator`: changes queues and jobs.
+    Operator,
+    /// `readpast_monitor`: looks at queues and jobs.
+    Monitor,
+    /// `readpast_autoscaler`: asks how many workers a queue needs.
+    Autoscaler,
+}
+
+impl Role {
+    const WORDS: [(&str, Role); 5] = [
+        ("producer", Role::Producer),
+        ("worker", Role::Worker),
+        ("operator", Role::Operator),
+        ("monitor", Role::Monitor),
+        ("autoscaler", Role::Autoscaler),
+    ];
+
+    /// Of words with spaces between them; a word of a later release is left out.
+    pub(crate) fn all_of(words: &str) -> Vec<Role> {
+        let role = |word| Role::WORDS.iter().find(|(of, _)| *of == word).map(|(_, role)| *role);
+        words.split_whitespace().filter_map(role).collect()
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Role::WORDS.iter().find(|(_, role)| role == self).map(|(word, _)| *word);
+        f.pad(word.unwrap_or_default()) // all have one
+    }
+}
+
+/// The version of the schema that this release needs: what the last script notes in `schema_version`.
+pub(crate) const SCHEMA_VERSION: i32 = 1;
+
+/// What `schema_info` says.
+#[derive(Debug)]
+pub(crate) struct SchemaInfo {
+    /// `None`: an installation has not come to its end.
+    pub(crate) version: Option<Version>,
+    pub(crate) database: String,
+    pub(crate) read_only: bool,
+    /// READ_COMMITTED_SNAPSHOT is on; `None`: the login cannot see it.
+    pub(crate) row_versions: Option<bool>,
+    pub(crate) wrong_set_options: String,
+    pub(crate) queue_exists: bool,
+    /// Whose procedures the login may run.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) server_version: String,
+    /// `None`: the login cannot see it.
+    pub(crate) compatibility_level: Option<i32>,
+}
+
+/// An installed version.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Version {
+    pub(crate) found: i32,
+    /// The oldest version whose workers and producers work with it.
+    pub(crate) min_compatible: i32,
+}
+
+impl Version {
+    pub(crate) fn check(self) -> Result<(), Error> {
+        check_compatible(self.min_compatible)?;
+        if self.found < SCHEMA_VERSION {
+            return Err(Error::SchemaTooOld { found: self.found, wanted: SCHEMA_VERSION });
+        }
+        Ok(())
+    }
+}
+
+/// Whether this release works with a schema that says so of itself. Running workers learn it with each heartbeat.
+///
+/// # Errors
+///
+/// [`Error::SchemaTooNew`].
+pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
+    if min_compatible > SCHEMA_VERSION {
+        return Err(Error::SchemaTooNew { needed: min_compatible, known: SCHEMA_VERSION });
+    }
+    Ok(())
+}
+
+impl Session {
+    pub(crate) async fn version(&mut self) -> Result<Version, Error> {
+        let info = self.schema_info("").await?;
+        info.version.ok_or_else(|| self.installation_broke_off())
+    }
+
+    /// Checks that a schema is installed that this release works with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInstalled`], [`Error::SchemaTooOld`], [`Error::SchemaTooNew`], and those of the call.
+    pub(crate) async fn check_version(&mut self) -> Result<(), Error> {
+        self.version().await?.check()
+    }
+
+    pub(crate) async fn schema_info(&mut self, queue: &str) -> Result<SchemaInfo, Error> {
+        let mut command = self.command("schema_info");
+        command.bind_param("@queue", queue);
+        let mut row = self.row("schema_info", command).await?;
+        let (found, min_compatible) = (row.optional("version")?, row.optional("min_compatible")?);
+        let version = found.zip(min_compatible).map(|(found, min_compatible)| Version { found, min_compatible });
+        let database = row.required("database_name")?;
+        let read_only = row.required("read_only")?;
+        let row_versions = row.optional("read_committed_snapshot")?;
+        let wrong_set_options: String = row.required("wrong_set_options")?;
+        let queue_exists = row.required("queue_exists")?;
+        let roles = Role::all_of(&row.required::<String>("roles")?);
+        let server_version = row.required("server_version")?;
+        let compatibility_level = row.optional("compatibility_level")?;
+        Ok(SchemaInfo {
+            version,
+            database,
+            read_only,
+            row_versions,
+            wrong_set_options: wrong_set_options.trim_end().to_string(),
+            queue_exists,
+            roles,
+            server_version,
+            compatibility_level,
+        })
+    }
+
+    pub(crate) fn installation_broke_off(&self) -> Error {
+        self.not_installed("an installation has not come to its end")
+    }
+
+    fn not_installed(&self, message: &str) -> Error {
+        Error::NotInstalled { number: None, schema: self.schema().to_string(), message: message.to_string() }
+    }
+}

@@ -1,0 +1,309 @@
+//! Claiming: up to N ready jobs become this worker's, in one statement and one round trip.
+
+use std::collections::HashMap;
+
+use tiberius::Command;
+
+use crate::connection::{AnswerLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
+use crate::error::Error;
+use crate::id::{Fence, JobId, WorkerId};
+use crate::job::{ClaimOrder, Job, MAX_TABLE_VALUE_BYTES};
+
+/// What a worker asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClaimRequest<'a> {
+    pub(crate) queue: &'a str,
+    pub(crate) worker: WorkerId,
+    pub(crate) order: ClaimOrder,
+    /// 1 to 1,000 jobs.
+    pub(crate) max: usize,
+    /// Longer payloads are withheld, so an answer has at most `max` times this many bytes of payloads.
+    pub(crate) max_payload_bytes: u64,
+    /// Jobs behind one whose payload is withheld may be run before it.
+    pub(crate) passes: bool,
+    /// The worker holds nothing: a job that must run alone comes first, and by itself.
+    pub(crate) alone: bool,
+    /// Where the claim before this one ended.
+    pub(crate) seen: Option<ClaimEnd>,
+}
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub(crate) struct ClaimAnswer {
+    /// In the order in which they are to run, as far as the queue has one.
+    pub(crate) jobs: Vec<Job>,
+    /// A payload was too long.
+    pub(crate) withheld: Option<Withheld>,
+    /// Claimed as well, but their details cannot be read.
+    pub(crate) unreadable: Vec<UnreadableJob>,
+    /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
+    /// what `jobs` has.
+    pub(crate) alone_waits: bool,
+    /// What kept ready jobs back, if anything did.
+    pub(crate) limited: Option<ClaimLimit>,
+    /// For the next claim.
+    pub(crate) end: Option<ClaimEnd>,
+}
+
+/// What a claim leaves to a later one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Withheld {
+    /// The length of the first.
+    pub(crate) bytes: u64,
+    /// The jobs to be given back.
+    pub(crate) jobs: Vec<(JobId, Fence)>,
+}
+
+impl Withheld {
+    /// Takes the jobs whose payloads were withheld out of the claim's jobs; with those behind the first of them, so that
+    /// they run in their order, unless they may pass it.
+    fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>, passes: bool) -> Option<Withheld> {
+        let first = jobs.iter().position(|job| lengths.contains_key(&job.id))?;
+        let bytes = *lengths.get(&jobs[first].id)?;
+        let taken = jobs.extract_if(first.., |job| !passes || lengths.contains_key(&job.id));
+        // One of an at_most_once queue was not claimed.
+        let given_back = taken.map(|job| (job.id, job.fence)).filter(|(_, fence)| *fence != Fence::NONE);
+        Some(Withheld { bytes, jobs: given_back.collect() })
+    }
+}
+
+/// A limit of the queue's own ([`QueueOptions`](crate::procedures::operator::QueueOptions)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimLimit {
+    /// How many jobs are held: each that is acknowledged makes room.
+    Running,
+    /// How many are claimed in an interval: only time makes room.
+    Rate,
+}
+
+/// What a claim has seen of the index of ready jobs. Passed on with the next claim, it lets SQL Server begin beyond the
+/// entries that are deleted but not yet cleaned up (sql/070_marks.sql).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimEnd {
+    /// The last one that the claim came to.
+    priority: i16,
+    /// The highest and the lowest of that priority.
+    job_id: JobId,
+    from_id: JobId,
+    lowered: i64,
+    highest: i64,
+}
+
+impl ClaimEnd {
+    fn of(jobs: &[Job], lowered: Option<i64>, highest: Option<i64>) -> Option<ClaimEnd> {
+        let last = jobs.iter().max_by_key(|job| (job.priority, job.id))?;
+        let first = jobs.iter().filter(|job| job.priority == last.priority).min_by_key(|job| job.id)?;
+        let (priority, job_id, from_id) = (last.priority, last.id, first.id);
+        Some(ClaimEnd { priority, job_id, from_id, lowered: lowered?, highest: highest? })
+    }
+}
+
+/// A claimed job with details that SQL Server accepts as JSON and Rust does not.
+#[derive(Debug)]
+pub(crate) struct UnreadableJob {
+    pub(crate) job_id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) attempt: u32,
+    /// What is wrong.
+    pub(crate) error: String,
+}
+
+/// What the return status of `claim` is the sum of.
+const ALONE_WAITS: u32 = 1;
+
+const LIMITED_BY_RUNNING: u32 = 2;
+
+const LIMITED_BY_RATE: u32 = 4;
+
+/// The longest `varbinary(max)`.
+const MAX_PAYLOAD: u64 = i32::MAX as u64;
+
+/// How many columns of a claimed job stand between its attempt and the column that says whether its payload is
+/// withheld.
+const CLAIMED_BETWEEN: usize = 5;
+
+/// A claimed job whose payload was left in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimedUnseen {
+    pub(crate) job_id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) attempt: u32,
+    pub(crate) payload_bytes: u64,
+}
+
+impl Session {
+    /// Claims up to `max` jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when the worker is not registered any more; [`Error::UnknownQueue`]. After any error but
+    /// those that came from SQL Server ([`Error::sql_number`]), jobs may be claimed that nobody knows of: call
+    /// [`recover`](Session::recover).
+    pub(crate) async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<ClaimAnswer, Error> {
+        let mut command = self.claim_command(&request);
+        // Without a value where nothing was seen: the procedure then raises no mark.
+        if let Some(ClaimEnd { priority, job_id, from_id, .. }) = request.seen {
+            command.bind_param("@seen_priority", priority);
+            command.bind_param("@seen_job_id", job_id.0);
+            command.bind_param("@seen_from_id", from_id.0);
+        }
+        command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
+        command.bind_out_param("@highest", request.seen.map_or(0_i64, |seen| seen.highest));
+        // The worst case: all jobs asked for have the longest payload that is not withheld.
+        let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
+        let limit = AnswerLimit::of_rows(request.max, payloads);
+        let answer = self.run_up_to(limit, "claim", command).await?;
+        let status = answer.return_code();
+        let alone_waits = status & ALONE_WAITS != 0;
+        let limited = match status {
+            status if status & LIMITED_BY_RUNNING != 0 => Some(ClaimLimit::Running),
+            status if status & LIMITED_BY_RATE != 0 => Some(ClaimLimit::Rate),
+            _ => None,
+        };
+        let lowered = answer.try_return_value("@lowered").ok().flatten();
+        let highest = answer.try_return_value("@highest").ok().flatten();
+        let (mut jobs, mut unreadable, mut lengths) = (Vec::new(), Vec::new(), HashMap::new());
+        for row in all_rows("claim", answer) {
+            let job = match read_job(row, &mut lengths)? {
+                Ok(job) => job,
+                Err(job) => {
+                    unreadable.push(job);
+                    continue;
+                }
+            };
+            if job.payload.len() as u64 > request.max_payload_bytes {
+                let message =
+                    format!("claim returned a payload of {} bytes that it should withhold", job.payload.len());
+                return Err(Error::Protocol { message });
+            }
+            jobs.push(job);
+        }
+        let claimed = jobs.len() + unreadable.len();
+        if claimed > request.max {
+            return Err(Error::Protocol {
+                message: format!("claim returned {claimed} jobs instead of {} at most", request.max),
+            });
+        }
+        let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty());
+        // OUTPUT returns rows in no particular order.
+        match request.order {
+            ClaimOrder::Fifo => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
+            ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
+            ClaimOrder::Any => {}
+        }
+        let withheld = Withheld::take(&mut jobs, &lengths, request.passes);
+        self.attach_checkpoints(request.worker, &mut jobs).await?;
+        Ok(ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end })
+    }
+
+    /// Reads the checkpoints of those jobs that have one, which are few.
+    async fn attach_checkpoints(&mut self, worker: WorkerId, jobs: &mut [Job]) -> Result<(), Error> {
+        let is_checkpointed = |job: &&mut Job| job.details.as_ref().is_some_and(|details| details.checkpointed);
+        let mut checkpointed: Vec<&mut Job> = jobs.iter_mut().filter(is_checkpointed).collect();
+        if checkpointed.is_empty() {
+            return Ok(());
+        }
+        let listed: Vec<_> = checkpointed.iter().map(|job| (job.id, job.fence)).collect();
+        let mut found: HashMap<JobId, Vec<u8>> = self.checkpoints(worker, &listed).await?.into_iter().collect();
+        for job in &mut checkpointed {
+            if let Some(details) = &mut job.details {
+                details.checkpoint = found.remove(&job.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims one job and leaves its payload in the table: to learn which job it is whose payload does not arrive.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Session::claim).
+    pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
+        let command = self.claim_command(&ClaimRequest { max: 1, max_payload_bytes: 0, ..request });
+        let answer = self.run_up_to(AnswerLimit::of_rows(1, 0), "claim", command).await?;
+        let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
+        let (job_id, fence, attempt) =
+            (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);
+        row.skip(CLAIMED_BETWEEN);
+        let is_whole = row.optional::<bool>("payload_utf16")?.is_some(); // it has no byte
+        let payload: Vec<u8> = row.required("payload")?;
+        let payload_bytes = if is_whole { 0 } else { length(&payload)? };
+        Ok(Some(ClaimedUnseen { job_id, fence, attempt, payload_bytes }))
+    }
+
+    fn claim_command<'a>(&self, request: &ClaimRequest<'a>) -> Command<'a> {
+        let mut command = self.command("claim");
+        command.bind_param("@queue", request.queue);
+        command.bind_param("@worker_id", request.worker.0);
+        command.bind_param("@max", int(request.max));
+        command.bind_param("@alone", request.alone);
+        command.bind_param("@max_payload_bytes", i64::try_from(request.max_payload_bytes).unwrap_or(i64::MAX));
+        command
+    }
+}
+
+/// Reads a job. Where its payload is withheld, it has neither that nor details, and `lengths` says how long it is.
+///
+/// Only details that cannot be read are the job's own fault. Columns that are missing or of another type are the
+/// procedure's.
+fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Result<Job, UnreadableJob>, Error> {
+    let mut job = Job {
+        id: JobId(row.required("job_id")?),
+        fence: Fence(row.required("fence")?),
+        attempt: row.count("attempt")?,
+        max_attempts: row.count("max_attempts")?,
+        priority: row.required("priority")?,
+        waited: row.required_ms("waited_ms")?,
+        age: row.required_ms("age_ms")?,
+        kind: row.optional("kind")?,
+        payload_utf16: false,
+        payload: Vec::new(),
+        details: None,
+    };
+    let payload_utf16 = row.optional("payload_utf16")?;
+    let payload = row.required("payload")?;
+    match payload_utf16 {
+        Some(payload_utf16) => (job.payload_utf16, job.payload) = (payload_utf16, payload),
+        None => {
+            lengths.insert(job.id, length(&payload)?);
+            return Ok(Ok(job));
+        }
+    }
+    let Some(details) = row.optional::<String>("details")? else { return Ok(Ok(job)) };
+    Ok(match serde_json::from_str(&details) {
+        Ok(details) => {
+            job.details = Some(Box::new(details));
+            Ok(job)
+        }
+        Err(error) => Err(UnreadableJob {
+            job_id: job.id,
+            fence: job.fence,
+            attempt: job.attempt,
+            error: format!("its details cannot be read: {error}"),
+        }),
+    })
+}
+
+/// The length that stands in place of a payload.
+fn length(bytes: &[u8]) -> Result<u64, Error> {
+    let bytes = <[u8; 8]>::try_from(bytes)
+        .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+impl Session {
+    /// The checkpoints of jobs that this worker holds and that have one.
+    pub(crate) async fn checkpoints(
+        &mut self,
+        worker: WorkerId,
+        jobs: &[(JobId, Fence)],
+    ) -> Result<Vec<(JobId, Vec<u8>)>, Error> {
+        let list = table_type(self.schema(), "job_list");
+        let mut command = self.command("checkpoints");
+        command.bind_param("@worker_id", worker.0);
+        command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
+        let limit = AnswerLimit::of_rows(jobs.len(), (jobs.len() * MAX_TABLE_VALUE_BYTES) as u64);
+        let rows = into_rows("checkpoints", self.run_up_to(limit, "checkpoints", command).await?);
+        rows.into_iter().map(|mut row| Ok((JobId(row.required("job_id")?), row.required("checkpoint")?))).collect()
+    }
+}

@@ -1,0 +1,151 @@
+//! The depth of a queue for metrics: sampled by one worker at a time, seen by all.
+
+use std::time::Duration;
+
+use crate::connection::{Columns, Session, int, ms};
+use crate::error::Error;
+
+/// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QueueSample {
+    pub(crate) ready: u64,
+    pub(crate) scheduled: u64,
+    pub(crate) claimed: u64,
+    pub(crate) dead: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) waiting: u64,
+    /// Batches that have not ended and whose follow-ups go to the queue.
+    pub(crate) open_batches: u64,
+    /// Workers with a lease.
+    pub(crate) workers: u64,
+    pub(crate) paused: bool,
+    /// How long the oldest ready job has been ready.
+    pub(crate) oldest_ready: Option<Duration>,
+    /// How long ago the sample was taken, by SQL Server's clock.
+    pub(crate) age: Duration,
+}
+
+impl QueueSample {
+    /// Jobs that are not finished, held by any worker or by none.
+    pub(crate) fn unfinished(&self) -> u64 {
+        self.ready + self.scheduled + self.waiting + self.claimed
+    }
+}
+
+impl Session {
+    /// The last sample, or a new one where that is older than `max_age`; `None` while another worker takes the first.
+    pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<QueueSample>, Error> {
+        let mut command = self.command("sample");
+        command.bind_param("@queue", queue);
+        command.bind_param("@max_age_ms", int(ms(max_age)));
+        let mut row = self.row("sample", command).await?;
+        read_sample(&mut row)
+    }
+}
+
+/// The columns of a sample; `None` where there is none yet.
+pub(crate) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Error> {
+    let ready: Option<i64> = row.optional("ready")?;
+    let scheduled: Option<i64> = row.optional("scheduled")?;
+    let claimed: Option<i64> = row.optional("claimed")?;
+    let dead: Option<i64> = row.optional("dead")?;
+    let workers: Option<i64> = row.optional("workers")?;
+    let paused = row.required("paused")?;
+    let oldest_ready = row.optional_ms("oldest_ready_ms")?;
+    let count = |column: Option<i64>| column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+    let age = row.optional_ms("sample_age_ms")?;
+    let cancelled: Option<i64> = row.optional("cancelled")?;
+    let waiting: Option<i64> = row.optional("waiting")?;
+    let open_batches: Option<i64> = row.optional("open_batches")?;
+    Ok(age.map(|age| QueueSample {
+        ready: count(ready),
+        scheduled: count(scheduled),
+        claimed: count(claimed),
+        dead: count(dead),
+        cancelled: count(cancelled),
+        waiting: count(waiting),
+        open_batches: count(open_batches),
+        workers: count(workers),
+        paused,
+        oldest_ready,
+        age,
+    }))
+}
+
+/// What is left of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    pub(crate) ready: bool,
+    /// Jobs are scheduled, and due soon enough to count.
+    pub(crate) scheduled: bool,
+    /// Jobs are claimed, by any worker.
+    pub(crate) claimed: bool,
+    /// Jobs wait for their turn in their groups.
+    pub(crate) waiting: bool,
+    pub(crate) paused: bool,
+    /// How long until the first scheduled job is due.
+    pub(crate) next_due: Option<Duration>,
+}
+
+impl Unfinished {
+    /// Whether nothing is left that counts.
+    pub(crate) fn is_empty(&self) -> bool {
+        !(self.ready || self.scheduled || self.claimed || self.waiting)
+    }
+}
+
+impl Session {
+    /// What is left. Scheduled jobs count that are due within `due_within`, or all without it. A job that moves from
+    /// one state to another meanwhile can be missed.
+    pub(crate) async fn unfinished(&mut self, queue: &str, due_within: Option<Duration>) -> Result<Unfinished, Error> {
+        let mut command = self.command("unfinished");
+        command.bind_param("@queue", queue);
+        command.bind_param("@due_within_ms", due_within.map(ms));
+        let mut row = self.row("unfinished", command).await?;
+        row.required::<bool>("unfinished")?; // follows from the others
+        Ok(Unfinished {
+            ready: row.required("ready")?,
+            scheduled: row.required("scheduled")?,
+            claimed: row.required("claimed")?,
+            paused: row.required("paused")?,
+            next_due: row.optional_ms("next_due_ms")?,
+            waiting: row.required("waiting")?,
+        })
+    }
+}
+
+impl Session {
+    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after
+    /// pauses that double up to `most`. Where `most_sessions` wait already, it looks once and does not wait; `None`: as
+    /// many as the server has room for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`] and the connection's. Nothing is changed, whatever happens.
+    pub(crate) async fn await_jobs(
+        &mut self,
+        queue: &str,
+        first: Duration,
+        most: Duration,
+        wait: Duration,
+        most_sessions: Option<usize>,
+    ) -> Result<Awaited, Error> {
+        let mut command = self.command("await_jobs");
+        command.bind_param("@queue", queue);
+        command.bind_param("@first_ms", int(ms(first)));
+        command.bind_param("@most_ms", int(ms(most.max(first))));
+        command.bind_param("@wait_ms", int(ms(wait)));
+        command.bind_param("@most_sessions", most_sessions.map(int));
+        let mut row = self.row("await_jobs", command).await?;
+        Ok(Awaited { found: row.required("found")?, waited: row.required("waited")? })
+    }
+}
+
+/// What became of waiting for jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The queue has a job to claim.
+    pub(crate) found: bool,
+    /// SQL Server waited. Otherwise enough sessions do.
+    pub(crate) waited: bool,
+}

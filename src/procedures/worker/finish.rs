@@ -1,0 +1,242 @@
+//! Acknowledging what became of jobs that were run.
+//!
+//! A list goes in the order of job ids, which is the order in which SQL Server locks the rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
+
+use crate::connection::{Answer, Columns, Session, int, into_rows, ms, procedure, table_type, us};
+use crate::error::Error;
+use crate::id::{Fence, JobId, WorkerId};
+use crate::job::{FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Outcome, due_at};
+use crate::text::cut;
+
+/// The acknowledgement of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finish {
+    pub(crate) job_id: JobId,
+    pub(crate) fence: Fence,
+    /// For the log; SQL Server knows it.
+    pub(crate) attempt: u32,
+    /// For the log: of jobs whose kind has a handler of its own.
+    pub(crate) kind: Option<Arc<str>>,
+    pub(crate) outcome: Outcome,
+    /// How long the run took, by this process's monotonic clock.
+    pub(crate) run: Duration,
+}
+
+/// How a job ended that did not end as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FinishResult {
+    /// It was not this worker's any more under this fence; nothing was changed.
+    Lost,
+    /// A retry was asked for, but its attempts are used up.
+    Dead,
+}
+
+/// The calls by name, as an [`Error::TimedOut`] has it.
+pub(crate) const FINISH: &str = "finish";
+
+pub(crate) const FINISH_WITH: &str = "finish_with";
+
+pub(crate) const FINISH_ONE: &str = "finish_one";
+
+impl Session {
+    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large); with
+    /// their follow-ups, where one has some. Returns those that did not end as asked.
+    ///
+    /// # Errors
+    ///
+    /// After any error, run it again with the same jobs: those that were acknowledged come back as lost. After
+    /// [`Error::ResultRefused`] none was.
+    pub(crate) async fn finish<'a>(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        jobs: impl Iterator<Item = &'a Finish>,
+    ) -> Result<Vec<(JobId, FinishResult)>, Error> {
+        let mut jobs: Vec<&Finish> = jobs.collect();
+        jobs.sort_unstable_by_key(|job| job.job_id);
+        let list = table_type(self.schema(), "finish_list");
+        let follow_up_list = follow_up_list_type(self.schema());
+        let follow_ups = rows(jobs.iter().copied())?;
+        let call = if follow_ups.is_empty() { FINISH } else { FINISH_WITH };
+        let mut command = self.command(call);
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        command.bind_table_with_dbtype("@jobs", &list, jobs.into_iter());
+        // Each list costs a round trip more.
+        if !follow_ups.is_empty() {
+            command.bind_table_with_dbtype("@follow_ups", &follow_up_list, follow_ups);
+        }
+        ended_otherwise(self.rows(call, command).await?)
+    }
+
+    /// Acknowledges one job, whose output may be of any size. Returns how it ended if it did not end as asked.
+    ///
+    /// # Errors
+    ///
+    /// After any error, run it again: a job that was acknowledged comes back as lost.
+    pub(crate) async fn finish_one(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        job: &Finish,
+    ) -> Result<Option<FinishResult>, Error> {
+        let follow_up_list = follow_up_list_type(self.schema());
+        let command = finish_one_command(self.schema(), queue, worker, job, &follow_up_list)?;
+        read_finish_one(self.run(FINISH_ONE, command).await?)
+    }
+}
+
+/// The name of the type that [`finish_one_command`] takes.
+pub(crate) fn follow_up_list_type(schema: &str) -> String {
+    table_type(schema, FOLLOW_UP_LIST)
+}
+
+/// The call of `finish_one`.
+pub(crate) fn finish_one_command<'a>(
+    schema: &str,
+    queue: &'a str,
+    worker: WorkerId,
+    job: &'a Finish,
+    follow_up_list: &'a str,
+) -> Result<Command<'a>, Error> {
+    let mut command = Command::new(procedure(schema, FINISH_ONE));
+    command.bind_param("@queue", queue);
+    command.bind_param("@worker_id", worker.0);
+    job.bind(&mut command);
+    let follow_ups = rows(std::iter::once(job))?;
+    if !follow_ups.is_empty() {
+        command.bind_table_with_dbtype("@follow_ups", follow_up_list, follow_ups);
+    }
+    Ok(command)
+}
+
+/// How a job ended that was acknowledged by [`finish_one_command`], if it did not end as asked.
+pub(crate) fn read_finish_one(result: Answer) -> Result<Option<FinishResult>, Error> {
+    let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
+    Ok(results.first().map(|(_, result)| *result))
+}
+
+fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Error> {
+    let results = [("lost", FinishResult::Lost), ("dead", FinishResult::Dead)];
+    let read = |mut row: Columns| Ok((JobId(row.required("job_id")?), row.one_of("result", &results)?));
+    rows.into_iter().map(read).collect()
+}
+
+/// An outcome as the procedures take it.
+impl Outcome {
+    fn code(&self) -> u8 {
+        match self {
+            Outcome::Done { .. } => 0,
+            // Finds nothing where its handler has committed: an attempt that failed where it has not.
+            Outcome::Retry { .. } | Outcome::Acknowledged => 1,
+            Outcome::Dead { .. } => 2,
+            Outcome::Snooze { .. } => 3,
+        }
+    }
+
+    fn retry_ms(&self) -> Option<i64> {
+        match self {
+            Outcome::Retry { delay, .. } | Outcome::Snooze { delay, .. } => Some(ms(*delay)),
+            Outcome::Acknowledged => Some(UNCOMMITTED_RETRY_MS),
+            Outcome::Done { .. } | Outcome::Dead { .. } => None,
+        }
+    }
+
+    fn error(&self) -> Option<&str> {
+        match self {
+            Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => Some(cut(error)),
+            Outcome::Acknowledged => Some(UNCOMMITTED),
+            Outcome::Done { .. } => None,
+        }
+    }
+}
+
+/// The error of a job that its handler has acknowledged in a transaction that was then not committed.
+pub(crate) const UNCOMMITTED: &str = "its handler acknowledged it in a transaction that was not committed";
+
+/// For how long such a job waits; not for no time, because a mark would be lowered each time.
+const UNCOMMITTED_RETRY_MS: i64 = 1_000;
+
+impl Finish {
+    /// Whether its output is too large for a table-valued parameter: [`finish_one`](Session::finish_one) takes it.
+    pub(crate) fn is_large(&self) -> bool {
+        self.outcome.output().is_some_and(|output| output.len() > MAX_TABLE_VALUE_BYTES)
+    }
+
+    /// As parameters of `finish_one`.
+    fn bind<'a>(&'a self, command: &mut Command<'a>) {
+        command.bind_param("@job_id", self.job_id.0);
+        command.bind_param("@fence", self.fence.0);
+        command.bind_param("@outcome", self.outcome.code());
+        command.bind_param("@retry_ms", self.outcome.retry_ms());
+        command.bind_param("@run_us", us(self.run));
+        command.bind_param("@error", self.outcome.error());
+        command.bind_param("@output", self.outcome.output());
+    }
+}
+
+/// As a row of the table type `finish_list`.
+impl<'a> TableValueRow<'a> for &'a Finish {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.job_id.0);
+        row.add_field(self.fence.0);
+        row.add_field(self.outcome.code());
+        row.add_field(self.outcome.retry_ms());
+        row.add_field(us(self.run));
+        row.add_field(self.outcome.error());
+        row.add_field(self.outcome.output());
+    }
+
+    fn get_db_type() -> &'static str {
+        "finish_list"
+    }
+}
+
+pub(crate) const FOLLOW_UP_LIST: &str = "follow_up_list";
+
+/// One row of the table type `follow_up_list`.
+pub(crate) struct FollowUpRow<'a> {
+    ordinal: i32,
+    job_id: JobId,
+    follow_up: &'a FollowUp,
+    due_at: ColumnData<'static>,
+}
+
+/// The follow-ups of all jobs, in the order of the jobs and then in that in which they were given.
+pub(crate) fn rows<'a>(jobs: impl Iterator<Item = &'a Finish>) -> Result<Vec<FollowUpRow<'a>>, Error> {
+    let all = jobs.flat_map(|job| job.outcome.follow_ups().iter().map(move |follow_up| (job.job_id, follow_up)));
+    let row = |(ordinal, (job_id, follow_up)): (i32, (JobId, &'a FollowUp))| {
+        Ok(FollowUpRow { ordinal, job_id, follow_up, due_at: due_at(&follow_up.job)? })
+    };
+    (1..).zip(all).map(row).collect()
+}
+
+impl<'a> TableValueRow<'a> for FollowUpRow<'a> {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        let FollowUp { queue, job } = self.follow_up;
+        row.add_field(self.ordinal);
+        row.add_field(self.job_id.0);
+        row.add_field(queue.as_str());
+        row.add_field(job.payload.as_slice());
+        row.add_field(job.priority);
+        row.add_field(job.delay.map(ms));
+        row.add_field(self.due_at.clone());
+        row.add_field(job.max_attempts.map(int));
+        row.add_field(job.dedup_key.as_deref());
+        row.add_field(job.correlation_id);
+        row.add_field(job.kind.as_deref());
+        row.add_field(job.time_limit.map(ms));
+        row.add_field(job.headers.as_ref().map(Headers::json));
+        row.add_field(job.group_key.as_deref());
+        row.add_field(job.batch.map(|batch| batch.0));
+    }
+
+    fn get_db_type() -> &'static str {
+        FOLLOW_UP_LIST
+    }
+}

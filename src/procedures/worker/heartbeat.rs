@@ -1,0 +1,189 @@
+//! A worker's life in SQL Server: registering, renewing its lease, going.
+
+use std::time::Duration;
+
+use tiberius::Command;
+
+use crate::connection::{Columns, Session, all_rows, big, int, ms};
+use crate::error::Error;
+use crate::id::{Fence, JobId, WorkerId};
+use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
+use crate::time::{Times, to_json};
+
+use super::depth::{QueueSample, read_sample};
+
+/// What a worker learns about its queue when it registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueSettings {
+    pub(crate) claim_order: ClaimOrder,
+    pub(crate) completion: CompletionPolicy,
+    pub(crate) delivery: Delivery,
+    pub(crate) max_attempts: u32,
+    pub(crate) paused: bool,
+    /// The queue has a sink.
+    pub(crate) has_sink: bool,
+}
+
+/// What a worker found that took over from predecessors of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TakenOver {
+    /// Workers that were marked lost: the predecessors, and all whose lease had run out.
+    pub(crate) workers: u32,
+    /// Jobs of lost workers that are ready again.
+    pub(crate) jobs_ready: u32,
+    /// Jobs of lost workers that are dead.
+    pub(crate) jobs_dead: u32,
+}
+
+/// What a worker learns with each renewal of its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heartbeat {
+    /// This worker does for the queue what one must do: promote, reap, sample, expire.
+    pub(crate) elected: bool,
+    /// The oldest version whose workers work with the schema that is installed now.
+    pub(crate) min_compatible: i32,
+    /// The last sample of the queue's depth, if there is one.
+    pub(crate) sample: Option<QueueSample>,
+    /// Running jobs of this worker that somebody has asked to cancel.
+    pub(crate) cancelled: Vec<(JobId, Fence)>,
+}
+
+/// What a worker says of itself with a heartbeat, for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkerReport {
+    /// Jobs that run.
+    pub(crate) running: usize,
+    /// What limits it, as a word.
+    pub(crate) limited_by: &'static str,
+    /// One of the queue's duties fails here: another worker shall have them.
+    pub(crate) yields: bool,
+    pub(crate) work: WorkReport,
+}
+
+/// What a worker has done since it registered: sums, so that one that is lost, repeated or late does no harm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkReport {
+    /// Which of its reports it is, from 1 on.
+    pub(crate) number: u64,
+    pub(crate) worked: Worked,
+}
+
+/// What a worker has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Worked {
+    /// Jobs done.
+    pub(crate) done: u64,
+    /// Attempts failed.
+    pub(crate) failed: u64,
+    /// Those of them after which the job was dead.
+    pub(crate) dead: u64,
+    /// How long the jobs that were started had been ready.
+    pub(crate) wait: Times,
+    /// How long jobs ran.
+    pub(crate) run: Times,
+}
+
+impl Worked {
+    /// What was done since.
+    pub(crate) fn since(&self, before: &Worked) -> Worked {
+        Worked {
+            done: self.done - before.done,
+            failed: self.failed - before.failed,
+            dead: self.dead - before.dead,
+            wait: self.wait.since(&before.wait),
+            run: self.run.since(&before.run),
+        }
+    }
+}
+
+impl WorkReport {
+    fn bind(&self, command: &mut Command<'_>) {
+        let Worked { done, failed, dead, wait, run } = &self.worked;
+        command.bind_param("@done", big(*done));
+        command.bind_param("@failed", big(*failed));
+        command.bind_param("@dead", big(*dead));
+        command.bind_param("@times", to_json(wait, run));
+        command.bind_param("@report_no", big(self.number));
+    }
+}
+
+impl Session {
+    /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
+    /// lost at once, and the jobs of lost workers are given back.
+    pub(crate) async fn register_worker(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        name: &str,
+        lease: Duration,
+        take_over: bool,
+    ) -> Result<(QueueSettings, TakenOver), Error> {
+        let mut command = self.command("register_worker");
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        command.bind_param("@name", name);
+        command.bind_param("@lease_ms", int(ms(lease)));
+        command.bind_param("@take_over", take_over);
+        let mut row = self.row("register_worker", command).await?;
+        let claim_order = row.one_of("claim_order", &ClaimOrder::WORDS)?;
+        let completion = row.one_of("completion", &CompletionPolicy::WORDS)?;
+        let delivery = row.one_of("delivery", &Delivery::WORDS)?;
+        let max_attempts = row.count("max_attempts")?;
+        let paused = row.required("paused")?;
+        let jobs = row.count("taken_over")?;
+        let has_sink = row.required("has_sink")?;
+        let workers = row.count("workers_lost")?;
+        let jobs_dead = row.count("jobs_dead")?;
+        let jobs_ready = jobs.saturating_sub(jobs_dead);
+        Ok((
+            QueueSettings { claim_order, completion, delivery, max_attempts, paused, has_sink },
+            TakenOver { workers, jobs_ready, jobs_dead },
+        ))
+    }
+
+    /// Renews the lease and, with a report, says what the worker does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when the worker was marked lost.
+    pub(crate) async fn heartbeat(
+        &mut self,
+        worker: WorkerId,
+        report: Option<WorkerReport>,
+    ) -> Result<Heartbeat, Error> {
+        let mut command = self.command("heartbeat");
+        command.bind_param("@worker_id", worker.0);
+        if let Some(report) = report {
+            command.bind_param("@running", int(report.running));
+            report.work.bind(&mut command);
+            command.bind_param("@limited_by", report.limited_by);
+            command.bind_param("@yields", report.yields);
+        }
+        let answer = self.run("heartbeat", command).await?;
+        let mut rows: Vec<_> = all_rows("heartbeat", answer).collect();
+        // The last row is the worker's own.
+        let mut row = rows.pop().ok_or_else(|| Error::Protocol { message: "heartbeat did not answer".to_string() })?;
+        let job = |mut row: Columns| Ok((JobId(row.required("job_id")?), Fence(row.required("fence")?)));
+        Ok(Heartbeat {
+            elected: row.required("elected")?,
+            min_compatible: row.required("min_compatible")?,
+            sample: read_sample(&mut row)?,
+            cancelled: rows.into_iter().map(job).collect::<Result<_, Error>>()?,
+        })
+    }
+
+    /// Ends the worker, with its last report. Jobs that it still holds are left to the next reap.
+    pub(crate) async fn unregister_worker(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        work: &WorkReport,
+    ) -> Result<(), Error> {
+        let mut command = self.command("unregister_worker");
+        command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
+        work.bind(&mut command);
+        self.run("unregister_worker", command).await?;
+        Ok(())
+    }
+}

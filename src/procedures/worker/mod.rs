@@ -1,0 +1,20 @@
+//! What workers call.
+
+mod claim;
+mod depth;
+mod due_schedules;
+mod duties;
+mod finish;
+mod heartbeat;
+mod held_jobs;
+
+pub(crate) use claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, ClaimedUnseen, UnreadableJob, Withheld};
+pub(crate) use depth::{Awaited, QueueSample, Unfinished};
+pub(crate) use due_schedules::{DueSchedule, Fired, Firing};
+pub(crate) use duties::{LostWorker, Promoted};
+pub(crate) use finish::{
+    FINISH, FINISH_ONE, FINISH_WITH, Finish, FinishResult, UNCOMMITTED, finish_one_command, follow_up_list_type,
+    read_finish_one,
+};
+pub(crate) use heartbeat::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport};
+pub(crate) use held_jobs::NOTE_PROGRESS;

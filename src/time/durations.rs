@@ -1,0 +1,220 @@
+//! How long jobs waited or ran, counted in buckets that are the same everywhere: [`Times`].
+//!
+//! A worker counts each job in one bucket, its heartbeat says the counts, SQL Server adds them up by workers and
+//! minutes (sql/328_note_history.sql), and who reads them adds them up further. Only counts can be added up so;
+//! percentiles cannot.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+
+/// Under 1 ms, under 2 ms, and so on to under 2^24 ms (4 h 40 min), and longer.
+pub(crate) const BUCKETS: usize = 26;
+
+/// Over 2^24 ms.
+const LAST: usize = BUCKETS - 1;
+
+/// How long jobs waited, or ran: how many of them took under 1 ms, from 1 ms up to 2 ms, from 2 ms up to 4 ms, and so
+/// on to 2^24 ms (4 h 40 min), and longer.
+///
+/// Those of several rows are added up by `+=`, and their percentiles are those of all their jobs together. As JSON it
+/// is an array of the buckets that are not empty: `[{"below_s": 0.004, "jobs": 12}]`, where `below_s` of the last one
+/// is null.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # fn example(rows: &[readpast::admin::HistoryRow]) -> Option<Duration> {
+/// let mut run = readpast::admin::Times::default();
+/// rows.iter().for_each(|row| run += &row.run);
+/// run.percentile(0.95)
+/// # }
+/// # assert_eq!(example(&[]), None);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Times([u64; BUCKETS]);
+
+impl Times {
+    /// How many jobs were counted.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The time that this share of the jobs, 0 to 1, did not exceed: with 0.5 the median. `None` where no job was
+    /// counted.
+    ///
+    /// As precise as the buckets are: it lies in the right one, whose bounds are a factor of two apart, as if the jobs
+    /// were spread evenly over it. Of the last one, which has no upper bound, it is the lower one: 2^24 ms or longer. A
+    /// share outside of 0 to 1 counts as the nearer of the two, and one that is no number as 0.
+    pub fn percentile(&self, share: f64) -> Option<Duration> {
+        let count = self.count();
+        let rank = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) * count as f64 };
+        let mut before = 0;
+        for (bucket, &jobs) in self.0.iter().enumerate().filter(|(_, jobs)| **jobs > 0) {
+            let up_to = before + jobs;
+            if rank <= up_to as f64 || up_to == count {
+                let lower = lower_bound(bucket);
+                let width = upper_bound(bucket).map_or(Duration::ZERO, |upper| upper - lower);
+                return Some(lower + width.mul_f64((rank - before as f64) / jobs as f64));
+            }
+            before = up_to;
+        }
+        None
+    }
+
+    /// The buckets from the shortest times on, empty ones too: below which time its jobs took, and how many there are.
+    /// The last one has no such bound.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
+        self.0.iter().enumerate().map(|(bucket, jobs)| (upper_bound(bucket), *jobs))
+    }
+
+    pub(crate) fn of(counts: [u64; BUCKETS]) -> Times {
+        Times(counts)
+    }
+
+    /// What was counted since these were.
+    pub(crate) fn since(&self, before: &Times) -> Times {
+        Times(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
+    }
+}
+
+impl AddAssign<&Times> for Times {
+    fn add_assign(&mut self, other: &Times) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, jobs)| *sum += jobs);
+    }
+}
+
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Bucket {
+            below_s: Option<f64>,
+            jobs: u64,
+        }
+        let mut buckets = serializer.serialize_seq(None)?;
+        for (below, jobs) in self.buckets().filter(|(_, jobs)| *jobs > 0) {
+            buckets.serialize_element(&Bucket { below_s: below.map(|below| below.as_secs_f64()), jobs })?;
+        }
+        buckets.end()
+    }
+}
+
+/// The bucket of a job that took so long.
+pub(crate) fn bucket(time: Duration) -> usize {
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    ((u64::BITS - ms.leading_zeros()) as usize).min(LAST)
+}
+
+fn lower_bound(bucket: usize) -> Duration {
+    Duration::from_millis(if bucket == 0 { 0 } else { 1 << (bucket - 1) })
+}
+
+fn upper_bound(bucket: usize) -> Option<Duration> {
+    (bucket < LAST).then(|| Duration::from_millis(1 << bucket))
+}
+
+/// As heartbeats say it and `history` keeps it (sql/320_heartbeat.sql).
+pub(crate) fn to_json(wait: &Times, run: &Times) -> String {
+    let mut json = String::from("{");
+    for (letter, times) in [('w', wait), ('r', run)] {
+        for (bucket, jobs) in times.0.iter().enumerate().filter(|(_, jobs)| **jobs > 0) {
+            let comma = if json.len() > 1 { "," } else { "" };
+            let _ = write!(json, "{comma}\"{letter}{bucket}\":{jobs}");
+        }
+    }
+    json.push('}');
+    json
+}
+
+/// How long jobs waited, and how long they ran, as `history` has it. What is in no bucket is left out.
+pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Times, Times) {
+    let times = |letter: char| {
+        let jobs = |bucket: usize| counts.get(&format!("{letter}{bucket}")).copied().unwrap_or(0);
+        Times(std::array::from_fn(jobs))
+    };
+    (times('w'), times('r'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(jobs: &[(u64, u64)]) -> Times {
+        let mut times = Times::default();
+        for (ms, count) in jobs {
+            times.0[bucket(Duration::from_millis(*ms))] += count;
+        }
+        times
+    }
+
+    #[test]
+    fn a_time_is_counted_below_the_next_power_of_two() {
+        let below = |time| {
+            let mut times = Times::default();
+            times.0[bucket(time)] = 1;
+            times.buckets().find(|(_, jobs)| *jobs == 1).unwrap().0
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(below(Duration::ZERO), Some(ms(1)));
+        assert_eq!(below(Duration::from_micros(999)), Some(ms(1)));
+        assert_eq!(below(ms(1)), Some(ms(2)));
+        assert_eq!(below(ms(4)), Some(ms(8)));
+        assert_eq!(below(Duration::from_micros(7_999)), Some(ms(8)));
+        assert_eq!(below(ms((1 << 24) - 1)), Some(ms(1 << 24)));
+        assert_eq!(below(ms(1 << 24)), None);
+        assert_eq!(below(Duration::MAX), None);
+    }
+
+    #[test]
+    fn percentiles_lie_in_their_bucket_as_if_its_jobs_were_spread_evenly() {
+        let ms = Duration::from_millis;
+        assert_eq!(Times::default().percentile(0.5), None);
+        let one = times(&[(5, 10)]);
+        assert_eq!(one.percentile(0.0), Some(ms(4)));
+        assert_eq!(one.percentile(0.5), Some(ms(6)));
+        assert_eq!(one.percentile(1.0), Some(ms(8)));
+        let two = times(&[(0, 90), (100, 10)]);
+        assert_eq!(two.percentile(0.45), Some(Duration::from_micros(500)));
+        assert_eq!(two.percentile(0.9), Some(ms(1)));
+        assert_eq!(two.percentile(0.95), Some(ms(96)));
+        let long = times(&[(1 << 30, 3)]);
+        assert_eq!(long.percentile(0.99), Some(ms(1 << 24)), "nothing is known but that it took as long");
+    }
+
+    #[test]
+    fn a_share_that_cannot_be_is_taken_for_the_nearest_that_can() {
+        let one = times(&[(5, 10)]);
+        assert_eq!(one.percentile(-1.0), one.percentile(0.0));
+        assert_eq!(one.percentile(7.0), one.percentile(1.0));
+        assert_eq!(one.percentile(f64::NAN), one.percentile(0.0));
+    }
+
+    #[test]
+    fn times_that_are_added_up_are_those_of_all_their_jobs() {
+        let mut sum = times(&[(0, 1), (3, 2)]);
+        sum += &times(&[(3, 5), (1 << 40, 1)]);
+        assert_eq!(sum, times(&[(0, 1), (3, 7), (1 << 40, 1)]));
+        assert_eq!((sum.count(), sum.since(&times(&[(3, 7)]))), (9, times(&[(0, 1), (1 << 40, 1)])));
+    }
+
+    #[test]
+    fn the_text_for_sql_server_brings_them_back_and_has_room_in_its_column() {
+        let (wait, run) = (times(&[(0, 3), (1 << 40, 1)]), times(&[(4, 7)]));
+        let json = to_json(&wait, &run);
+        assert_eq!(json, r#"{"w0":3,"w25":1,"r3":7}"#);
+        assert_eq!(of_json(&serde_json::from_str(&json).unwrap()), (wait, run));
+        assert_eq!(to_json(&Times::default(), &Times::default()), "{}");
+        let most = Times([i64::MAX as u64; BUCKETS]);
+        assert!(to_json(&most, &most).len() <= 1_400, "varchar(1400) in sql/");
+    }
+
+    #[test]
+    fn as_json_it_is_its_buckets() {
+        let json = serde_json::to_string(&times(&[(3, 12), (1 << 40, 1)])).unwrap();
+        assert_eq!(json, r#"[{"below_s":0.004,"jobs":12},{"below_s":null,"jobs":1}]"#);
+    }
+}

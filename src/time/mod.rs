@@ -1,0 +1,17 @@
+//! Clocks, pauses and durations.
+
+mod boot_clock;
+#[cfg_attr(not(feature = "schedules"), path = "no_cron_times.rs")]
+mod cron_times;
+mod datetime2;
+mod durations;
+pub(crate) mod json;
+mod pauses;
+
+pub(crate) use boot_clock::BootClock;
+pub(crate) use cron_times::CronTimes;
+pub(crate) use datetime2::{TEN_YEARS, from_datetime2, to_datetime2};
+pub use durations::Times;
+pub(crate) use durations::{BUCKETS, bucket, of_json, to_json};
+pub(crate) use json::{rfc3339, seconds_of};
+pub(crate) use pauses::{Pauses, jittered};

@@ -1,0 +1,250 @@
+//! Calls on the caller's own connection, inside its transaction.
+
+use futures_io::{AsyncRead, AsyncWrite};
+use tiberius::Command;
+
+use crate::config::check_schema;
+use crate::connection::{Answer, AnswerLimit, into_rows, one_row};
+use crate::error::{BoxError, Error};
+use crate::handler::{Context, IntoOutput, Output};
+use crate::id::{BatchId, Enqueued, Fence};
+use crate::job::{NewBatch, NewJob, SealedBatch, check};
+use crate::procedures::producer::{
+    ENQUEUE_BATCH, Lists, SEAL_BATCH, batch_command, chunks, create_command, enqueue_command, in_order, read_created,
+    read_enqueued, read_sealed, seal_command,
+};
+use crate::procedures::worker::{Finish, FinishResult, finish_one_command, follow_up_list_type, read_finish_one};
+
+/// What a handler returns that has acknowledged its job itself: by [`finish_in`], which is the only way to get one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "the handler must return it, so that its worker knows that the job is acknowledged"]
+pub struct Finished(());
+
+impl IntoOutput for Finished {
+    fn into_output(self) -> Result<Output, BoxError> {
+        Ok(Output::acknowledged())
+    }
+}
+
+/// Acknowledges the job that runs as done, on the handler's own connection, inside its transaction: what the handler
+/// writes there, the acknowledgement, the queue's sink and the follow-ups in `output` are committed together or not at
+/// all, once, however often the job runs.
+///
+/// For results that are written in a set, a [sink](crate::procedures::operator::QueueOptions::sink) is faster: it is called once for a batch
+/// of jobs, and costs no connection and no round trip of the handler's own. This is for a handler that decides by what
+/// it reads in the same transaction.
+///
+/// Acknowledge last, right before the commit: from then on until the transaction ends, the job's row is locked. Return
+/// what you get. Where the transaction was not committed all the same, the worker notices, and the attempt has failed.
+///
+/// ```no_run
+/// use readpast::tiberius::Client;
+/// use readpast::{BoxError, Context, Job, Output};
+/// use readpast::transaction::{Finished, finish_in};
+/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+/// # async fn connect() -> Result<Client<tokio_util::compat::Compat<tokio::net::TcpStream>>, BoxError> {
+/// #     unimplemented!()
+/// # }
+///
+/// fn book(job: &Job, context: &Context) -> Result<Finished, BoxError> {
+///     let amount: i32 = job.json()?;
+///     context.block_on(async {
+///         let mut client = connect().await?;
+///         client.begin_transaction().await?;
+///         client.execute("UPDATE dbo.accounts SET balance = balance + @P1", &[&amount]).await?;
+///         let finished = finish_in(&mut client, context, Output::default()).await?;
+///         client.commit_transaction().await?;
+///         Ok(finished)
+///     })
+/// }
+/// ```
+///
+/// The client is the handler's own, with the driver's [command time-out](crate::tiberius), 30 seconds by default. A
+/// handler that returns with its transaction open keeps its job locked, whatever it returns. The worker says so in its
+/// log, acknowledges its other jobs meanwhile, and asks for the outcome of this one until the transaction has ended.
+///
+/// # Errors
+///
+/// [`Error::LeaseLost`] when the job is not this worker's any more: another one may be running it. [`Error::Refused`]
+/// before anything is sent, where `output` cannot be acknowledged as it is, the context is a test's, or the queue's
+/// delivery is `at_most_once`, so that there is nothing to acknowledge. [`Error::ResultRefused`] from the sink or a
+/// follow-up, and SQL Server's other errors.
+///
+/// After an error, roll the transaction back or drop the client, and return the error (`?`): the attempt has failed. An
+/// error inside of the procedure has rolled the transaction back as a whole. After [`Error::ConnectionLost`],
+/// [`Error::Protocol`] or [`Error::UnreadableText`], drop the client.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: when the future is dropped, drop the client too.
+pub async fn finish_in<S>(
+    client: &mut tiberius::Client<S>,
+    context: &Context,
+    output: Output,
+) -> Result<Finished, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let refused = |message: String| Error::Refused { message };
+    output.check().map_err(refused)?;
+    let (worker, started_at) =
+        context.run().ok_or_else(|| refused("finish_in needs the context of a job that a worker runs".to_owned()))?;
+    let job = context.job();
+    if job.fence() == Fence::NONE {
+        return Err(refused("finish_in is not for queues with delivery at_most_once: there is no row left".to_owned()));
+    }
+    let (schema, queue) = context.place();
+    let finish = Finish {
+        job_id: job.id(),
+        fence: job.fence(),
+        attempt: job.attempt(),
+        kind: None,
+        outcome: output.into_outcome(),
+        run: started_at.elapsed(),
+    };
+    let follow_up_list = follow_up_list_type(schema);
+    let command = finish_one_command(schema, queue, worker, &finish, &follow_up_list)?;
+    context.acknowledges();
+    match read_finish_one(run(client, schema, command).await?)? {
+        None => Ok(Finished(())),
+        Some(FinishResult::Lost | FinishResult::Dead) => Err(Error::LeaseLost),
+    }
+}
+
+/// Creates a batch on the caller's own connection, inside its transaction if one is open: with the jobs that
+/// [`enqueue_in`] adds to it, and with [`seal_batch_in`], it comes into being when the transaction
+/// commits. Otherwise as [`Queue::create_batch`](crate::queue::Queue::create_batch); the follow-up goes to `queue`.
+///
+/// ```no_run
+/// use readpast::tiberius::Client;
+/// use readpast::{NewBatch, NewJob};
+/// use readpast::transaction::{create_batch_in, enqueue_in, seal_batch_in};
+/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+///
+/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// client.begin_transaction().await?;
+/// let batch = NewBatch::new().then(NewJob::text("add up"));
+/// let batch = create_batch_in(client, "readpast", "invoices", &batch).await?;
+/// enqueue_in(client, "readpast", "invoices", &[NewJob::json(&7)?.batch(batch)]).await?;
+/// seal_batch_in(client, "readpast", batch).await?;
+/// client.commit_transaction().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`Queue::create_batch`](crate::queue::Queue::create_batch); an error inside of the procedure rolls back the caller's
+/// transaction, see [`enqueue_in`]. After [`Error::ConnectionLost`], [`Error::Protocol`] or
+/// [`Error::UnreadableText`], drop the client.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: when the future is dropped, drop the client too.
+pub async fn create_batch_in<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    queue: &str,
+    batch: &NewBatch,
+) -> Result<BatchId, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    check_schema(schema)?;
+    batch.check()?;
+    read_created(&run(client, schema, create_command(schema, queue, batch)).await?)
+}
+
+/// Seals a batch on the caller's own connection, inside its transaction if one is open, see [`create_batch_in`]. Until
+/// that ends, acknowledgements of the batch's jobs wait: have it last.
+///
+/// # Errors
+///
+/// As [`Queue::seal_batch`](crate::queue::Queue::seal_batch) and [`create_batch_in`].
+///
+/// # Cancel safety
+///
+/// Not cancel safe: when the future is dropped, drop the client too.
+pub async fn seal_batch_in<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    batch: BatchId,
+) -> Result<SealedBatch, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    check_schema(schema)?;
+    let result = run(client, schema, seal_command(schema, batch)).await?;
+    read_sealed(one_row(SEAL_BATCH, into_rows(SEAL_BATCH, result))?)
+}
+
+/// Enqueues jobs on the caller's own connection, inside its transaction if one is open: they come into being when it
+/// commits, and not at all when it is rolled back. They get ascending ids in the order of `jobs`.
+///
+/// An error inside of the procedure rolls back the caller's transaction as a whole: [`Error::UnknownQueue`], a deadlock
+/// and the like. If the procedure could not run at all ([`Error::NotInstalled`], [`Error::PermissionDenied`]), the
+/// transaction may still be open and hold some of the jobs: roll it back, or drop the client.
+///
+/// ```no_run
+/// use readpast::tiberius::Client;
+/// use readpast::{Error, NewJob};
+/// use readpast::transaction::enqueue_in;
+/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+///
+/// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// client.begin_transaction().await?;
+/// client.execute("INSERT dbo.orders (id) VALUES (@P1)", &[&7_i32]).await?;
+/// enqueue_in(client, "readpast", "invoices", &[NewJob::json(&7)?]).await?;
+/// client.commit_transaction().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+/// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`], [`Error::Protocol`] or
+/// [`Error::UnreadableText`], drop the client.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: when the future is dropped, drop the client too.
+pub async fn enqueue_in<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    queue: &str,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    check_schema(schema)?;
+    check(jobs)?;
+    let lists = Lists::of(schema);
+    let mut enqueued = Vec::with_capacity(jobs.len());
+    for chunk in chunks(jobs) {
+        if let [job] = chunk {
+            let result = run(client, schema, enqueue_command(schema, queue, job)?).await?;
+            enqueued.push(read_enqueued(&result)?);
+        } else {
+            let result = run(client, schema, batch_command(schema, queue, &lists, chunk, None)?).await?;
+            enqueued.extend(in_order(into_rows(ENQUEUE_BATCH, result), chunk.len())?);
+        }
+    }
+    Ok(enqueued)
+}
+
+/// Runs a command on the caller's own connection.
+pub(crate) async fn run<S>(
+    client: &mut tiberius::Client<S>,
+    schema: &str,
+    command: Command<'_>,
+) -> Result<Answer, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let answer = async { Answer::read(command.exec(client).await?, AnswerLimit::PLAIN).await };
+    answer.await.map_err(|error| Error::from_driver(error, "the caller's connection", schema))
+}

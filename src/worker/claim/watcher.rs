@@ -1,0 +1,150 @@
+//! The watcher: notices the first job of a queue that was empty.
+//!
+//! ```text
+//! prefetcher ──a claim found nothing──▶ watcher ──await_jobs──▶ SQL Server
+//!      ▲                                   ▲                       │
+//!      │                                   └── nothing, again ◀────┤
+//!      └──────────────── jobs may have come ◀── found, or no word ─┘
+//! ```
+//!
+//! While nothing comes, one call that sleeps in SQL Server stands for many claims that find nothing. It has a
+//! connection of its own, so that the prefetcher can claim at once when jobs come from this process itself, and because
+//! it changes nothing, it may be cut off at any time. A worker that finds jobs has no use for it.
+//!
+//! SQL Server lets only so many sessions of a schema wait, because each holds one of its threads. The others look now
+//! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
+//!
+//! The pauses: the first look comes after a pause that the prefetcher lets grow from one claim that found nothing to
+//! the next ([`growing_pauses`](crate::time::pauses), `poll_min_ms` to `poll_max_ms`); further looks are SQL
+//! Server's own, up to every `poll_max_ms` (sql/235_await_jobs.sql). The prefetcher claims again when this has seen
+//! something, and otherwise after `CLAIM_ANYWAY`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::procedures::worker::Awaited;
+use crate::time::{Pauses, jittered};
+use crate::worker::state::{Phase, StageContext};
+
+/// How long one call waits at the most.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// How much longer than that its answer may take. Then the connection counts as dead, long before `command_timeout_ms`.
+const WAIT_GRACE: Duration = Duration::from_secs(2);
+
+/// How often a worker looks for which there is no place among those that wait.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// The prefetcher's end: after which pause to look for the first time; `None`: do not look.
+pub(in crate::worker) struct WatchSender(watch::Sender<Option<Duration>>);
+
+impl WatchSender {
+    /// Asks for a watch, which goes on until something was found or [`end`](Self::end) is called.
+    pub(in crate::worker) fn begin(&self, first_look: Duration) {
+        self.0.send_replace(Some(first_look));
+    }
+
+    pub(in crate::worker) fn end(&self) {
+        self.0.send_if_modified(|watch| watch.take().is_some());
+    }
+}
+
+/// The task.
+pub(in crate::worker) struct Watcher {
+    state: Arc<StageContext>,
+    session: Session,
+    poll_max: Duration,
+    wait: Duration,
+    watches: watch::Receiver<Option<Duration>>,
+    failed: Pauses,
+}
+
+impl Watcher {
+    pub(in crate::worker) fn new(state: &Arc<StageContext>) -> (WatchSender, Watcher) {
+        let (sender, watches) = watch::channel(None);
+        let session = state.session();
+        let wait = WAIT.min(session.command_timeout() / 2);
+        let poll_max = Duration::from_millis(state.config.poll_max_ms);
+        let watcher = Watcher { state: state.clone(), session, poll_max, wait, watches, failed: Pauses::for_errors() };
+        (WatchSender(sender), watcher)
+    }
+
+    /// Watches when it is asked to, until the worker stops.
+    pub(in crate::worker) async fn run(mut self) {
+        let state = self.state.clone();
+        tokio::select! {
+            () = self.watch() => {}
+            () = state.stop.reached(Phase::Stopping) => {}
+        }
+    }
+
+    async fn watch(&mut self) {
+        loop {
+            let asked = *self.watches.borrow_and_update();
+            if let Some(first_look) = asked
+                && self.finds_jobs(first_look).await
+            {
+                self.state.arrivals.expect();
+            }
+            let changed = tokio::select! {
+                changed = self.watches.changed() => changed,
+                never = self.session.close_when_idle() => match never {},
+            };
+            if changed.is_err() {
+                return; // the prefetcher has ended
+            }
+        }
+    }
+
+    /// Looks until there may be jobs (true) or nobody wants to know any more (false).
+    async fn finds_jobs(&mut self, mut first_look: Duration) -> bool {
+        while !self.watches.has_changed().unwrap_or(true) {
+            match self.look(first_look).await {
+                Ok(Awaited { found: true, .. }) => return true,
+                Ok(Awaited { waited, .. }) => {
+                    self.failed.reset();
+                    if !waited {
+                        self.pause(jittered(LOOK_EVERY)).await;
+                    }
+                }
+                Err(error) => {
+                    let pause = self.failed.next();
+                    if !self.state.outage.tells_of_one("await_jobs", &error) {
+                        tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; polling by claims instead");
+                    }
+                    self.pause(pause).await;
+                    // A claim says whether SQL Server is there and the worker can go on, and finds what was missed.
+                    return true;
+                }
+            }
+            first_look = self.poll_max.min(self.wait);
+        }
+        false
+    }
+
+    /// Waits for `pause`, or less when the prefetcher has something to say.
+    async fn pause(&self, pause: Duration) {
+        let mut watches = self.watches.clone();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = watches.changed() => {}
+        }
+    }
+
+    /// One call; its first look comes after `pause`.
+    async fn look(&mut self, pause: Duration) -> Result<Awaited, Error> {
+        // A pause longer than the call's own time limit is spent here.
+        let slept = pause.saturating_sub(self.wait);
+        tokio::time::sleep(slept).await;
+        // Connecting has a time limit of its own.
+        self.session.ensure_connected().await?;
+        let (first_look, poll_max, wait) = (pause - slept, self.poll_max.min(self.wait), self.wait);
+        let most_sessions = Some(self.state.config.waiting_sessions).filter(|sessions| *sessions > 0);
+        let mut session = self.session.within(wait + WAIT_GRACE);
+        session.await_jobs(&self.state.queue, first_look, poll_max, wait, most_sessions).await
+    }
+}

@@ -1,0 +1,160 @@
+//! Which of the queue's duties fail in this worker: [`DutyFailures`].
+//!
+//! The worker's jobs do not need them, so none of these errors ends it. It logs an error when it is new, counts it and
+//! shows it while it lasts. If another worker may succeed (this one's login lacks a permission), it yields the duties.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, error_pattern};
+use crate::metrics::{DUTIES, WorkerMetrics};
+use crate::worker::state::Outage;
+
+/// How long this worker yields the duties to others after one of them failed. (Until another worker takes them, it
+/// continues with those that succeed.)
+const YIELDS_FOR: Duration = Duration::from_secs(300);
+
+/// How often a lasting error is logged again.
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
+
+/// In the order of [`DUTIES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Duty {
+    Promote,
+    Reap,
+    Sample,
+    Expire,
+    Schedules,
+}
+
+/// What failed when it was last done.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct DutyFailures {
+    inner: Mutex<Inner>,
+    outage: Arc<Outage>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// In the order of [`DUTIES`].
+    last: [Option<Failure>; DUTIES.len()],
+    yields_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    error: String,
+    sql_error: Option<i32>,
+    logged_at: Instant,
+    /// It has not succeeded since.
+    stands: bool,
+}
+
+impl DutyFailures {
+    /// Of a worker whose log tells of outages there.
+    pub(in crate::worker) fn new(outage: Arc<Outage>) -> DutyFailures {
+        DutyFailures { inner: Mutex::default(), outage }
+    }
+
+    /// A duty's call failed. It is tried again at its next time.
+    pub(in crate::worker) fn failed(&self, duty: Duty, error: &Error, metrics: &WorkerMetrics) {
+        if self.outage.tells_of_one(DUTIES[duty as usize], error) {
+            self.noted(duty, &error.to_string(), error.sql_number(), metrics);
+        } else if error.is_transient() {
+            self.failed_for_all(duty, error.to_string(), error.sql_number(), metrics);
+        } else {
+            self.failed_here(duty, error.to_string(), error.sql_number(), metrics);
+        }
+    }
+
+    /// Another worker may succeed.
+    pub(in crate::worker) fn failed_here(
+        &self,
+        duty: Duty,
+        error: String,
+        sql_error: Option<i32>,
+        metrics: &WorkerMetrics,
+    ) {
+        self.inner.lock().yields_until = Some(Instant::now() + YIELDS_FOR);
+        self.failed_for_all(duty, error, sql_error, metrics);
+    }
+
+    /// It would have failed for any worker.
+    pub(in crate::worker) fn failed_for_all(
+        &self,
+        duty: Duty,
+        error: String,
+        sql_error: Option<i32>,
+        metrics: &WorkerMetrics,
+    ) {
+        // (Without the lock: a subscriber may take its time.)
+        if self.noted(duty, &error, sql_error, metrics) {
+            let duty = DUTIES[duty as usize];
+            tracing::warn!(
+                duty,
+                sql_error,
+                error,
+                "a maintenance task of the queue failed; it runs again at its next time"
+            );
+        }
+    }
+
+    /// Returns whether that is news: not where the error differs from the last one only in the ids, names and times in
+    /// its text.
+    fn noted(&self, duty: Duty, error: &str, sql_error: Option<i32>, metrics: &WorkerMetrics) -> bool {
+        metrics.duty_failed(duty as usize);
+        let now = Instant::now();
+        let last = &mut self.inner.lock().last[duty as usize];
+        let is_alike =
+            |last: &Failure| last.sql_error == sql_error && error_pattern(&last.error) == error_pattern(error);
+        let known = last.as_ref().filter(|last| now - last.logged_at < LOGGED_EVERY && is_alike(last));
+        let (logged_at, is_news) = known.map_or((now, true), |last| (last.logged_at, false));
+        *last = Some(Failure { error: error.to_owned(), sql_error, logged_at, stands: true });
+        is_news
+    }
+
+    /// A duty's call succeeded.
+    pub(in crate::worker) fn succeeded(&self, duty: Duty) {
+        if let Some(last) = &mut self.inner.lock().last[duty as usize] {
+            last.stands = false;
+        }
+    }
+
+    /// Another worker has the duties.
+    pub(in crate::worker) fn are_another_s(&self) {
+        self.inner.lock().last.iter_mut().flatten().for_each(|last| last.stands = false);
+    }
+
+    /// Another worker should have the duties, if there is one.
+    pub(in crate::worker) fn yields(&self) -> bool {
+        self.inner.lock().yields_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Those that failed when they were last done, with the error.
+    pub(in crate::worker) fn standing(&self) -> Vec<(&'static str, String)> {
+        let inner = self.inner.lock();
+        let standing = DUTIES.into_iter().zip(&inner.last);
+        let standing = standing.filter_map(|(duty, last)| Some((duty, last.as_ref().filter(|last| last.stands)?)));
+        standing.map(|(duty, last)| (duty, last.error.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_differs_in_ids_and_names_only_is_no_news_and_is_shown_as_it_was_last() {
+        let (failures, metrics) = (DutyFailures::default(), WorkerMetrics::new("test"));
+        let noted = |text: &str, number| failures.noted(Duty::Reap, text, number, &metrics);
+        assert!(noted("Process ID 57 was chosen as the victim", Some(1205)));
+        assert!(!noted("Process ID 61 was chosen as the victim", Some(1205)));
+        assert_eq!(failures.standing(), [("reap", "Process ID 61 was chosen as the victim".to_owned())]);
+        assert!(noted("Process ID 61 was chosen as the victim", Some(3960)), "another number");
+        assert!(noted("The log for database 'a' is full", Some(9002)));
+        assert!(!noted("The log for database 'b' is full", Some(9002)));
+        assert!(noted("The log is full", Some(9002)), "other words");
+    }
+}

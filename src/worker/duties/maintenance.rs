@@ -1,0 +1,198 @@
+//! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of
+//! workers whose lease ran out, fire schedules, sample the depth, and delete what is no longer to be kept. Each on a
+//! timer with jitter (schedules with promote, which says whether one is due), on a connection of its own, by the one
+//! worker that is elected ([`Election`]); the others wait here without a connection.
+//!
+//! What fails ends no worker ([`DutyFailures`](super::duty_failures::DutyFailures)).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::procedures::worker::{LostWorker, Promoted};
+use crate::time::jittered;
+use crate::worker::lease::{Election, Lease};
+use crate::worker::state::{Phase, StageContext};
+
+use super::duty_failures::Duty;
+use super::fire_schedules::fire_schedules;
+use super::patience::Patience;
+
+/// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
+const BATCH: usize = 1_000;
+
+/// How often what is no longer to be kept is looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
+
+/// The task.
+pub(in crate::worker) struct Maintenance {
+    state: Arc<StageContext>,
+    session: Session,
+    lease: Lease,
+    duties: Arc<Election>,
+    patience: Patience,
+}
+
+/// Something that is done at an interval.
+struct Timer {
+    every: Duration,
+    due_at: Instant,
+}
+
+impl Timer {
+    fn due_now(every_ms: u64) -> Timer {
+        Timer { every: Duration::from_millis(every_ms), due_at: Instant::now() }
+    }
+
+    /// Whether it is to be done now; if so, it is due again after the interval.
+    fn rings(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now >= self.due_at;
+        if is_due {
+            self.due_at = now + jittered(self.every);
+        }
+        is_due
+    }
+
+    /// There is more to do.
+    fn again_if(&mut self, more: bool) {
+        if more {
+            self.due_at = Instant::now();
+        }
+    }
+}
+
+impl Maintenance {
+    pub(in crate::worker) fn new(state: &Arc<StageContext>, lease: Lease, duties: Arc<Election>) -> Maintenance {
+        let session = state.session();
+        let patience = Patience::up_to(session.command_timeout());
+        Maintenance { state: state.clone(), session, lease, duties, patience }
+    }
+
+    /// Does the duties while this worker has them, until it stops.
+    pub(in crate::worker) async fn run(mut self) {
+        let stop = self.state.stop.clone();
+        // The first worker of a queue has them at once; a later one asks once, and from then on its heartbeat says.
+        while stop.is_running() {
+            self.while_elected().await;
+            self.state.duty_failures.are_another_s();
+            self.session.disconnect();
+            tokio::select! {
+                () = self.duties.elected() => {}
+                () = stop.reached(Phase::Stopping) => {}
+            }
+        }
+    }
+
+    /// Returns when another worker has the duties, or this one stops.
+    async fn while_elected(&mut self) {
+        let StageContext { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
+        let mut promote = Timer::due_now(config.promote_interval_ms);
+        let mut reap = Timer::due_now(config.reap_interval_ms);
+        let mut sample = Timer::due_now(config.sample_interval_ms);
+        let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
+        while stop.is_running() {
+            // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long
+            // behind anything else, and promote keeps the duties.
+            if promote.rings() {
+                match self.promote_due().await {
+                    Ok(Promoted { elected: false, .. }) => return,
+                    Ok(Promoted { jobs, schedules_due, error, .. }) => {
+                        match error {
+                            Some(error) => failures.failed_for_all(Duty::Promote, error, None, metrics),
+                            None => failures.succeeded(Duty::Promote),
+                        }
+                        let more_schedules =
+                            schedules_due && fire_schedules(&self.state, &mut self.session, &mut self.patience).await;
+                        promote.again_if(jobs as usize >= BATCH || more_schedules);
+                    }
+                    Err(error) => {
+                        failures.failed(Duty::Promote, &error, metrics);
+                        // Only the heartbeat can tell then that another worker has the duties.
+                        if failures.yields() && !self.duties.is_elected() {
+                            return;
+                        }
+                    }
+                }
+            }
+            if reap.rings() {
+                let reaped = self.reap_lost().await;
+                reap.again_if(self.noted(Duty::Reap, reaped).unwrap_or(false));
+            }
+            if sample.rings() {
+                let sampled = self.sample().await;
+                self.noted(Duty::Sample, sampled);
+            }
+            if expire.rings() {
+                let asked_at = Instant::now();
+                let expired = self.session.within(self.patience.limit()).expire(queue, BATCH).await;
+                self.patience.after(asked_at.elapsed(), &expired);
+                expire.again_if(self.noted(Duty::Expire, expired).is_some_and(|expired| expired as usize >= BATCH));
+            }
+            let next = promote.due_at.min(reap.due_at).min(sample.due_at).min(expire.due_at);
+            stop.pause(next.saturating_duration_since(Instant::now())).await;
+        }
+    }
+
+    async fn promote_due(&mut self) -> Result<Promoted, Error> {
+        let worker_id = self.lease.registration().worker_id;
+        let asked_at = Instant::now();
+        let promoted = self.session.within(self.patience.limit()).promote(&self.state.queue, worker_id, BATCH).await;
+        self.patience.after(asked_at.elapsed(), &promoted);
+        let promoted = promoted?;
+        if promoted.jobs > 0 {
+            self.state.metrics.promoted.increment(u64::from(promoted.jobs));
+            self.state.arrivals.expect();
+        }
+        Ok(promoted)
+    }
+
+    async fn sample(&mut self) -> Result<(), Error> {
+        let max_age = Duration::from_millis(self.state.config.sample_interval_ms) / 2;
+        let asked_at = Instant::now();
+        let sample = self.session.within(self.patience.limit()).sample(&self.state.queue, max_age).await;
+        self.patience.after(asked_at.elapsed(), &sample);
+        if let Some(sample) = sample? {
+            self.duties.sampled(sample);
+        }
+        Ok(())
+    }
+
+    /// Returns whether there is more.
+    async fn reap_lost(&mut self) -> Result<bool, Error> {
+        let asked_at = Instant::now();
+        let reaped = self.session.within(self.patience.limit()).reap(&self.state.queue, BATCH).await;
+        self.patience.after(asked_at.elapsed(), &reaped);
+        let reaped = reaped?;
+        let jobs = (reaped.jobs_ready + reaped.jobs_dead) as usize;
+        self.state.metrics.reaped(reaped.lost.len() as u32, reaped.jobs_ready, reaped.jobs_dead);
+        for LostWorker { worker, name } in &reaped.lost {
+            tracing::warn!(lost_worker = name, lost_worker_id = %worker, "a worker was lost: its lease expired");
+        }
+        if jobs > 0 {
+            tracing::warn!(
+                ready = reaped.jobs_ready,
+                dead = reaped.jobs_dead,
+                "returned the jobs of lost workers to the queue"
+            );
+            self.state.arrivals.expect();
+        }
+        Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
+    }
+
+    /// Notes whether a duty succeeded.
+    fn noted<T>(&self, duty: Duty, done: Result<T, Error>) -> Option<T> {
+        let StageContext { duty_failures, metrics, .. } = &*self.state;
+        match done {
+            Ok(done) => {
+                duty_failures.succeeded(duty);
+                Some(done)
+            }
+            Err(error) => {
+                duty_failures.failed(duty, &error, metrics);
+                None
+            }
+        }
+    }
+}

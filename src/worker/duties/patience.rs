@@ -1,0 +1,87 @@
+//! How long a call that is repeated anyway may take before its connection counts as dead.
+//!
+//! A connection can die without a word. The next call on it is then answered by nobody, and to wait for
+//! `command_timeout_ms` would be to leave undone for so long what must be done every second. But a server may also be
+//! slow: each call that was not answered in time doubles the limit, up to `command_timeout_ms`, and calls that are
+//! answered quickly bring it down again.
+
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// Shorter than the time after which another worker takes over the duties (sql/060_duties.sql), with something left for
+/// a new connection.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(in crate::worker) struct Patience {
+    limit: Duration,
+    longest: Duration,
+}
+
+impl Patience {
+    pub(in crate::worker) fn up_to(command_timeout: Duration) -> Patience {
+        Patience { limit: SHORTEST.min(command_timeout), longest: command_timeout }
+    }
+
+    /// For the next call.
+    pub(in crate::worker) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Notes how long a call took, and its result.
+    pub(in crate::worker) fn after<T>(&mut self, took: Duration, result: &Result<T, Error>) {
+        let was_too_short = match result {
+            Err(Error::TimedOut { .. }) => true,
+            // A token or a ticket did not come in time.
+            Err(Error::Credentials { .. }) => took >= self.limit,
+            _ => false,
+        };
+        if was_too_short {
+            self.limit = (2 * self.limit).min(self.longest);
+        } else if took < self.limit / 8 {
+            self.limit = (self.limit / 2).max(SHORTEST).min(self.longest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed_out() -> Result<(), Error> {
+        Err(Error::TimedOut { call: "promote".to_string(), after: SHORTEST })
+    }
+
+    #[test]
+    fn a_slow_server_gets_more_time_and_keeps_it_while_it_is_slow() {
+        let mut patience = Patience::up_to(Duration::from_secs(30));
+        for seconds in [2, 4, 8, 16, 30, 30] {
+            assert_eq!(patience.limit(), Duration::from_secs(seconds));
+            patience.after(patience.limit(), &timed_out());
+        }
+        patience.after(Duration::from_secs(10), &Ok(()));
+        assert_eq!(patience.limit(), Duration::from_secs(30));
+        for _ in 0..10 {
+            patience.after(Duration::from_millis(5), &Ok(()));
+        }
+        assert_eq!(patience.limit(), SHORTEST);
+    }
+
+    #[test]
+    fn what_a_connection_logs_in_with_gets_more_time_too() {
+        let mut patience = Patience::up_to(Duration::from_secs(30));
+        let no_token = Err(Error::Credentials { source_name: "the vault".to_string(), message: String::new() });
+        patience.after::<()>(Duration::from_millis(5), &no_token);
+        assert_eq!(patience.limit(), SHORTEST, "it fails, and more time is no help");
+        patience.after::<()>(SHORTEST, &no_token);
+        assert_eq!(patience.limit(), 2 * SHORTEST);
+    }
+
+    #[test]
+    fn no_limit_is_longer_than_the_command_time_out() {
+        let mut patience = Patience::up_to(Duration::from_secs(1));
+        patience.after(Duration::from_millis(5), &Ok(()));
+        assert_eq!(patience.limit(), Duration::from_secs(1));
+    }
+}

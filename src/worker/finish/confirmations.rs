@@ -1,0 +1,241 @@
+//! What follows when SQL Server has answered an acknowledgement, whichever session sent it: jobs are counted, forgotten
+//! and leave memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::handler::retry_delay;
+use crate::id::{Fence, JobId};
+use crate::job::{NotedRun, Outcome};
+use crate::procedures::worker::{Finish, FinishResult, UNCOMMITTED};
+use crate::text::cut;
+use crate::time::Pauses;
+use crate::worker::lease::{Held, Registration};
+use crate::worker::run::Pool;
+use crate::worker::state::StageContext;
+
+use super::notes_writer;
+use super::notes_writer::write_next;
+use super::tries::{Acknowledging, Repeats};
+
+/// A job that ran, and what SQL Server is to be told about it.
+pub(in crate::worker) struct Ran {
+    pub(in crate::worker) finish: Finish,
+    /// By the local clock.
+    pub(in crate::worker) enqueued_at: Instant,
+    /// Its handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may still be open.
+    pub(in crate::worker) by_handler: bool,
+    /// It is of a group, in which others may wait for its end.
+    pub(in crate::worker) in_group: bool,
+    pub(in crate::worker) held: Held,
+}
+
+/// Of all sessions that acknowledge.
+pub(in crate::worker) struct Confirmations {
+    state: Arc<StageContext>,
+    pool: Arc<Pool>,
+    acknowledging: Acknowledging,
+}
+
+impl Confirmations {
+    pub(in crate::worker) fn new(state: Arc<StageContext>, pool: Arc<Pool>) -> Confirmations {
+        Confirmations { acknowledging: Acknowledging::new(state.clone()), pool, state }
+    }
+
+    /// The tries of one call.
+    pub(in crate::worker) fn repeats(&self) -> Repeats<'_> {
+        Repeats::new(&self.acknowledging)
+    }
+
+    /// The queue's sink refused the job's result, or its follow-ups could not be enqueued: its attempt has failed.
+    pub(crate) fn refused(&self, job: &mut Ran, error: &Error) {
+        let Finish { job_id, fence, attempt, .. } = job.finish;
+        let delay = retry_delay(&self.state.config.retry, attempt);
+        job.finish.outcome = Outcome::Retry { delay, error: cut(&error.to_string()).to_owned() };
+        job.held.registration().failed(job_id, fence);
+        self.state.metrics.refused_results(1);
+    }
+
+    /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked. What handlers
+    /// have acknowledged themselves was [settled](settle_acknowledged).
+    pub(in crate::worker) fn answered(
+        &self,
+        jobs: Vec<Ran>,
+        results: Vec<(JobId, FinishResult)>,
+        registration: &Registration,
+        took: Duration,
+    ) {
+        self.acknowledging.accepted();
+        let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
+        self.state.metrics.acknowledged(jobs.len() - lost, took);
+        tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
+        self.confirmed(registration, jobs, &results);
+    }
+
+    /// Counts jobs and forgets them.
+    pub(in crate::worker) fn confirmed(
+        &self,
+        registration: &Registration,
+        jobs: Vec<Ran>,
+        results: &[(JobId, FinishResult)],
+    ) {
+        self.count(registration, &jobs, results);
+        let runs = || jobs.iter().map(|job| (job.finish.job_id, job.finish.fence));
+        registration.forget(runs());
+        self.state.notes.forget(runs());
+        let next_in_turn = jobs.iter().any(|job| job.in_group);
+        drop(jobs); // what they hold is given back before anybody looks
+        self.have_left();
+        if next_in_turn || self.state.arrivals.ends_make_room() {
+            self.state.arrivals.expect();
+        }
+    }
+
+    /// Jobs have left memory: others may have been held back for their bytes.
+    pub(crate) fn have_left(&self) {
+        self.state.in_flight.confirmed();
+        self.pool.pump();
+    }
+
+    fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
+        let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
+        let StageContext { tally, metrics, .. } = &*self.state;
+        let now = Instant::now();
+        let mut lost = 0;
+        for Ran { finish, enqueued_at, .. } in jobs {
+            let result = results.get(&finish.job_id);
+            if result == Some(&FinishResult::Lost) {
+                tracing::debug!(job_id = %finish.job_id, fence = %finish.fence, "an acknowledgement came too late");
+                lost += 1;
+                continue;
+            }
+            let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
+            match &finish.outcome {
+                Outcome::Acknowledged => tally.done(), // not sent: it has no row
+                Outcome::Done { follow_ups, .. } => {
+                    tally.done();
+                    metrics.job_done(now.saturating_duration_since(*enqueued_at));
+                    if !follow_ups.is_empty() {
+                        metrics.followed_up(follow_ups.len());
+                        if follow_ups.iter().any(|follow_up| follow_up.queue == self.state.queue) {
+                            self.state.arrivals.expect();
+                        }
+                    }
+                }
+                _ if registration.cancellations().is_asked(finish.job_id, finish.fence) => {
+                    tally.cancelled();
+                    metrics.cancelled.increment(1);
+                }
+                Outcome::Retry { .. } if comes_back => {
+                    tally.retried();
+                }
+                Outcome::Snooze { .. } if comes_back => tally.snoozed(),
+                Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => {
+                    tally.dead();
+                    metrics.dead.increment(1);
+                    let kind = finish.kind.as_deref();
+                    tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, "a job is dead");
+                }
+            }
+        }
+        metrics.finished(jobs.len() - lost);
+        self.count_lost(lost);
+    }
+
+    /// Writes what these runs have noted, whose jobs will run again, before they can. Not for longer than a call may
+    /// take: other results wait behind it. What is not written by then is left to the writer, who may come too late.
+    pub(crate) async fn write_notes(&self, session: &mut Session, registration: &Registration, runs: Vec<NotedRun>) {
+        let limit = session.command_timeout();
+        let written = async {
+            let mut pauses = Pauses::for_errors();
+            while self.try_to_write_notes(session, registration, &runs).await.is_err() {
+                tokio::time::sleep(pauses.next()).await;
+            }
+        };
+        if tokio::time::timeout(limit, written).await.is_err() {
+            tracing::warn!(after = ?limit, "the last progress or checkpoint of jobs was not written before they finished");
+        }
+    }
+
+    /// One try of [`write_notes`](Self::write_notes), for runs whose rows may be locked.
+    pub(crate) async fn try_to_write_notes(
+        &self,
+        session: &mut Session,
+        registration: &Registration,
+        runs: &[NotedRun],
+    ) -> Result<(), Error> {
+        let notes = &self.state.notes;
+        if !notes.were_used() || runs.is_empty() {
+            return Ok(());
+        }
+        let _writing = notes.writing().await;
+        let mut taken = notes.take(runs.iter().copied());
+        while !taken.is_empty() {
+            write_next(session, registration.worker_id, &mut taken, notes_writer::BATCH).await?;
+        }
+        Ok(())
+    }
+
+    /// Jobs were given back, but those that were `lost`.
+    pub(in crate::worker) fn released(&self, jobs: usize, lost: usize) {
+        self.acknowledging.accepted();
+        let released = (jobs - lost) as u64;
+        self.state.tally.released(released);
+        self.state.metrics.released(released);
+        self.count_lost(lost);
+    }
+
+    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect:
+    /// where this worker was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that.
+    /// The local clock does not: the server's may have jumped, and this machine may have been suspended.
+    pub(in crate::worker) async fn had_effect(
+        &self,
+        session: &mut Session,
+        registration: &Registration,
+        repeats: &mut Repeats<'_>,
+    ) -> bool {
+        loop {
+            match session.heartbeat(registration.worker_id, None).await {
+                Ok(_) => return true,
+                Err(Error::LeaseLost) => return false,
+                Err(error) => repeats.pause("heartbeat", 0, error).await,
+            }
+        }
+    }
+
+    fn count_lost(&self, jobs: usize) {
+        if jobs == 0 {
+            return;
+        }
+        tracing::warn!(
+            jobs,
+            "jobs no longer belong to this worker: they were returned to the queue when its lease expired"
+        );
+        self.state.tally.lost(jobs as u64);
+        self.state.metrics.lost(jobs);
+    }
+}
+
+/// The runs of those of these jobs that will run again.
+pub(crate) fn runs_to_repeat(jobs: &[Ran]) -> Vec<NotedRun> {
+    let run_again = jobs.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
+    run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect()
+}
+
+/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done. To
+/// be asked before anything else is made of lost jobs.
+pub(crate) fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
+    for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::Acknowledged) {
+        let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));
+        finish.outcome = match lost {
+            Some(position) => {
+                results.swap_remove(position);
+                Outcome::Done { output: None, follow_ups: Vec::new() }
+            }
+            None => Outcome::Retry { delay: Duration::ZERO, error: UNCOMMITTED.to_owned() },
+        };
+    }
+}

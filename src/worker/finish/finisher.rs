@@ -1,0 +1,467 @@
+//! The completion batcher: what has ended is acknowledged in batches.
+//!
+//! ```text
+//! executor ──send──▶ channel ──▶ session 0: collect a batch ─▶ finish / release ─▶ forget the jobs
+//!                │         └───▶ session 1: the same, while session 0 waits for SQL Server
+//!                │                  └──▶ perhaps locked: a session of their own (locked_rows.rs)
+//!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
+//! ```
+//!
+//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it; at
+//! once where other jobs wait for the end of one, because it is of a group or the queue limits its claims. While
+//! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
+//! memory only then. One that is not answered in time, or that the queue's sink refuses, is sent in smaller and smaller
+//! parts. The channel needs no bound of its own: what is in it counts as in flight, and the prefetcher stops at
+//! `max_in_flight` and `max_in_flight_bytes`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, Notify, mpsc};
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::id::{Fence, JobId};
+use crate::job::Outcome;
+use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
+use crate::worker::lease::{Held, Registration};
+use crate::worker::run::Pool;
+use crate::worker::state::{CallSize, Phase, StageContext};
+
+use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
+use super::large_outputs::{LargeOutput, LargeOutputSender, LargeOutputs};
+use super::locked_rows::{LockedRows, LockedRowsSender};
+use super::refused_result_search::RefusedResultSearch;
+use super::{large_outputs, locked_rows};
+
+/// How long to wait for an answer about jobs that their handlers have acknowledged. After that one of them may be
+/// locked.
+const LOCKED_AFTER: Duration = Duration::from_secs(1);
+
+/// A job that has left the executor.
+pub(in crate::worker) enum Ended {
+    Ran(Ran),
+    /// It did not start and is given back.
+    Unstarted {
+        job_id: JobId,
+        fence: Fence,
+        held: Held,
+    },
+}
+
+impl Ended {
+    fn job_id(&self) -> JobId {
+        match self {
+            Ended::Ran(ran) => ran.finish.job_id,
+            Ended::Unstarted { job_id, .. } => *job_id,
+        }
+    }
+}
+
+/// The executor's end of the channel.
+#[derive(Clone)]
+pub(in crate::worker) struct CompletionSender {
+    ended: mpsc::UnboundedSender<Ended>,
+    large: LargeOutputSender,
+    filling: Arc<Filling>,
+    state: Arc<StageContext>,
+}
+
+/// How full the channel is.
+struct Filling {
+    /// Jobs in the channel, about: a session that takes a job at once counts it before its sender does.
+    queued: AtomicIsize,
+    batch_size: isize,
+    /// A job in the channel is to be acknowledged at once.
+    urgent: AtomicBool,
+    /// The channel has got a full batch, or an urgent job.
+    ready: Notify,
+}
+
+impl CompletionSender {
+    /// Hands over a job. Never waits.
+    pub(in crate::worker) fn send(&self, ended: Ended) {
+        let ended = match ended {
+            // (Without a row there is nothing to be sent, however large it is.)
+            Ended::Ran(ran) if ran.finish.is_large() && ran.finish.fence != Fence::NONE => {
+                return self.large.send(LargeOutput::new(ran));
+            }
+            ended => ended,
+        };
+        let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.ends_make_room();
+        // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
+        let _ = self.ended.send(ended);
+        let fills = self.filling.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.filling.batch_size;
+        if urgent {
+            self.filling.urgent.store(true, Ordering::Release);
+        }
+        if urgent || fills {
+            self.filling.ready.notify_one();
+        }
+    }
+}
+
+/// The stage.
+pub(in crate::worker) struct Completion {
+    state: Arc<StageContext>,
+    confirmations: Arc<Confirmations>,
+    collecting: Mutex<Collecting>,
+    filling: Arc<Filling>,
+    large: LargeOutputSender,
+    locked: LockedRowsSender,
+}
+
+/// What takes a connection of its own.
+pub(in crate::worker) struct OwnLines {
+    pub(in crate::worker) large_outputs: LargeOutputs,
+    pub(in crate::worker) locked_rows: LockedRows,
+}
+
+type Receiver = mpsc::UnboundedReceiver<Ended>;
+
+/// Of the session whose turn it is to collect.
+struct Collecting {
+    ended: Receiver,
+    /// When the next batch is looked for, after one that had jobs.
+    look_at: Option<tokio::time::Instant>,
+}
+
+/// The stage and the way into it.
+pub(in crate::worker) fn channel(
+    state: &Arc<StageContext>,
+    pool: &Arc<Pool>,
+) -> (CompletionSender, Arc<Completion>, OwnLines) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let confirmations = Arc::new(Confirmations::new(state.clone(), pool.clone()));
+    let (large, large_outputs) = large_outputs::channel(state, &confirmations);
+    let (locked, locked_rows) = locked_rows::channel(state, &confirmations, &large);
+    let batch_size = state.config.finish_batch_size as isize;
+    let filling = Arc::new(Filling {
+        queued: AtomicIsize::new(0),
+        batch_size,
+        urgent: AtomicBool::new(false),
+        ready: Notify::new(),
+    });
+    let completion = Completion {
+        state: state.clone(),
+        confirmations,
+        collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
+        filling: filling.clone(),
+        large: large.clone(),
+        locked,
+    };
+    let sender = CompletionSender { ended: sender, large, filling, state: state.clone() };
+    (sender, Arc::new(completion), OwnLines { large_outputs, locked_rows })
+}
+
+impl Completion {
+    /// One session of the stage; runs until its task is ended.
+    pub(in crate::worker) async fn run_session(self: Arc<Completion>, mut session: Session) {
+        let mut limit = CallSize::new(self.state.config.finish_batch_size);
+        loop {
+            let batch = tokio::select! {
+                batch = self.collect() => batch,
+                never = session.close_when_idle() => match never {},
+            };
+            if batch.is_empty() {
+                return; // every sender is gone
+            }
+            for part in split_into_calls(batch) {
+                self.acknowledge(&mut session, &mut limit, part).await;
+            }
+        }
+    }
+
+    /// Waits for the first ended job, then for more of them until the batch is full or the linger time is over.
+    ///
+    /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more
+    /// than the job's acknowledgement does. And while jobs keep coming it does not even wait for the first: it looks a
+    /// linger time after the last batch was taken, by which no job waits longer, and no thread is woken but by the
+    /// clock.
+    async fn collect(&self) -> Vec<Ended> {
+        let StageContext { config, stop, .. } = &*self.state;
+        let most = config.finish_batch_size;
+        let linger = Duration::from_millis(config.finish_linger_ms);
+        let mut collecting = self.collecting.lock().await;
+        let Collecting { ended, look_at } = &mut *collecting;
+        let mut batch = Vec::with_capacity(most);
+        if let Some(look_at) = look_at.take() {
+            self.fill(&mut batch, ended, look_at).await;
+        }
+        if batch.is_empty() {
+            ended.recv_many(&mut batch, most).await;
+            if !batch.is_empty() {
+                self.fill(&mut batch, ended, tokio::time::Instant::now() + linger).await;
+            }
+        }
+        // When the worker stops, what has ended goes at once.
+        if stop.is_running() {
+            *look_at = Some(tokio::time::Instant::now() + linger);
+        }
+        self.filling.queued.fetch_sub(batch.len() as isize, Ordering::AcqRel);
+        batch
+    }
+
+    /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the
+    /// worker stops.
+    async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
+        let StageContext { config, stop, .. } = &*self.state;
+        let most = config.finish_batch_size;
+        let mut lingers = true;
+        loop {
+            while batch.len() < most
+                && let Ok(job) = ended.try_recv()
+            {
+                batch.push(job);
+            }
+            if !lingers || batch.len() >= most || !stop.is_running() {
+                return;
+            }
+            if self.filling.urgent.swap(false, Ordering::AcqRel) {
+                lingers = false; // once more: the job may have come after the last look
+                continue;
+            }
+            tokio::select! {
+                () = self.filling.ready.notified() => {}
+                () = tokio::time::sleep_until(until) => lingers = false,
+                () = stop.reached(Phase::Stopping) => {}
+            }
+        }
+    }
+
+    /// Acknowledges a batch of one registration, again and again until SQL Server has answered.
+    async fn acknowledge(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
+        let Batch { registration, mut ran, releases, .. } = batch;
+        // A job of an at_most_once queue has no row any more, so nothing is to be said about it.
+        let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
+        if !without_row.is_empty() {
+            self.confirmations.confirmed(&registration, without_row, &[]);
+        }
+        let by_handlers = ran.extract_if(.., |job| job.by_handler).collect();
+        self.confirmations.write_notes(session, &registration, runs_to_repeat(&ran)).await;
+        self.finish(session, limit, &registration, ran).await;
+        self.settle_those_of_handlers(session, limit, &registration, by_handlers).await;
+        if !releases.is_empty() {
+            let jobs: Vec<(JobId, Fence)> = releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).collect();
+            self.release(session, &registration, &jobs).await;
+            registration.forget(jobs.into_iter());
+            drop(releases);
+            self.confirmations.have_left();
+        }
+    }
+
+    async fn finish(
+        &self,
+        session: &mut Session,
+        limit: &mut CallSize,
+        registration: &Registration,
+        mut unconfirmed: Vec<Ran>,
+    ) {
+        let mut repeats = self.confirmations.repeats();
+        let mut started_at = Instant::now();
+        let (mut search, mut refused) = (RefusedResultSearch::default(), Refused::default());
+        // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
+        let mut open = 0;
+        while !unconfirmed.is_empty() {
+            let alike = if open > 0 { open } else { unconfirmed.len() };
+            let jobs = alike.min(limit.jobs()).min(search.next().unwrap_or(usize::MAX));
+            let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
+            match session.finish(&self.state.queue, registration.worker_id, call).await {
+                Ok(mut results) => {
+                    limit.answered(jobs);
+                    search.accepted(jobs);
+                    settle_acknowledged(&mut unconfirmed[..jobs], &mut results);
+                    let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
+                    if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
+                    {
+                        // (A retry that the lost answer reported as dead is counted as retried.)
+                        results.retain(|(_, result)| *result != FinishResult::Lost);
+                    }
+                    let later = unconfirmed.split_off(jobs);
+                    let confirmed = std::mem::replace(&mut unconfirmed, later);
+                    open = open.saturating_sub(jobs);
+                    self.confirmations.answered(confirmed, results, registration, started_at.elapsed());
+                    started_at = Instant::now();
+                }
+                Err(error) if error.blames_a_job() => {
+                    // One that was carried out all the same comes back as lost when it is sent again.
+                    let may_be_done = error.leaves_open() && open == 0;
+                    if error.leaves_open() {
+                        open = open.max(jobs);
+                    }
+                    if may_be_done && jobs == 1 {
+                        continue;
+                    }
+                    if search.refused(jobs) {
+                        let mut culprit = unconfirmed.remove(0);
+                        open = open.saturating_sub(1);
+                        let was_a_result =
+                            matches!(culprit.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
+                        self.confirmations.refused(&mut culprit, &error);
+                        let run = (culprit.finish.job_id, culprit.finish.fence);
+                        self.confirmations.write_notes(session, registration, vec![run]).await;
+                        unconfirmed.push(culprit);
+                        if was_a_result {
+                            refused.note(error);
+                        } else {
+                            repeats.pause(FINISH, 1, error).await; // that it failed is refused, too
+                        }
+                    }
+                }
+                Err(error) => {
+                    if error.leaves_open() {
+                        open = open.max(jobs);
+                    }
+                    if error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH) {
+                        limit.timed_out(jobs);
+                        let carries_something =
+                            registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
+                        if jobs == 1 {
+                            // It does not get through even alone: others shall not wait for it.
+                            search.accepted(1);
+                            let job = unconfirmed.remove(0);
+                            open -= 1;
+                            if carries_something {
+                                self.large.send(LargeOutput::tried_already(job));
+                            } else {
+                                self.locked.send(vec![job], true);
+                            }
+                        }
+                    }
+                    repeats.pause(FINISH, jobs, error).await;
+                }
+            }
+        }
+        refused.log();
+    }
+
+    /// Asks what became of jobs that their handlers have acknowledged, by a call of its own: a handler that has left
+    /// its transaction open keeps its job locked, and no other result waits behind that.
+    async fn settle_those_of_handlers(
+        &self,
+        session: &mut Session,
+        limit: &mut CallSize,
+        registration: &Registration,
+        mut jobs: Vec<Ran>,
+    ) {
+        if jobs.is_empty() {
+            return;
+        }
+        let wait = LOCKED_AFTER.min(session.command_timeout());
+        let runs = runs_to_repeat(&jobs);
+        let writing = self.confirmations.try_to_write_notes(session, registration, &runs);
+        if !matches!(tokio::time::timeout(wait, writing).await, Ok(Ok(()))) {
+            tracing::debug!(jobs = jobs.len(), "jobs that handlers have acknowledged wait: one of them may be locked");
+            return self.locked.send(jobs, false);
+        }
+        let started_at = Instant::now();
+        let call = jobs.iter().map(|job| &job.finish);
+        let mut calling = session.within(wait);
+        let answer = calling.finish(&self.state.queue, registration.worker_id, call).await;
+        drop(calling);
+        match answer {
+            Ok(mut results) => {
+                settle_acknowledged(&mut jobs, &mut results);
+                self.confirmations.answered(jobs, results, registration, started_at.elapsed());
+            }
+            Err(error) if error.blames_a_job() => self.finish(session, limit, registration, jobs).await,
+            Err(error) => {
+                tracing::debug!(jobs = jobs.len(), %error, "jobs that handlers have acknowledged are asked about again");
+                self.locked.send(jobs, error.leaves_open());
+            }
+        }
+    }
+
+    async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
+        let mut repeats = self.confirmations.repeats();
+        let mut is_open = false;
+        let not_ours = loop {
+            match session.release(registration.worker_id, releases).await {
+                Ok(not_ours) => break not_ours,
+                Err(error) => {
+                    is_open |= error.leaves_open();
+                    repeats.pause("release", releases.len(), error).await;
+                }
+            }
+        };
+        let is_ours = !not_ours.is_empty() && is_open;
+        let recognised = is_ours && self.confirmations.had_effect(session, registration, &mut repeats).await;
+        self.confirmations.released(releases.len(), if recognised { 0 } else { not_ours.len() });
+    }
+}
+
+/// The results of one batch that a sink refused: one line in the log.
+#[derive(Default)]
+struct Refused {
+    jobs: usize,
+    first: Option<Error>,
+}
+
+impl Refused {
+    fn note(&mut self, error: Error) {
+        self.jobs += 1;
+        self.first.get_or_insert(error);
+    }
+
+    fn log(self) {
+        if let Some(error) = self.first {
+            let jobs = self.jobs;
+            tracing::warn!(jobs, first = %error, "the sink or the table rejected results or follow-ups; the attempts of their jobs failed");
+        }
+    }
+}
+
+/// Ended jobs of one registration.
+struct Batch {
+    registration: Arc<Registration>,
+    ran: Vec<Ran>,
+    releases: Vec<(JobId, Fence, Held)>,
+    /// Of outputs and of the payloads of follow-ups.
+    bytes: usize,
+    follow_ups: usize,
+}
+
+/// How many bytes one call carries at the most: they must arrive within the command time-out.
+const MAX_CALL_BYTES: usize = 8 << 20;
+
+/// How many follow-ups one call carries at the most, if it is not for one job: a transaction that locks few rows.
+const MAX_CALL_FOLLOW_UPS: usize = 1_000;
+
+/// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
+/// lost), and by the size of what they carry. A job that stands twice (it was run again before its first result was
+/// acknowledged) goes into a call of its own, because the list's key is the job.
+fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
+    // Those that stand twice then follow each other. (Jobs end nearly in this order.)
+    ended.sort_by_key(Ended::job_id);
+    let mut batches: Vec<(Batch, JobId)> = Vec::new();
+    let most = ended.len();
+    for ended in ended {
+        let job_id = ended.job_id();
+        let (bytes, follow_ups, held) = match &ended {
+            Ended::Ran(Ran { finish, held, .. }) => (finish.outcome.bytes(), finish.outcome.follow_ups().len(), held),
+            Ended::Unstarted { held, .. } => (0, 0, held),
+        };
+        let fits = batches.iter().position(|(batch, last)| {
+            Arc::ptr_eq(&batch.registration, held.registration())
+                && batch.bytes + bytes <= MAX_CALL_BYTES
+                && batch.follow_ups + follow_ups <= MAX_CALL_FOLLOW_UPS
+                && *last != job_id
+        });
+        let index = fits.unwrap_or_else(|| {
+            let registration = held.registration().clone();
+            let (ran, releases) = (Vec::with_capacity(most), Vec::new());
+            batches.push((Batch { registration, ran, releases, bytes: 0, follow_ups: 0 }, job_id));
+            batches.len() - 1
+        });
+        let (batch, last) = &mut batches[index];
+        *last = job_id;
+        batch.bytes += bytes;
+        batch.follow_ups += follow_ups;
+        match ended {
+            Ended::Ran(ran) => batch.ran.push(ran),
+            Ended::Unstarted { job_id, fence, held } => batch.releases.push((job_id, fence, held)),
+        }
+    }
+    batches.into_iter().map(|(batch, _)| batch).collect()
+}

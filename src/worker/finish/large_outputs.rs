@@ -1,0 +1,242 @@
+//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. Each
+//! takes one call, on a connection that is made when there is something to send, so that nothing else waits for them.
+//!
+//! ```text
+//! line: ▶ send the first ──answered──▶ confirmed
+//!       │        └──no answer──▶ is SQL Server there? (a heartbeat) ──yes──▶ one try more
+//!       └────────────── to the end of the line ◀───────────────────────────────────┘
+//! ```
+//!
+//! An output that cannot be delivered would hold its job for ever, and be sent for ever. After [`MAX_TRIES`] the job is
+//! acknowledged as a failed attempt instead. Only tries count during which SQL Server was there for other calls, so
+//! that a server that is away fails nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::handler::retry_delay;
+use crate::job::{CompletionPolicy, Outcome};
+use crate::procedures::worker::{FINISH_ONE, Finish, FinishResult};
+use crate::worker::lease::Registration;
+use crate::worker::state::StageContext;
+
+use super::confirmations::{Confirmations, Ran};
+use super::tries::Repeats;
+
+/// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
+/// is slow only for a while is given that long.
+const MAX_TRIES: u32 = 5;
+
+/// After how long without a large output the connection is given back.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A job whose output is sent by itself.
+pub(in crate::worker) struct LargeOutput {
+    job: Ran,
+    /// Tries that count, since the first of them.
+    tries: u32,
+    tried_since: Option<Instant>,
+    /// A try was not answered, and may have been carried out all the same.
+    is_open: bool,
+    /// Of the acknowledgement as failed.
+    failed_is_open: bool,
+}
+
+impl LargeOutput {
+    pub(in crate::worker) fn new(job: Ran) -> LargeOutput {
+        LargeOutput { job, tries: 0, tried_since: None, is_open: false, failed_is_open: false }
+    }
+
+    /// One that was sent by another session, and not answered.
+    pub(in crate::worker) fn tried_already(job: Ran) -> LargeOutput {
+        LargeOutput { is_open: true, ..LargeOutput::new(job) }
+    }
+
+    /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up
+    /// tries fast. Not where there is neither an output nor a sink's work to be the reason: another outcome stays what
+    /// it is, however often it is sent.
+    fn is_undeliverable(&self, limit: Duration) -> bool {
+        if !matches!(self.job.finish.outcome, Outcome::Done { .. }) {
+            return false;
+        }
+        let tried_for = self.tried_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.tries >= MAX_TRIES && tried_for >= limit * MAX_TRIES
+    }
+
+    fn forget_tries(&mut self) {
+        self.tries = 0;
+        self.tried_since = None;
+    }
+}
+
+/// The way into the session.
+#[derive(Clone)]
+pub(in crate::worker) struct LargeOutputSender(mpsc::UnboundedSender<LargeOutput>);
+
+impl LargeOutputSender {
+    pub(in crate::worker) fn send(&self, job: LargeOutput) {
+        let _ = self.0.send(job); // refused only when the completion was ended
+    }
+}
+
+/// The stage: the session's end of it.
+pub(in crate::worker) struct LargeOutputs {
+    state: Arc<StageContext>,
+    confirmations: Arc<Confirmations>,
+    arriving: mpsc::UnboundedReceiver<LargeOutput>,
+}
+
+pub(in crate::worker) fn channel(
+    state: &Arc<StageContext>,
+    confirmations: &Arc<Confirmations>,
+) -> (LargeOutputSender, LargeOutputs) {
+    let (sender, arriving) = mpsc::unbounded_channel();
+    let stage = LargeOutputs { state: state.clone(), confirmations: confirmations.clone(), arriving };
+    (LargeOutputSender(sender), stage)
+}
+
+impl LargeOutputs {
+    /// Runs until its task is ended.
+    pub(in crate::worker) async fn run(mut self, mut session: Session) {
+        let confirmations = self.confirmations.clone();
+        let mut line = VecDeque::new();
+        let mut repeats = confirmations.repeats();
+        loop {
+            if line.is_empty() {
+                let first = match tokio::time::timeout(IDLE, self.arriving.recv()).await {
+                    Ok(first) => first,
+                    Err(_) => {
+                        session.disconnect();
+                        self.arriving.recv().await
+                    }
+                };
+                line.extend(first);
+            }
+            while let Ok(next) = self.arriving.try_recv() {
+                line.push_back(next);
+            }
+            let Some(next) = line.pop_front() else {
+                return; // every sender is gone
+            };
+            match self.try_one(&mut session, next, &mut repeats).await {
+                Some(again) => line.push_back(again),
+                None => repeats = confirmations.repeats(),
+            }
+        }
+    }
+
+    /// One try; returns the job if there must be another.
+    async fn try_one(
+        &self,
+        session: &mut Session,
+        mut large: LargeOutput,
+        repeats: &mut Repeats<'_>,
+    ) -> Option<LargeOutput> {
+        let registration = large.job.held.registration().clone();
+        let limit = session.command_timeout();
+        let started_at = Instant::now();
+        large.tried_since.get_or_insert(started_at);
+        let run = (large.job.finish.job_id, large.job.finish.fence);
+        let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
+        if failed.is_some() {
+            self.confirmations.write_notes(session, &registration, vec![run]).await;
+        }
+        let finish = failed.as_ref().unwrap_or(&large.job.finish);
+        let answer = session.finish_one(&self.state.queue, registration.worker_id, finish).await;
+        let error = match answer {
+            Ok(result) => {
+                let mut results: Vec<_> = result.map(|result| (finish.job_id, result)).into_iter().collect();
+                let is_lost = matches!(results[..], [(_, FinishResult::Lost)]);
+                if is_lost
+                    && large.failed_is_open
+                    && self.confirmations.had_effect(session, &registration, repeats).await
+                {
+                    results.clear(); // that it failed has arrived, and the answer was lost
+                    large.job.finish = self.failed(&large, limit);
+                } else if is_lost
+                    && large.is_open
+                    && self.confirmations.had_effect(session, &registration, repeats).await
+                {
+                    results.clear(); // the output has arrived after all
+                } else if let Some(failed) = failed {
+                    tracing::warn!(job_id = %failed.job_id, attempt = failed.attempt, "an output could not be delivered");
+                    large.job.finish = failed;
+                }
+                self.confirmations.answered(vec![large.job], results, &registration, started_at.elapsed());
+                return None;
+            }
+            Err(error) if error.blames_a_job() && error.leaves_open() && !large.is_open => {
+                large.is_open = true; // carried out all the same, it comes back as lost when it is sent again
+                return Some(large);
+            }
+            Err(error) if error.blames_a_job() => {
+                let job_id = large.job.finish.job_id;
+                tracing::warn!(%job_id, %error, "the sink rejected a result or a follow-up; the attempt failed");
+                let was_a_result = matches!(large.job.finish.outcome, Outcome::Done { .. });
+                self.confirmations.refused(&mut large.job, &error);
+                self.confirmations.write_notes(session, &registration, vec![run]).await;
+                if !was_a_result {
+                    repeats.pause(FINISH_ONE, 1, error).await; // that it failed is refused, too
+                }
+                return Some(large);
+            }
+            Err(error) => error,
+        };
+        match failed {
+            None => large.is_open |= error.leaves_open(),
+            Some(_) => large.failed_is_open |= error.leaves_open(),
+        }
+        let timed_out = error.is_time_out_of(FINISH_ONE);
+        let got_no_answer = timed_out || matches!(error, Error::ConnectionLost { .. });
+        if timed_out {
+            repeats.note(FINISH_ONE, 1, error, Duration::ZERO);
+        } else {
+            repeats.pause(FINISH_ONE, 1, error).await;
+        }
+        if got_no_answer && self.is_there(session, &registration, repeats).await {
+            match failed {
+                None => large.tries += 1,
+                // So small an acknowledgement was not answered either: the output is not the reason.
+                Some(_) => large.forget_tries(),
+            }
+        }
+        Some(large)
+    }
+
+    /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps
+    /// no outputs, it is done without.
+    fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
+        let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
+        let kind = kind.clone();
+        let settings = &large.job.held.registration().settings;
+        let keeps_nothing = settings.completion == CompletionPolicy::Delete && !settings.has_sink;
+        if keeps_nothing && large.job.finish.outcome.follow_ups().is_empty() {
+            let outcome = Outcome::Done { output: None, follow_ups: Vec::new() };
+            return Finish { job_id, fence, attempt, kind, outcome, run };
+        }
+        let what = match large.job.finish.outcome.bytes() {
+            0 => "its acknowledgement was not answered".to_owned(),
+            bytes => format!("its output of {bytes} bytes could not be delivered"),
+        };
+        let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());
+        let delay = retry_delay(&self.state.config.retry, attempt);
+        let outcome = Outcome::Retry { delay, error: message };
+        Finish { job_id, fence, attempt, kind, outcome, run }
+    }
+
+    /// Whether SQL Server answers another call at once, after one that it did not answer.
+    async fn is_there(&self, session: &mut Session, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
+        match session.heartbeat(registration.worker_id, None).await {
+            Ok(_) | Err(Error::LeaseLost) => true,
+            Err(error) => {
+                repeats.pause("heartbeat", 0, error).await;
+                false
+            }
+        }
+    }
+}

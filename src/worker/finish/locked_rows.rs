@@ -1,0 +1,228 @@
+//! The line of jobs whose rows another transaction may have locked: those that their handlers acknowledged in a
+//! transaction that may still be open ([`finish_in`](crate::transaction::finish_in())), and those that were not answered even alone.
+//! It has a connection of its own, which is made when there is something to send, so that nothing else waits for them.
+//!
+//! ```text
+//! a list ──▶ finish ──answered──▶ confirmed
+//!   ▲           └──a row is locked, a result refused, or no answer──▶ halved, each half a list ──one job is left──┐
+//!   └────────────────────── again: after a pause, as failed, or with its output by large_outputs.rs ◀─────────────┘
+//! ```
+//!
+//! A list that fails goes to the end of the line, so that it holds up no other.
+//!
+//! SQL Server is told to wait for a lock no longer than [`LOCK_WAIT_MS`], and says then that this is why: a server that
+//! is slow or away is told apart from a row that is locked.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::Outcome;
+use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
+use crate::time::Pauses;
+use crate::worker::lease::Registration;
+use crate::worker::state::StageContext;
+
+use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
+use super::large_outputs::{LargeOutput, LargeOutputSender};
+use super::tries::Repeats;
+
+/// How long SQL Server waits for a lock here: longer than a transaction that only commits, and short, because a list of
+/// 500 jobs with one that is locked takes nine such waits.
+const LOCK_WAIT_MS: u32 = 250;
+
+/// The first and the longest pause before a job that is locked is asked about again.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// Jobs of one registration that go in one call.
+struct List {
+    jobs: Vec<Ran>,
+    /// A call was not answered, and may have been carried out all the same.
+    is_open: bool,
+    /// Of a job that is alone.
+    pauses: Pauses,
+    /// The log has it that the job is locked.
+    is_known: bool,
+}
+
+impl List {
+    fn new(jobs: Vec<Ran>, is_open: bool) -> List {
+        List { jobs, is_open, pauses: Pauses::new(PAUSES.0, PAUSES.1), is_known: false }
+    }
+}
+
+/// The way into the line.
+#[derive(Clone)]
+pub(crate) struct LockedRowsSender(mpsc::UnboundedSender<List>);
+
+impl LockedRowsSender {
+    /// `is_open`: these jobs were sent already, in a call that may have been carried out.
+    pub(crate) fn send(&self, jobs: Vec<Ran>, is_open: bool) {
+        let _ = self.0.send(List::new(jobs, is_open)); // refused only when the completion was ended
+    }
+}
+
+/// The stage: the line's other end.
+pub(in crate::worker) struct LockedRows {
+    state: Arc<StageContext>,
+    confirmations: Arc<Confirmations>,
+    arriving: mpsc::UnboundedReceiver<List>,
+    lists: VecDeque<List>,
+    /// Jobs that are locked, one a list, and when each is asked about again.
+    locked: Vec<(tokio::time::Instant, List)>,
+    large: LargeOutputSender,
+}
+
+pub(crate) fn channel(
+    state: &Arc<StageContext>,
+    confirmations: &Arc<Confirmations>,
+    large: &LargeOutputSender,
+) -> (LockedRowsSender, LockedRows) {
+    let (sender, arriving) = mpsc::unbounded_channel();
+    let (state, confirmations, large) = (state.clone(), confirmations.clone(), large.clone());
+    let (lists, locked) = (VecDeque::new(), Vec::new());
+    (LockedRowsSender(sender), LockedRows { state, confirmations, arriving, lists, locked, large })
+}
+
+impl LockedRows {
+    /// Runs until its task is ended.
+    pub(in crate::worker) async fn run(mut self, mut session: Session) {
+        let confirmations = self.confirmations.clone();
+        let mut repeats = confirmations.repeats();
+        loop {
+            while let Ok(list) = self.arriving.try_recv() {
+                self.lists.push_back(list);
+            }
+            if let Some(list) = self.lists.pop_front() {
+                if self.send(&mut session, list, &mut repeats).await {
+                    repeats = confirmations.repeats();
+                }
+            } else if let Some(next) = self.next_locked() {
+                let again_at = self.locked[next].0;
+                match tokio::time::timeout_at(again_at, self.arriving.recv()).await {
+                    Ok(Some(list)) => self.lists.push_back(list),
+                    // (Should every sender be gone, the worker has nothing else to do.)
+                    Ok(None) | Err(_) => self.lists.push_back(self.locked.swap_remove(next).1),
+                }
+            } else {
+                session.disconnect();
+                match self.arriving.recv().await {
+                    Some(list) => self.lists.push_back(list),
+                    None => return,
+                }
+            }
+        }
+    }
+
+    fn next_locked(&self) -> Option<usize> {
+        let places = self.locked.iter().enumerate();
+        places.min_by_key(|(_, (again_at, _))| *again_at).map(|(place, _)| place)
+    }
+
+    /// Sends a list; what was not acknowledged of it is to be sent again. Returns whether SQL Server has answered.
+    async fn send(&mut self, session: &mut Session, mut list: List, repeats: &mut Repeats<'_>) -> bool {
+        let registration = list.jobs[0].held.registration().clone();
+        let started_at = Instant::now();
+        match self.finish(session, &registration, &list.jobs).await {
+            Ok(mut results) => {
+                settle_acknowledged(&mut list.jobs, &mut results);
+                let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
+                if any_lost && list.is_open && self.confirmations.had_effect(session, &registration, repeats).await {
+                    results.retain(|(_, result)| *result != FinishResult::Lost);
+                }
+                self.confirmations.answered(list.jobs, results, &registration, started_at.elapsed());
+                true
+            }
+            Err(error) if error.is_lock_time_out() => {
+                self.state.metrics.finish_retries.increment(1);
+                self.is_locked(list, &error, &registration);
+                true
+            }
+            Err(error) if error.blames_a_job() => {
+                self.is_refused(list, error, repeats).await;
+                true
+            }
+            Err(error) => {
+                list.is_open |= error.leaves_open();
+                let timed_out = error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH);
+                repeats.pause(FINISH, list.jobs.len(), error).await;
+                if !timed_out {
+                    self.lists.push_back(list);
+                } else if list.jobs.len() > 1 {
+                    self.halve(list);
+                } else if matches!(list.jobs[0].finish.outcome, Outcome::Done { .. })
+                    && list.jobs[0].finish.outcome.bytes() > 0
+                {
+                    list.jobs.into_iter().for_each(|job| self.large.send(LargeOutput::tried_already(job)));
+                } else {
+                    self.lists.push_back(list);
+                }
+                false
+            }
+        }
+    }
+
+    /// One of the list's jobs is to blame for an error.
+    async fn is_refused(&mut self, mut list: List, error: Error, repeats: &mut Repeats<'_>) {
+        // One that was carried out all the same comes back as lost when it is sent again.
+        let may_be_done = error.leaves_open() && !list.is_open;
+        list.is_open |= error.leaves_open();
+        if list.jobs.len() > 1 {
+            return self.halve(list);
+        }
+        if !may_be_done {
+            let job = &mut list.jobs[0];
+            tracing::warn!(job_id = %job.finish.job_id, %error, "the sink rejected a result or a follow-up; the attempt failed");
+            let was_a_result = matches!(job.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
+            self.confirmations.refused(job, &error);
+            if !was_a_result {
+                repeats.pause(FINISH, 1, error).await; // that it failed is refused, too
+            }
+        }
+        self.lists.push_back(list);
+    }
+
+    fn halve(&mut self, mut list: List) {
+        let half = list.jobs.split_off(list.jobs.len() / 2);
+        self.lists.push_back(List::new(half, list.is_open));
+        self.lists.push_back(list);
+    }
+
+    async fn finish(
+        &self,
+        session: &mut Session,
+        registration: &Registration,
+        jobs: &[Ran],
+    ) -> Result<Vec<(JobId, FinishResult)>, Error> {
+        // (A call on a connection that knows nothing of it is ended by the command time-out.)
+        session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
+        self.confirmations.try_to_write_notes(session, registration, &runs_to_repeat(jobs)).await?;
+        session.finish(&self.state.queue, registration.worker_id, jobs.iter().map(|job| &job.finish)).await
+    }
+
+    /// A row of this list is locked, or something that its sink needs.
+    fn is_locked(&mut self, mut list: List, error: &Error, registration: &Registration) {
+        if list.jobs.len() > 1 {
+            return self.halve(list);
+        }
+        let (finish, pause) = (&list.jobs[0].finish, list.pauses.next());
+        if !std::mem::replace(&mut list.is_known, true) {
+            // At a shutdown, giving it back would wait for the lock, and the others with it: it is the reaper's.
+            registration.failed(finish.job_id, finish.fence);
+            tracing::warn!(
+                job_id = %finish.job_id,
+                attempt = finish.attempt,
+                kind = finish.kind.as_deref(),
+                %error,
+                "a job cannot be acknowledged while an open transaction locks its row, as of a handler that called \
+                 finish_in and returned before it committed or rolled back; others do not wait for it"
+            );
+        }
+        self.locked.push((tokio::time::Instant::now() + pause, list));
+    }
+}

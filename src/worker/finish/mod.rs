@@ -1,0 +1,13 @@
+//! The third stage: SQL Server is told what became of the jobs, until it has answered.
+
+mod confirmations;
+pub(crate) mod finisher;
+mod large_outputs;
+mod locked_rows;
+pub(crate) mod notes_writer;
+mod refused_result_search;
+mod tries;
+
+pub(super) use confirmations::Ran;
+pub(super) use finisher::{CompletionSender, Ended};
+pub(super) use notes_writer::write_unlocked;

@@ -1,0 +1,126 @@
+//! Writes what running jobs note about themselves ([`Notes`](crate::job::Notes)): a second after the first of
+//! them, all that there is, on a connection of its own. What a job has noted before it failed or is given back is
+//! written before that is acknowledged, by who acknowledges it (`worker/acknowledge`, `worker/end`): its next attempt
+//! must find it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::id::WorkerId;
+use crate::job::Taken;
+use crate::procedures::worker::NOTE_PROGRESS;
+use crate::time::Pauses;
+use crate::worker::lease::Lease;
+use crate::worker::state::{CallSize, StageContext};
+
+/// How long a note waits for others.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How long SQL Server waits for the lock of a job's row: a handler that has called [`finish_in`](crate::transaction::finish_in())
+/// keeps its own locked, and the notes of others are not to wait for it.
+const LOCK_WAIT_MS: u32 = 100;
+
+/// How many jobs' notes go with one call: with the largest checkpoints 4 MiB.
+pub(in crate::worker) const BATCH: usize = 64;
+
+/// Writes until it is dropped.
+pub(in crate::worker) async fn keep_writing(state: Arc<StageContext>, lease: Lease) {
+    let mut session = state.session();
+    let mut failed = Pauses::for_errors();
+    let mut size = CallSize::new(BATCH);
+    loop {
+        tokio::select! {
+            () = state.notes.changed() => {}
+            never = session.close_when_idle() => match never {},
+        }
+        tokio::time::sleep(WAIT).await;
+        if let Err(pause) = write_all(&state, &lease, &mut session, &mut size, &mut failed).await {
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// Writes what there is at this moment, but for the notes of jobs whose rows are locked: those are tried again the next
+/// time. Returns how long to wait before the next try, where there is to be one.
+async fn write_all(
+    state: &StageContext,
+    lease: &Lease,
+    session: &mut Session,
+    size: &mut CallSize,
+    failed: &mut Pauses,
+) -> Result<(), Duration> {
+    let _writing = state.notes.writing().await;
+    let mut taken = state.notes.take_all();
+    while !taken.is_empty() {
+        let asked = taken.next(size.jobs()).len();
+        match write_unlocked(session, lease.registration().worker_id, &mut taken, size, LOCK_WAIT_MS).await {
+            Ok(()) => failed.reset(),
+            Err(error) => {
+                if error.is_time_out_of(NOTE_PROGRESS) {
+                    size.timed_out(asked);
+                }
+                let retry_in = failed.next();
+                if !state.outage.tells_of_one(NOTE_PROGRESS, &error) {
+                    tracing::warn!(%error, ?retry_in, "could not write the progress and checkpoints of jobs; retrying");
+                }
+                return Err(retry_in);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes what the next of the jobs have noted, or, where the row of one is locked for longer than `lock_wait_ms`, has
+/// fewer written the next time, without the one.
+///
+/// # Errors
+///
+/// As [`write_next`].
+pub(in crate::worker) async fn write_unlocked(
+    session: &mut Session,
+    worker: WorkerId,
+    taken: &mut Taken<'_>,
+    size: &mut CallSize,
+    lock_wait_ms: u32,
+) -> Result<(), Error> {
+    let asked = taken.next(size.jobs()).len();
+    session.limit_lock_waits(NOTE_PROGRESS, lock_wait_ms).await?;
+    match write_next(session, worker, taken, asked).await {
+        Ok(written) => size.answered(written),
+        Err(error) if error.is_lock_time_out() => {
+            size.timed_out(asked);
+            if asked == 1 {
+                taken.put_off_next();
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Writes what up to `jobs` of the jobs have noted, and is done with it: it is written, or cannot be, which is logged.
+/// Returns of how many.
+///
+/// # Errors
+///
+/// One that passes: run it again.
+pub(in crate::worker) async fn write_next(
+    session: &mut Session,
+    worker: WorkerId,
+    taken: &mut Taken<'_>,
+    jobs: usize,
+) -> Result<usize, Error> {
+    let notes = taken.next(jobs);
+    let count = notes.len();
+    match session.note_progress(worker, notes).await {
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => {
+            tracing::error!(%error, notes = count, "could not write the progress and checkpoints of jobs: they are lost");
+        }
+        Ok(()) => {}
+    }
+    taken.settle(count);
+    Ok(count)
+}

@@ -1,0 +1,150 @@
+//! One life of this worker in SQL Server, from a registration to the next: what is claimed belongs to it, and is lost
+//! with it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::handler::Cancellations;
+use crate::id::{Fence, JobId, WorkerId};
+use crate::procedures::worker::{QueueSettings, WorkReport, Worked};
+use crate::worker::state::Tally;
+
+use super::validity::LeaseValidity;
+
+/// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
+#[derive(Debug)]
+pub(in crate::worker) struct Registration {
+    pub(in crate::worker) worker_id: WorkerId,
+    pub(in crate::worker) settings: QueueSettings,
+    clock: Arc<LeaseValidity>,
+    cancellations: Arc<Cancellations>,
+    held: Mutex<HashMap<JobId, Claim>>,
+    /// What the worker had done before: what it says of itself counts from then on.
+    worked_before: Worked,
+    reports: Mutex<u64>,
+}
+
+/// Of a job.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    fence: Fence,
+    /// It has run and failed: its attempt counts.
+    failed: bool,
+}
+
+impl Registration {
+    pub(in crate::worker) fn new(
+        worker_id: WorkerId,
+        settings: QueueSettings,
+        clock: Arc<LeaseValidity>,
+        worked_before: Worked,
+    ) -> Registration {
+        Registration {
+            worker_id,
+            settings,
+            clock,
+            cancellations: Arc::default(),
+            held: Mutex::default(),
+            worked_before,
+            reports: Mutex::default(),
+        }
+    }
+
+    /// What was done since the registration.
+    pub(in crate::worker) fn report(&self, tally: &Tally) -> WorkReport {
+        self.last_report(tally).0
+    }
+
+    /// As [`report`](Self::report), with what was done in all by the same moment: where the next registration begins.
+    pub(in crate::worker) fn last_report(&self, tally: &Tally) -> (WorkReport, Worked) {
+        // The sums are read under the lock, so that a report with a greater number never says less.
+        let mut number = self.reports.lock();
+        *number += 1;
+        let worked = tally.worked();
+        (WorkReport { number: *number, worked: worked.since(&self.worked_before) }, worked)
+    }
+
+    /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
+    pub(in crate::worker) fn is_held(&self) -> bool {
+        !self.is_lost() && !self.clock.is_in_doubt()
+    }
+
+    /// SQL Server has said that this worker is lost.
+    pub(in crate::worker) fn is_lost(&self) -> bool {
+        self.cancellations.is_lease_lost()
+    }
+
+    /// What the runs of its jobs look at.
+    pub(in crate::worker) fn cancellations(&self) -> &Arc<Cancellations> {
+        &self.cancellations
+    }
+
+    /// Somebody has asked to cancel these jobs; those that are not held any more are left out.
+    pub(in crate::worker) fn cancel(&self, jobs: &[(JobId, Fence)]) {
+        let held = self.held.lock();
+        for (job_id, fence) in jobs {
+            if held.get(job_id).is_some_and(|claim| claim.fence == *fence) {
+                self.cancellations.ask(*job_id, *fence);
+            }
+        }
+    }
+
+    /// Remembers jobs that were claimed.
+    pub(in crate::worker) fn hold(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
+        self.held.lock().extend(jobs.map(|(job_id, fence)| (job_id, Claim { fence, failed: false })));
+    }
+
+    /// Remembers that a job has failed.
+    pub(in crate::worker) fn failed(&self, job_id: JobId, fence: Fence) {
+        if let Some(claim) = self.held.lock().get_mut(&job_id)
+            && claim.fence == fence
+        {
+            claim.failed = true;
+        }
+    }
+
+    /// Forgets jobs whose finish or release SQL Server has confirmed. A job that was claimed again meanwhile has
+    /// another fence and stays.
+    pub(in crate::worker) fn forget(&self, jobs: impl Iterator<Item = (JobId, Fence)>) {
+        let mut held = self.held.lock();
+        for (job_id, fence) in jobs {
+            if let Entry::Occupied(entry) = held.entry(job_id)
+                && entry.get().fence == fence
+            {
+                entry.remove();
+                self.cancellations.forget(job_id, fence);
+            }
+        }
+    }
+
+    /// Everything this process knows that it holds, for `recover`.
+    pub(in crate::worker) fn held(&self) -> Vec<(JobId, Fence)> {
+        self.held.lock().iter().map(|(job_id, claim)| (*job_id, claim.fence)).collect()
+    }
+
+    /// What is held, has a row, and has not failed: it can be given back as if it had not been started.
+    pub(in crate::worker) fn not_failed(&self) -> Vec<(JobId, Fence)> {
+        let held = self.held.lock();
+        let kept = held.iter().filter(|(_, claim)| claim.fence != Fence::NONE && !claim.failed);
+        kept.map(|(job_id, claim)| (*job_id, claim.fence)).collect()
+    }
+}
+
+#[cfg(test)]
+impl Registration {
+    /// Of a worker whose server nobody asks.
+    pub(in crate::worker) fn for_test(clock: Arc<LeaseValidity>) -> Registration {
+        let settings = QueueSettings {
+            claim_order: crate::job::ClaimOrder::Fifo,
+            completion: crate::job::CompletionPolicy::Delete,
+            delivery: crate::job::Delivery::AtLeastOnce,
+            max_attempts: 5,
+            paused: false,
+            has_sink: false,
+        };
+        Registration::new(WorkerId::new(), settings, clock, Worked::default())
+    }
+}

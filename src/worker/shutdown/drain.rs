@@ -1,0 +1,142 @@
+//! Draining: a worker that ends when nothing is left of its queue, and says what it waits for until then.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::procedures::worker::Unfinished;
+use crate::worker::state::StageContext;
+
+/// After how long without a job the log says what is waited for, and how often it says so again.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// How often is looked, at least, while all that is left is scheduled.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is left: it looks for
+/// one state after the other, and a job that moves from one to another meanwhile can be missed. With `due_within`, jobs
+/// that are due later are not waited for.
+///
+/// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
+pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_within: Option<Duration>) {
+    let StageContext { queue, config, arrivals, stop, .. } = &*state;
+    let poll_max = Duration::from_millis(config.poll_max_ms);
+    let started_at = Instant::now();
+    let mut session = state.session();
+    let mut waiting = Waiting::default();
+    let mut empty_readings = 0;
+    while empty_readings < 2 {
+        arrivals.nothing_found().await;
+        // A job that had to wait for others of its kind was put off by this worker: it belongs to what is ready now.
+        let turns_in = state.tally.turns_in();
+        let due_within = due_within.map(|within| within.saturating_sub(started_at.elapsed()).max(turns_in));
+        let mut pause = poll_max;
+        match session.unfinished(queue, due_within).await {
+            Ok(left) if left.is_empty() => empty_readings += 1,
+            Ok(left) => {
+                empty_readings = 0;
+                waiting.goes_on(&left, arrivals.are_limited(), state.tally.run_times().jobs);
+                if let Some(next_due) = left.next_due
+                    && !left.ready
+                    && !left.claimed
+                {
+                    pause = pause.max(next_due.min(LOOK_EVERY)); // a job that comes meanwhile is claimed all the same
+                }
+            }
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "cannot check whether the queue is empty; retrying")
+            }
+            Err(error) => return stop.fail(error),
+        }
+        if empty_readings == 0 {
+            stop.pause(pause).await;
+        }
+        arrivals.expect();
+    }
+    stop.stop();
+}
+
+/// For how long nothing was run, and when that was last said.
+#[derive(Default)]
+struct Waiting {
+    since: Option<Instant>,
+    told_at: Option<Instant>,
+    /// How many jobs had been run when it began.
+    jobs_run: u64,
+}
+
+impl Waiting {
+    /// There is still something left, and nothing to claim.
+    fn goes_on(&mut self, left: &Unfinished, limited: bool, jobs_run: u64) {
+        let now = Instant::now();
+        if self.since.is_none() || self.jobs_run != jobs_run {
+            *self = Waiting { since: Some(now), told_at: None, jobs_run };
+        }
+        let is_due = match (self.told_at, self.since) {
+            (Some(told_at), _) => now - told_at >= TELL_EVERY,
+            (None, since) => since.is_some_and(|since| now - since >= TELL_AFTER),
+        };
+        if is_due {
+            self.told_at = Some(now);
+            tracing::info!(waits_for = %WaitsFor { left, limited }, next_due_s = left.next_due.map(|due| due.as_secs()), "the queue is not drained yet");
+        }
+    }
+}
+
+/// What a drain waits for, in words.
+struct WaitsFor<'a> {
+    left: &'a Unfinished,
+    /// Claims are kept from jobs by the queue's own limits.
+    limited: bool,
+}
+
+impl fmt::Display for WaitsFor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WaitsFor { left: Unfinished { ready, scheduled, claimed, waiting, paused, next_due: _ }, limited } = self;
+        let reasons = [
+            (*ready && *paused, "the queue to be resumed"),
+            (*ready && !paused && *limited, "jobs that the queue's limits keep back"),
+            (*ready && !paused && !limited, "jobs that another session has locked, or that must run alone"),
+            (*claimed, "jobs that other workers hold"),
+            (*scheduled, "jobs that are scheduled"),
+            (*waiting, "jobs that wait for their turn in their groups"),
+        ];
+        let named: Vec<&str> = reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason).collect();
+        f.write_str(&named.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_said_in_words() {
+        let left =
+            Unfinished { ready: true, scheduled: true, claimed: false, waiting: false, paused: true, next_due: None };
+        let waits_for = |left| WaitsFor { left, limited: false }.to_string();
+        assert_eq!(waits_for(&left), "the queue to be resumed; jobs that are scheduled");
+        let resumed = Unfinished { paused: false, scheduled: false, ..left };
+        let limited = WaitsFor { left: &resumed, limited: true };
+        assert_eq!(limited.to_string(), "jobs that the queue's limits keep back");
+        let left =
+            Unfinished { ready: false, scheduled: false, claimed: true, waiting: false, paused: false, next_due: None };
+        assert_eq!(waits_for(&left), "jobs that other workers hold");
+    }
+
+    #[test]
+    fn a_wait_is_told_after_a_while_and_begins_anew_when_a_job_was_run() {
+        let left =
+            Unfinished { ready: false, scheduled: true, claimed: false, waiting: false, paused: false, next_due: None };
+        let mut waiting = Waiting::default();
+        waiting.goes_on(&left, false, 3);
+        assert!(waiting.told_at.is_none());
+        waiting.since = waiting.since.map(|since| since - TELL_AFTER);
+        waiting.goes_on(&left, false, 3);
+        assert!(waiting.told_at.is_some());
+        waiting.goes_on(&left, false, 4);
+        assert!(waiting.told_at.is_none());
+    }
+}

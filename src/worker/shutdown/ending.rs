@@ -1,0 +1,304 @@
+//! How a worker ends.
+//!
+//! ```text
+//! stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs end ─▶ results are flushed ─▶ unregister
+//!    │                              the deadline has passed ──▶ what still runs is released, and cancelled ─▶ unregister
+//!    └────────────────────────────────────────── stop now ──▶ everything is dropped; the reaper gives the jobs back
+//! ```
+//!
+//! What is released while it runs may be claimed by another worker at once. It has another fence there, so that the
+//! acknowledgement of the run that goes on here would change nothing.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::id::{Fence, JobId};
+use crate::time::Pauses;
+use crate::worker::finish::{notes_writer, write_unlocked};
+use crate::worker::lease::{Lease, Registration};
+use crate::worker::run::Executor;
+use crate::worker::state::{CallSize, Phase, StageContext};
+use crate::worker::{Stages, Worker};
+
+/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes
+/// milliseconds, and the jobs of one that takes longer are given back when it has ended.
+const CLAIM_GRACE: Duration = Duration::from_secs(1);
+
+/// How much longer than the deadline results that are there already may take.
+const FLUSH_GRACE: Duration = Duration::from_secs(1);
+
+/// How long giving back and unregistering may take after that.
+const GIVE_BACK_GRACE: Duration = Duration::from_secs(3);
+
+/// How much of that is kept for unregistering.
+const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
+
+/// How long what jobs have noted last may take to be written. Within [`GIVE_BACK_GRACE`].
+const NOTES_GRACE: Duration = Duration::from_millis(500);
+
+/// How long giving back waits for the lock of a job's row: a list of 1,000 jobs with one that is locked takes eleven such
+/// waits.
+const LOCK_WAIT_MS: u32 = 50;
+
+/// The cap of every list.
+const BATCH: usize = 1_000;
+
+/// How a worker has ended.
+pub(in crate::worker) struct End {
+    pub(in crate::worker) in_order: bool,
+    /// Jobs that had not ended, or whose results were not acknowledged.
+    pub(in crate::worker) cut_off: usize,
+}
+
+/// Ends a worker that was told to stop, as far as SQL Server is concerned; its drop ends the rest.
+pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
+    let Worker { state, lease, executor, stages, own_lines, .. } = worker;
+    let Stages { prefetch, acknowledging, others } = stages;
+    let ending = Ending { state, executor, lease, own_lines };
+    let mut given_back = 0;
+    let in_order = tokio::select! {
+        biased; // a worker that was stopped at once gives nothing back
+        () = state.stop.reached(Phase::StoppingNow) => false,
+        in_order = ending.end_by(prefetch, acknowledging, &mut given_back) => in_order,
+        never = note_panics(state, others) => match never {},
+    };
+    for stage in [prefetch, acknowledging, others] {
+        while let Some(ended) = stage.try_join_next() {
+            note_panic(state, ended);
+        }
+    }
+    End { in_order, cut_off: given_back + lease.registration().held().len() }
+}
+
+/// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
+/// those who wait for that.
+pub(in crate::worker) fn note_panic(state: &StageContext, ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        state.stop.fail_by_panic(error.into_panic());
+        state.in_flight.confirmed();
+    }
+}
+
+/// Notes the panics of stages; never returns.
+async fn note_panics(state: &StageContext, stages: &mut JoinSet<()>) -> Infallible {
+    while let Some(ended) = stages.join_next().await {
+        note_panic(state, ended);
+    }
+    std::future::pending().await
+}
+
+/// Returns when these stages have ended.
+async fn all_ended(state: &StageContext, stages: &mut JoinSet<()>) {
+    while let Some(ended) = stages.join_next().await {
+        note_panic(state, ended);
+    }
+}
+
+/// What of a worker takes part in its end, beside its tasks.
+struct Ending<'a> {
+    state: &'a StageContext,
+    executor: &'a Executor,
+    lease: &'a Lease,
+    own_lines: &'a [AbortHandle],
+}
+
+impl Ending<'_> {
+    /// Returns whether it was in order.
+    async fn end_by(
+        &self,
+        prefetch: &mut JoinSet<()>,
+        acknowledging: &mut JoinSet<()>,
+        given_back: &mut usize,
+    ) -> bool {
+        let Ending { state, executor, lease, own_lines } = *self;
+        let deadline = Duration::from_millis(state.config.shutdown_deadline_ms);
+        let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
+        // (Results that nobody is left to acknowledge are not waited for.)
+        let in_order = in_time && state.in_flight.awaiting_finish() == 0;
+        if !in_order {
+            // First of all, so that nothing starts that is given back below.
+            executor.cut_off();
+            tracing::warn!(
+                running = state.in_flight.running(),
+                awaiting_finish = state.in_flight.awaiting_finish(),
+                "the shutdown deadline has passed; releasing unacknowledged jobs"
+            );
+            let last = async {
+                all_ended(state, prefetch).await;
+                self.flushed(acknowledging).await;
+            };
+            let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
+            // A claim that still hangs must bring nothing after it was seen what is to be given back. And an
+            // acknowledgement that is repeated would take jobs that were given back for those that it had ended.
+            own_lines.iter().for_each(AbortHandle::abort);
+            for stages in [prefetch, acknowledging] {
+                stages.abort_all();
+                all_ended(state, stages).await;
+            }
+        }
+        let registration = lease.registration();
+        let mut session = state.session();
+        let released = async {
+            session.ensure_connected().await?; // before the little time that the notes have
+            write_notes(state, &mut session, &registration).await;
+            give_back(state, &mut session, &registration, given_back).await?;
+            if in_order { Ok(()) } else { give_back_unknown_jobs(state, &mut session, &registration).await }
+        };
+        match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the worker could not release its jobs; they return to the queue when its lease expires")
+            }
+            Err(_) => tracing::warn!(
+                "the worker could not release its jobs in time; they return to the queue when its lease expires"
+            ),
+        }
+        match tokio::time::timeout(UNREGISTER_GRACE, unregister(state, &mut session, &registration)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the worker could not unregister; its lease will expire"),
+            Err(_) => {
+                tracing::warn!(after = ?UNREGISTER_GRACE, "the worker could not unregister in time; its lease will expire")
+            }
+        }
+        in_order
+    }
+
+    /// Returns when nothing is held any more, or nothing more can be acknowledged.
+    async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, acknowledging: &mut JoinSet<()>) {
+        let Ending { state, executor, .. } = *self;
+        // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is
+        // not waited for.
+        let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
+        executor.close();
+        all_ended(state, prefetch).await;
+        executor.close(); // what that one has brought, which no thread may be free to see
+        state.in_flight.idle().await;
+        self.flushed(acknowledging).await;
+    }
+
+    /// Returns when every result is acknowledged, or nobody is left to do it.
+    async fn flushed(&self, acknowledging: &mut JoinSet<()>) {
+        tokio::select! {
+            () = self.state.in_flight.flushed() => {}
+            () = all_ended(self.state, acknowledging) => {}
+        }
+    }
+}
+
+/// Writes what those jobs have noted that are given back.
+async fn write_notes(state: &StageContext, session: &mut Session, registration: &Registration) {
+    if !state.notes.were_used() {
+        return;
+    }
+    let written = async {
+        let _writing = state.notes.writing().await;
+        let (mut taken, mut pauses) = (state.notes.take_all(), pauses());
+        let mut size = CallSize::new(notes_writer::BATCH);
+        while !taken.is_empty() {
+            let writing = write_unlocked(session, registration.worker_id, &mut taken, &mut size, LOCK_WAIT_MS);
+            if writing.await.is_err() {
+                tokio::time::sleep(pauses.next()).await;
+            }
+        }
+    };
+    if tokio::time::timeout(NOTES_GRACE, written).await.is_err() {
+        tracing::warn!("the last progress and checkpoints of jobs could not be written in time and are lost");
+    }
+}
+
+/// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts
+/// their attempt, and so are those whose rows are locked, as by a handler that has called
+/// [`finish_in`](crate::transaction::finish_in()): a list with one is halved, and its halves go behind the others.
+async fn give_back(
+    state: &StageContext,
+    session: &mut Session,
+    registration: &Registration,
+    given_back: &mut usize,
+) -> Result<(), Error> {
+    let held = registration.not_failed();
+    let mut lists: VecDeque<&[(JobId, Fence)]> = held.chunks(BATCH).collect();
+    while let Some(jobs) = lists.pop_front() {
+        let mut pauses = pauses();
+        let mut is_open = false;
+        let not_ours = loop {
+            let released = match session.limit_lock_waits("release", LOCK_WAIT_MS).await {
+                Ok(()) => session.release(registration.worker_id, jobs).await,
+                Err(error) => Err(error),
+            };
+            match released {
+                Ok(not_ours) => break Some(not_ours.len()),
+                Err(error) if error.is_lock_time_out() => break None,
+                Err(error) => {
+                    is_open |= error.leaves_open();
+                    pause_or_fail("release", &mut pauses, error).await?;
+                }
+            }
+        };
+        let Some(not_ours) = not_ours else {
+            // Alone, it is left to the reaper.
+            if jobs.len() > 1 {
+                let (first, second) = jobs.split_at(jobs.len() / 2);
+                lists.extend([first, second]);
+            }
+            continue;
+        };
+        registration.forget(jobs.iter().copied());
+        // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was
+        // one.
+        let released = if is_open { jobs.len() } else { jobs.len() - not_ours };
+        *given_back += jobs.len();
+        state.tally.released(released as u64);
+        state.metrics.released(released as u64);
+    }
+    Ok(())
+}
+
+/// Gives back the jobs of a claim that was given up at the deadline, should it have had effect.
+async fn give_back_unknown_jobs(
+    state: &StageContext,
+    session: &mut Session,
+    registration: &Registration,
+) -> Result<(), Error> {
+    let (known, mut pauses) = (registration.held(), pauses());
+    let released = loop {
+        match session.recover(&state.queue, registration.worker_id, &known).await {
+            Ok(released) => break released,
+            Err(error) => pause_or_fail("recover", &mut pauses, error).await?,
+        }
+    };
+    if released > 0 {
+        tracing::info!(released, "released the jobs of a claim that was abandoned at the shutdown deadline");
+    }
+    Ok(())
+}
+
+async fn unregister(state: &StageContext, session: &mut Session, registration: &Registration) -> Result<(), Error> {
+    let (mut pauses, last) = (pauses(), registration.report(&state.tally));
+    while let Err(error) = session.unregister_worker(&state.queue, registration.worker_id, &last).await {
+        pause_or_fail("unregister_worker", &mut pauses, error).await?;
+    }
+    Ok(())
+}
+
+/// Between tries: there are only seconds.
+fn pauses() -> Pauses {
+    Pauses::new(Duration::from_millis(20), Duration::from_millis(200))
+}
+
+/// Pauses after an error that may pass, and returns any other.
+async fn pause_or_fail(procedure: &'static str, pauses: &mut Pauses, error: Error) -> Result<(), Error> {
+    if !error.is_transient() {
+        return Err(error);
+    }
+    let retry_in = pauses.next();
+    tracing::warn!(procedure, sql_error = error.sql_number(), %error, ?retry_in, "a call of the shutdown failed; retrying");
+    tokio::time::sleep(retry_in).await;
+    Ok(())
+}

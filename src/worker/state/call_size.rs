@@ -1,0 +1,64 @@
+//! How many jobs go with one call, learnt from calls that SQL Server did not answer in time.
+
+/// The most jobs of a call: halved after a time-out, because there may be too much in one for the network, and grown
+/// slowly afterwards. A jump back to the full size would run into the next time-out, and the call that follows it would
+/// be small again.
+#[derive(Debug)]
+pub(in crate::worker) struct CallSize {
+    jobs: usize,
+    most: usize,
+}
+
+impl CallSize {
+    pub(in crate::worker) fn new(most: usize) -> CallSize {
+        CallSize { jobs: most, most }
+    }
+
+    pub(in crate::worker) fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    /// A call with so many jobs was not answered in time.
+    pub(in crate::worker) fn timed_out(&mut self, jobs: usize) {
+        self.jobs = (jobs / 2).max(1);
+    }
+
+    /// A call with so many jobs was answered. It proves nothing about larger ones unless it was as large as allowed.
+    pub(in crate::worker) fn answered(&mut self, jobs: usize) {
+        if jobs >= self.jobs {
+            self.jobs = self.most.min(self.jobs + (self.jobs / 4).max(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_halved_at_once_and_grows_back_by_quarters() {
+        let mut limit = CallSize::new(500);
+        limit.timed_out(500);
+        limit.timed_out(250);
+        assert_eq!(limit.jobs(), 125);
+        limit.answered(124);
+        assert_eq!(limit.jobs(), 125, "fewer than allowed prove nothing");
+        limit.answered(125);
+        assert_eq!(limit.jobs(), 156);
+        // What was asked for counts, not what was allowed.
+        limit.timed_out(3);
+        assert_eq!(limit.jobs(), 1);
+        limit.timed_out(1);
+        let grown: Vec<usize> = (0..6)
+            .map(|_| {
+                limit.answered(limit.jobs());
+                limit.jobs()
+            })
+            .collect();
+        assert_eq!(grown, [2, 3, 4, 5, 6, 7]);
+        for _ in 0..30 {
+            limit.answered(limit.jobs());
+        }
+        assert_eq!(limit.jobs(), 500);
+    }
+}

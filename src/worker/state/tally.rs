@@ -1,0 +1,183 @@
+//! What a worker has done since its start. Each stage says what happened; the stats, the demand and the limit are read
+//! from it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::procedures::worker::Worked;
+use crate::time::{BUCKETS, Times, bucket};
+
+use super::worker_stats::WorkerStats;
+
+/// Sums that only grow.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Tally {
+    done: AtomicU64,
+    retried: AtomicU64,
+    snoozed: AtomicU64,
+    dead: AtomicU64,
+    cancelled: AtomicU64,
+    released: AtomicU64,
+    lost: AtomicU64,
+    overdue: AtomicU64,
+    unknown_kind: AtomicU64,
+    put_off: AtomicU64,
+    waited: TimeCounts,
+    ran: TimeCounts,
+    ended_ns: AtomicU64,
+    last_claim_succeeded: AtomicBool,
+    longest_turn_ms: AtomicU64,
+    snoozed_at: Mutex<Option<Instant>>,
+}
+
+/// Run times since the worker started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::worker) struct RunTimes {
+    pub(in crate::worker) jobs: u64,
+    pub(in crate::worker) total: Duration,
+}
+
+impl Tally {
+    /// A handler has begun with a job that was due so long ago.
+    pub(in crate::worker) fn started(&self, waited: Duration) {
+        self.waited.add(waited);
+    }
+
+    /// A handler has returned after so long.
+    pub(in crate::worker) fn ran(&self, run: Duration) {
+        self.ran.add(run);
+        add(&self.ended_ns, run.as_nanos() as u64);
+    }
+
+    /// A claimed job is put off without a run.
+    pub(in crate::worker) fn put_off(&self) {
+        add(&self.put_off, 1);
+    }
+
+    /// How many were.
+    pub(in crate::worker) fn put_off_jobs(&self) -> u64 {
+        read(&self.put_off)
+    }
+
+    /// SQL Server has confirmed that a job is done.
+    pub(in crate::worker) fn done(&self) {
+        add(&self.done, 1);
+    }
+
+    /// SQL Server has confirmed that a job will be tried again.
+    pub(in crate::worker) fn retried(&self) {
+        add(&self.retried, 1);
+    }
+
+    /// SQL Server has confirmed that a job will run again without a counted attempt.
+    pub(in crate::worker) fn snoozed(&self) {
+        add(&self.snoozed, 1);
+        *self.snoozed_at.lock() = Some(Instant::now());
+    }
+
+    /// A job is put off for so long, because as many of its kind run as may.
+    pub(in crate::worker) fn waits_for_its_turn(&self, delay: Duration) {
+        self.longest_turn_ms.fetch_max(delay.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// In how much time all jobs have had their turn that were put off for others of their kind; zero where none was.
+    /// Counted from the last confirmation, which comes after SQL Server has begun to count.
+    pub(in crate::worker) fn turns_in(&self) -> Duration {
+        let longest = Duration::from_millis(self.longest_turn_ms.load(Ordering::Relaxed));
+        let snoozed_at = *self.snoozed_at.lock();
+        snoozed_at.map_or(Duration::ZERO, |at| longest.saturating_sub(at.elapsed()))
+    }
+
+    /// SQL Server has confirmed that a job is dead.
+    pub(in crate::worker) fn dead(&self) {
+        add(&self.dead, 1);
+    }
+
+    /// SQL Server has confirmed that a job that was asked to be cancelled has ended, and it was not done.
+    pub(in crate::worker) fn cancelled(&self) {
+        add(&self.cancelled, 1);
+    }
+
+    /// Jobs were given back.
+    pub(in crate::worker) fn released(&self, jobs: u64) {
+        add(&self.released, jobs);
+    }
+
+    /// Jobs were no longer this worker's.
+    pub(in crate::worker) fn lost(&self, jobs: u64) {
+        add(&self.lost, jobs);
+    }
+
+    /// A job was seen to run longer than it may.
+    pub(in crate::worker) fn overdue(&self) {
+        add(&self.overdue, 1);
+    }
+
+    /// A job was of a kind without a handler.
+    pub(in crate::worker) fn unknown_kind(&self) {
+        add(&self.unknown_kind, 1);
+    }
+
+    /// A claim was answered, or failed.
+    pub(in crate::worker) fn claimed(&self, succeeded: bool) {
+        self.last_claim_succeeded.store(succeeded, Ordering::Release);
+    }
+
+    /// From which the prefetcher learns how fast jobs go.
+    pub(in crate::worker) fn run_times(&self) -> RunTimes {
+        RunTimes { jobs: self.ran.read().count(), total: Duration::from_nanos(read(&self.ended_ns)) }
+    }
+
+    /// What the worker tells SQL Server of it.
+    pub(in crate::worker) fn worked(&self) -> Worked {
+        let dead = read(&self.dead);
+        Worked {
+            done: read(&self.done),
+            failed: read(&self.retried) + dead,
+            dead,
+            wait: self.waited.read(),
+            run: self.ran.read(),
+        }
+    }
+
+    /// The sums; of everything else in it, this knows nothing.
+    pub(in crate::worker) fn stats(&self) -> WorkerStats {
+        WorkerStats {
+            done: read(&self.done),
+            retried: read(&self.retried),
+            snoozed: read(&self.snoozed),
+            dead: read(&self.dead),
+            cancelled: read(&self.cancelled),
+            released: read(&self.released),
+            lost: read(&self.lost),
+            overdue: read(&self.overdue),
+            unknown_kind: read(&self.unknown_kind),
+            last_claim_succeeded: self.last_claim_succeeded.load(Ordering::Acquire),
+            ..WorkerStats::default()
+        }
+    }
+}
+
+fn add(sum: &AtomicU64, more: u64) {
+    sum.fetch_add(more, Ordering::Relaxed);
+}
+
+fn read(sum: &AtomicU64) -> u64 {
+    sum.load(Ordering::Relaxed)
+}
+
+/// Counts that only grow. A job costs one addition.
+#[derive(Debug, Default)]
+pub(crate) struct TimeCounts([AtomicU64; BUCKETS]);
+
+impl TimeCounts {
+    pub(crate) fn add(&self, time: Duration) {
+        self.0[bucket(time)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Times {
+        Times::of(std::array::from_fn(|bucket| self.0[bucket].load(Ordering::Relaxed)))
+    }
+}

@@ -1,0 +1,90 @@
+//! What all stages of one worker have: the settings, the way to SQL Server, and the few things that each of them
+//! reports to.
+
+use std::sync::Arc;
+
+use crate::config::WorkerConfig;
+use crate::connection::{Connector, Session};
+use crate::job::Notes;
+use crate::metrics::WorkerMetrics;
+use crate::queue::Queue;
+use crate::worker::duties::DutyFailures;
+
+use super::arrivals::Arrivals;
+use super::bottleneck_meter::LimitedBy;
+use super::in_flight::InFlight;
+use super::outage::Outage;
+use super::pulse::Pulse;
+use super::stop::StopHandle;
+use super::tally::Tally;
+
+/// Made once, before the stages.
+pub(in crate::worker) struct StageContext {
+    /// The queue's name.
+    pub(in crate::worker) queue: String,
+    pub(in crate::worker) config: WorkerConfig,
+    /// How many jobs run at once.
+    pub(in crate::worker) threads: usize,
+    /// Its share of the threads, beside that of others.
+    pub(in crate::worker) weight: u32,
+    connector: Arc<Connector>,
+    pub(in crate::worker) in_flight: Arc<InFlight>,
+    pub(in crate::worker) tally: Arc<Tally>,
+    pub(in crate::worker) limited_by: LimitedBy,
+    pub(in crate::worker) pulse: Pulse,
+    pub(in crate::worker) arrivals: Arrivals,
+    pub(in crate::worker) duty_failures: DutyFailures,
+    pub(in crate::worker) notes: Arc<Notes>,
+    pub(in crate::worker) outage: Arc<Outage>,
+    pub(in crate::worker) stop: StopHandle,
+    pub(in crate::worker) metrics: WorkerMetrics,
+}
+
+impl StageContext {
+    pub(in crate::worker) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
+        StageContext::with(queue.connector(), queue.name(), config, threads, weight)
+    }
+
+    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
+        let outage = Arc::<Outage>::default();
+        let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
+        StageContext {
+            queue: queue.to_owned(),
+            config,
+            threads,
+            weight,
+            connector,
+            limited_by: LimitedBy::new(threads, in_flight.clone(), tally.clone()),
+            pulse: Pulse::new(),
+            in_flight,
+            tally,
+            arrivals: Arrivals::default(),
+            duty_failures: DutyFailures::new(outage.clone()),
+            notes: Arc::default(),
+            outage,
+            stop: StopHandle::new(),
+            metrics: WorkerMetrics::new(queue),
+        }
+    }
+
+    /// The names of the schema and of the queue.
+    pub(in crate::worker) fn place(&self) -> (String, String) {
+        (self.connector.schema().to_owned(), self.queue.clone())
+    }
+
+    /// A connection to be.
+    pub(in crate::worker) fn session(&self) -> Session {
+        Session::new(self.connector.clone())
+    }
+}
+
+#[cfg(test)]
+impl StageContext {
+    /// Of a worker whose server nobody asks.
+    pub(in crate::worker) fn for_test(config: WorkerConfig) -> StageContext {
+        let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
+        let connection = crate::config::ConnectionConfig { url, ..Default::default() };
+        let connector = Arc::new(Connector::new(&connection, "test").unwrap());
+        StageContext::with(connector, "test", config, 1, 1)
+    }
+}

@@ -1,0 +1,327 @@
+//! A running worker.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::{AbortHandle, JoinSet};
+use tracing::Instrument;
+
+use crate::error::Error;
+use crate::metrics::Scale;
+use crate::queue::Queue;
+use crate::worker::claim::{Prefetcher, Watcher};
+use crate::worker::duties::Maintenance;
+use crate::worker::finish::{finisher, notes_writer};
+use crate::worker::lease::{Lease, LeaseKeeper};
+use crate::worker::report::{Left, Monitor, Progress, Readings, gauges, progress};
+use crate::worker::run::{DroppedElsewhere, Executor, JobCode, Pool};
+use crate::worker::shutdown::{End, drain, ending};
+use crate::worker::state::{StageContext, StopHandle, WorkerStats, pulse, stop};
+
+use super::io_thread;
+use super::io_thread::IoThread;
+
+/// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
+const COMPLETION_SESSIONS: usize = 2;
+
+/// A running worker. Made by [`WorkerBuilder::start`](crate::WorkerBuilder::start), ended by [`run`](Self::run), [`drain`](Self::drain) or
+/// [`shutdown`](Self::shutdown).
+///
+/// Dropping it stops it at once: what it holds runs again when its lease is reaped.
+pub struct Worker {
+    queue: Queue,
+    pub(in crate::worker) state: Arc<StageContext>,
+    pub(in crate::worker) lease: Lease,
+    pub(in crate::worker) executor: Executor,
+    pub(in crate::worker) stages: Stages,
+    /// The stages that acknowledge on connections of their own.
+    pub(in crate::worker) own_lines: [AbortHandle; 2],
+    io: IoThread,
+    started_at: Instant,
+    span: tracing::Span,
+}
+
+/// The tasks of a worker. They end with it.
+#[derive(Default)]
+pub(crate) struct Stages {
+    /// The first stage alone: when it has ended, nothing more comes.
+    pub(in crate::worker) prefetch: JoinSet<()>,
+    /// The sessions of the completion: when all have ended, nothing is acknowledged any more.
+    pub(in crate::worker) acknowledging: JoinSet<()>,
+    pub(in crate::worker) others: JoinSet<()>,
+}
+
+impl Stages {
+    fn spawn(&mut self, stage: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.others.spawn(stage.in_current_span())
+    }
+}
+
+/// What a worker did from its start to its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The counts at the end.
+    pub stats: WorkerStats,
+    /// How long the worker ran.
+    pub elapsed: Duration,
+    /// Whether everything that it held had ended and was acknowledged when it ended. False when the shutdown deadline
+    /// had passed, and after [`StopHandle::stop_now`].
+    pub ended_in_order: bool,
+    /// Jobs that still ran, or whose result was not acknowledged, when the worker ended. At the shutdown deadline they
+    /// were given back at once, and no attempt is counted except for jobs whose handler had already failed; after
+    /// [`StopHandle::stop_now`] they run again when the lease is reaped. Jobs of a queue with delivery `at_most_once`
+    /// do not run again.
+    pub cut_off: usize,
+}
+
+impl Worker {
+    /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
+    pub(super) async fn start_in(
+        queue: Queue,
+        state: Arc<StageContext>,
+        pool: Arc<Pool>,
+        code: DroppedElsewhere<JobCode>,
+        io: IoThread,
+    ) -> Result<Worker, Error> {
+        let mut session = state.session();
+        queue.check_version(&mut session).await?;
+        let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
+        let (lease, duties) = (keeper.lease(), keeper.duties());
+        let (ended, completion, own_lines) = finisher::channel(&state, &pool);
+        let executor = Executor::new(&state, pool, code, lease.clock(), ended);
+        let (watch, watcher) = Watcher::new(&state);
+        let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
+
+        let mut stages = Stages::default();
+        let resumed = executor.clone();
+        stages.spawn(keeper.keep(move || resumed.pump()));
+        for _ in 0..COMPLETION_SESSIONS {
+            stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
+        }
+        let large_outputs = stages.spawn(own_lines.large_outputs.run(state.session()));
+        let locked_rows = stages.spawn(own_lines.locked_rows.run(state.session()));
+        let own_lines = [large_outputs, locked_rows];
+        stages.spawn(watcher.run());
+        stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
+        stages.spawn(executor.pool().keep_pumping());
+        stages.spawn(notes_writer::keep_writing(state.clone(), lease.clone()));
+        stages.spawn(gauges::keep_levels_shown(state.clone(), lease.clone()));
+        stages.spawn(gauges::keep_depth_shown(queue.clone(), duties));
+        stages.spawn(pulse::keep_beating(state.clone()));
+        if executor.has_kind_limits() {
+            stages.spawn(executor.clone().keep_putting_off());
+        }
+        stages.spawn(executor.overdue().keep_reporting(state.clone()));
+        stages.prefetch.spawn(prefetcher.run().in_current_span());
+
+        let span = tracing::Span::current();
+        let worker = Worker { queue, state, lease, executor, stages, own_lines, io, started_at: Instant::now(), span };
+        worker.has_started();
+        Ok(worker)
+    }
+
+    fn has_started(&self) {
+        let StageContext { config, threads, metrics, .. } = &*self.state;
+        metrics.begin(Scale {
+            threads: *threads,
+            buffer: self.executor.capacity(),
+            max_in_flight: config.max_in_flight,
+            max_in_flight_bytes: config.max_in_flight_bytes,
+            lease: Duration::from_millis(config.lease_ms),
+        });
+        if let Some(exporter) = self.queue.exporter() {
+            exporter.watch(Box::new(self.monitor()));
+        }
+        let (worker_id, batch_size) = (self.lease.registration().worker_id, config.batch_size);
+        tracing::info!(%worker_id, threads, batch_size, "the worker started");
+    }
+
+    /// A handle that stops this worker from elsewhere.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.state.stop.clone()
+    }
+
+    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the
+    /// worker: for a progress bar or a health page.
+    pub fn monitor(&self) -> Monitor {
+        Monitor { state: self.state.clone(), lease: self.lease.clone() }
+    }
+
+    /// What the worker holds and has done at this moment.
+    pub fn stats(&self) -> WorkerStats {
+        self.monitor().stats()
+    }
+
+    /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted
+    /// jobs are given back, running jobs end within `shutdown_deadline_ms`, results are acknowledged, the worker
+    /// unregisters.
+    ///
+    /// What has not ended by the deadline is given back at once and without a counted attempt, is cancelled
+    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)), and may run on another worker while its handler still
+    /// runs here. That takes four seconds at the most, so the process should be given that much longer.
+    ///
+    /// # Errors
+    ///
+    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer
+    /// schema that this release does not work with. Where acknowledgements are refused for good, they are tried for
+    /// three seconds more; then the worker stops at once. Transient errors never end a worker, and neither does what
+    /// fails of the queue's duties ([`Monitor::failing_duties`]).
+    ///
+    /// [`Error::Panicked`] when something panicked outside of a handler, which is a defect of this crate or of the
+    /// program's metrics recorder, tracing subscriber or hooks.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the worker, which stops it at once.
+    pub async fn run(self) -> Result<Summary, Error> {
+        let runtime = self.io.runtime().clone();
+        io_thread::wait_for(self.run_to_end(), &runtime).await
+    }
+
+    /// What [`run`](Self::run) does, on the worker's own thread.
+    async fn run_to_end(mut self) -> Result<Summary, Error> {
+        self.stopping().await;
+        let End { in_order, cut_off } = ending::end(&mut self).await;
+        let stats = self.stats();
+        let WorkerStats { done, retried, snoozed, dead, cancelled, released, lost, .. } = stats;
+        self.span.in_scope(|| {
+            tracing::info!(
+                ended_in_order = in_order,
+                cut_off,
+                done,
+                retried,
+                snoozed,
+                dead,
+                cancelled,
+                released,
+                lost,
+                "the worker has ended"
+            );
+        });
+        match self.state.stop.take_failure() {
+            Some(error) => Err(error),
+            None => Ok(Summary { stats, elapsed: self.started_at.elapsed(), ended_in_order: in_order, cut_off }),
+        }
+    }
+
+    /// Stops the worker and waits for its end, as [`run`](Self::run) describes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn shutdown(self) -> Result<Summary, Error> {
+        self.state.stop.stop();
+        self.run().await
+    }
+
+    /// Works until the queue is empty, then ends as [`run`](Self::run) does. Empty means that no job is ready,
+    /// scheduled or claimed, by any worker: a job that is scheduled for tomorrow is waited for, and so is a paused
+    /// queue. The log says what is waited for when nothing was run for five seconds, and each minute.
+    /// [`drain_until`](Self::drain_until) does not wait for what is scheduled.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn drain(mut self) -> Result<Summary, Error> {
+        self.state.metrics.drains();
+        self.spawn(drain::stop_when_empty(self.state.clone(), None));
+        self.run().await
+    }
+
+    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
+    /// those that failed and are to be retried later, those that their handler snoozed, and those of a kind that this
+    /// worker has no handler for. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
+    /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)) are waited for, and so is a
+    /// paused queue.
+    ///
+    /// ```no_run
+    /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {
+    /// let summary = worker.drain_until(std::time::Duration::ZERO).await?;
+    /// println!("{} jobs done", summary.stats.done);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
+        self.state.metrics.drains();
+        self.spawn(drain::stop_when_empty(self.state.clone(), Some(within)));
+        self.run().await
+    }
+
+    /// Adds a task on the worker's thread.
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.stages.others.spawn_on(task.instrument(self.span.clone()), self.io.runtime());
+    }
+
+    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
+    /// progress bar.
+    ///
+    /// ```no_run
+    /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // 1240 of 2000 jobs, 812/s, 0:01 left (500 buffered, 8 running, 40 to finish)
+    /// worker.drain_with(Duration::from_millis(200), |progress| eprint!("\r{progress}  ")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn drain_with(self, every: Duration, mut show: impl FnMut(&Progress)) -> Result<Summary, Error> {
+        let (queue, monitor) = (self.queue.clone(), self.monitor());
+        let mut readings = Readings::default();
+        let summary = tokio::select! {
+            summary = self.drain() => summary,
+            never = progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
+        }?;
+        let left = Left::of(&queue, Duration::ZERO).await;
+        show(&readings.progress(Instant::now(), left, summary.stats));
+        Ok(summary)
+    }
+
+    /// Returns when the worker is told to stop. No stage ends before that, unless it panics.
+    async fn stopping(&mut self) {
+        let Worker { state, stages, .. } = self;
+        loop {
+            let ended = tokio::select! {
+                () = state.stop.reached(stop::Phase::Stopping) => return,
+                Some(ended) = stages.prefetch.join_next() => ended,
+                Some(ended) = stages.acknowledging.join_next() => ended,
+                Some(ended) = stages.others.join_next() => ended,
+            };
+            ending::note_panic(state, ended);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The tasks end with their JoinSets; handlers that still run are told, and nothing starts any more.
+        self.state.stop.stop_now();
+        self.state.metrics.end();
+        self.executor.abandon();
+    }
+}

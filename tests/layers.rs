@@ -1,0 +1,59 @@
+//! The library's source stays in layers: a room imports only from the rooms below it.
+
+#[path = "../devserver/tests/layers/source.rs"]
+mod source;
+
+use source::Rules;
+
+const RULES: Rules = Rules {
+    crate_name: "readpast",
+    layers: &[
+        "lib.rs",
+        "adopt/",
+        "worker/",
+        "admin/",
+        "transaction.rs",
+        "queue/",
+        "procedures/",
+        "connection/",
+        "handler/",
+        "metrics/",
+        "config/",
+        "login/",
+        "job/",
+        "error/",
+        "id.rs",
+        "text.rs",
+        "time/",
+        "events.rs",
+    ],
+    largest_circle: 2,
+    most_lines: 520,
+    allowed: &[
+        "circle: adopt/check.rs",
+        "circle: adopt/expression/known.rs",
+        "circle: adopt/expression/model.rs",
+        "circle: adopt/expression/read.rs",
+        "circle: adopt/index_choice.rs",
+        "circle: adopt/install.rs",
+        "circle: adopt/installed.rs",
+        "circle: adopt/mapping.rs",
+        "circle: adopt/mod.rs",
+        "circle: adopt/plan/plan.rs",
+        "circle: adopt/script/marks.rs",
+        "circle: adopt/script/script.rs",
+        "long: adopt/mapping.rs",
+        "long: error/error.rs",
+        "long: login/credentials.rs",
+        "long: login/token_source.rs",
+        "long: metrics/metric.rs",
+        "long: queue/queue.rs",
+        "long: worker/claim/demand.rs",
+        "long: worker/run/executor.rs",
+    ],
+};
+
+#[test]
+fn the_source_is_in_layers() {
+    source::check(&RULES, env!("CARGO_MANIFEST_DIR"));
+}
