@@ -150,14 +150,15 @@ impl LockedRows {
             Err(error) => {
                 list.is_open |= error.leaves_open();
                 let timed_out = error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH);
+                let outcome = &list.jobs[0].finish.outcome;
+                let carries_something =
+                    matches!(outcome, Outcome::Done { .. }) && (registration.settings.has_sink || outcome.bytes() > 0);
                 repeats.pause(FINISH, list.jobs.len(), error).await;
                 if !timed_out {
                     self.lists.push_back(list);
                 } else if list.jobs.len() > 1 {
                     self.halve(list);
-                } else if matches!(list.jobs[0].finish.outcome, Outcome::Done { .. })
-                    && list.jobs[0].finish.outcome.bytes() > 0
-                {
+                } else if carries_something {
                     list.jobs.into_iter().for_each(|job| self.large.send(LargeOutput::tried_already(job)));
                 } else {
                     self.lists.push_back(list);
