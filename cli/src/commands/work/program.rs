@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -128,13 +128,16 @@ pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
     Ok(job.text()?.into_owned().into_bytes().into())
 }
 
-/// Only this user can look into the directory. A job has a fence once.
+/// Only this user can read the file, and the directory. A job has a fence once.
 fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
     let payload = payload(job)?;
     let written = || -> io::Result<TempPath> {
         // (Errors of the crate's own way to make a file do not say the system's number.)
         let path = TempPath::try_from_path(files.join(format!("{}-{}", job.id(), job.fence())))?;
-        std::fs::write(&path, &payload)?;
+        let mut options = std::fs::File::options();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.write(true).create_new(true).open(&path)?.write_all(&payload)?;
         Ok(path)
     };
     written().map_err(|error| {
