@@ -1,4 +1,5 @@
-//! A connection whose writes do not wait for ever: whoever takes nothing of an answer for too long is given up.
+//! A connection whose writes do not wait for ever: whoever takes nothing of an answer for too long is given up. It
+//! tells when all has been written.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,18 +11,20 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// The connection.
-pub struct Patient {
+pub struct Patient<F> {
     stream: TcpStream,
     /// How long a write may wait.
     patience: Duration,
     /// When a write that waits is given up.
     until: Pin<Box<Sleep>>,
     waits: bool,
+    /// Called when it is flushed.
+    flushed: F,
 }
 
-impl Patient {
-    pub fn new(stream: TcpStream, patience: Duration) -> Patient {
-        Patient { stream, patience, until: Box::pin(sleep(patience)), waits: false }
+impl<F: Fn() + Unpin> Patient<F> {
+    pub fn new(stream: TcpStream, patience: Duration, flushed: F) -> Patient<F> {
+        Patient { stream, patience, until: Box::pin(sleep(patience)), waits: false, flushed }
     }
 
     /// What has come of a write: where it waits, its time runs.
@@ -39,7 +42,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl<F: Fn() + Unpin> AsyncRead for Patient<F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -49,7 +52,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl<F: Fn() + Unpin> AsyncWrite for Patient<F> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(written, context)
@@ -69,7 +72,9 @@ impl AsyncWrite for Patient {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        (self.flushed)();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -90,7 +95,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap());
         let (client, accepted) = tokio::join!(client, listener.accept());
         let (_client, patience) = (client.unwrap(), Duration::from_millis(50));
-        let mut server = Patient::new(accepted.unwrap().0, patience);
+        let mut server = Patient::new(accepted.unwrap().0, patience, || {});
         let bytes = vec![b'x'; 64 * 1024];
         let error = loop {
             if let Err(error) = server.write_all(&bytes).await {

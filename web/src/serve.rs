@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use readpast::Queue;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tower_service::Service;
 
@@ -88,33 +88,60 @@ struct Connections {
     limits: Limits,
     tasks: JoinSet<()>,
     open: Vec<Open>,
+    /// One of them waits for a request again.
+    one_waits: Arc<Notify>,
 }
 
 struct Open {
     task: AbortHandle,
-    waiting: Arc<Mutex<Waiting>>,
+    activity: Arc<Activity>,
 }
 
-/// Whether a connection waits for a request.
+/// What a connection is at.
+struct Activity {
+    now: Mutex<Now>,
+    one_waits: Arc<Notify>,
+}
+
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
-    /// It has sent one before.
-    has_asked: bool,
-    /// `None`: one is being answered.
-    since: Option<Instant>,
+enum Now {
+    /// It waits for a request.
+    Waiting {
+        /// It has sent one before.
+        has_asked: bool,
+        since: Instant,
+    },
+    /// One is being answered.
+    Answering,
+    /// All of the answer is there, and not all of it written.
+    Sending,
+}
+
+impl Activity {
+    /// All that was there to be written is written.
+    fn flushed(&self) {
+        let mut now = self.now.lock();
+        if matches!(*now, Now::Sending) {
+            *now = Now::Waiting { has_asked: true, since: Instant::now() };
+            self.one_waits.notify_one();
+        }
+    }
 }
 
 impl Connections {
     fn new(router: Router, page_ends: watch::Receiver<bool>, limits: Limits) -> Connections {
-        Connections { router, page_ends, limits, tasks: JoinSet::new(), open: Vec::new() }
+        Connections { router, page_ends, limits, tasks: JoinSet::new(), open: Vec::new(), one_waits: Arc::default() }
     }
 
     /// Waits for a connection or for the end of one. Can be dropped at any time.
     async fn one_more(&mut self, listener: &TcpListener) {
         tokio::select! {
-            Some(_) = self.tasks.join_next() => self.open.retain(|open| !open.task.is_finished()),
-            accepted = listener.accept(), if self.has_place() => match accepted {
-                Ok((stream, _)) => self.answer(stream),
+            Some(_) = self.tasks.join_next() => self.forget_ended(),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    self.make_room().await;
+                    self.answer(stream);
+                }
                 Err(error) => {
                     // Out of file descriptors, for example: give others time to close some.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -124,30 +151,39 @@ impl Connections {
         }
     }
 
-    /// Whether there is a place, or one can be made.
-    fn has_place(&self) -> bool {
-        self.open.len() < self.limits.connections || self.dispensable().is_some()
+    fn forget_ended(&mut self) {
+        self.open.retain(|open| !open.task.is_finished());
+    }
+
+    /// Waits until there is a place, or one can be made.
+    async fn make_room(&mut self) {
+        while self.open.len() >= self.limits.connections {
+            if let Some(place) = self.dispensable() {
+                self.open.swap_remove(place).task.abort();
+                return;
+            }
+            tokio::select! {
+                Some(_) = self.tasks.join_next() => self.forget_ended(),
+                () = self.one_waits.notified() => {}
+            }
+        }
     }
 
     /// Which one makes room for another.
     fn dispensable(&self) -> Option<usize> {
         let waiting = self.open.iter().enumerate().filter_map(|(place, open)| {
-            let Waiting { has_asked, since } = *open.waiting.lock();
-            Some((has_asked, since?, place))
+            let Now::Waiting { has_asked, since } = *open.activity.now.lock() else { return None };
+            Some((has_asked, since, place))
         });
         waiting.min().map(|(.., place)| place)
     }
 
     fn answer(&mut self, stream: TcpStream) {
-        if self.open.len() >= self.limits.connections
-            && let Some(place) = self.dispensable()
-        {
-            self.open.swap_remove(place).task.abort();
-        }
-        let waiting = Arc::new(Mutex::new(Waiting { has_asked: false, since: Some(Instant::now()) }));
+        let now = Mutex::new(Now::Waiting { has_asked: false, since: Instant::now() });
+        let activity = Arc::new(Activity { now, one_waits: self.one_waits.clone() });
         let (router, page_ends) = (self.router.clone(), self.page_ends.clone());
-        let task = self.tasks.spawn(converse(stream, router, waiting.clone(), page_ends, self.limits));
-        self.open.push(Open { task, waiting });
+        let task = self.tasks.spawn(converse(stream, router, activity.clone(), page_ends, self.limits));
+        self.open.push(Open { task, activity });
     }
 
     /// Waits until what is being answered is answered.
@@ -157,22 +193,22 @@ impl Connections {
 }
 
 /// A request is being answered until this is dropped.
-struct Answering(Arc<Mutex<Waiting>>);
+struct Answering(Arc<Activity>);
 
 impl Answering {
-    fn begin(waiting: &Arc<Mutex<Waiting>>) -> Answering {
-        *waiting.lock() = Waiting { has_asked: true, since: None };
-        Answering(waiting.clone())
+    fn begin(activity: &Arc<Activity>) -> Answering {
+        *activity.now.lock() = Now::Answering;
+        Answering(activity.clone())
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.0.lock().since = Some(Instant::now());
+        *self.0.now.lock() = Now::Sending; // hyper flushes when it has written all that it has
     }
 }
 
-/// The body of an answer; when it is dropped, the request is answered.
+/// The body of an answer; when it is dropped, all of the answer is there.
 struct Answer {
     body: Body,
     _answering: Answering,
@@ -202,12 +238,14 @@ impl hyper::body::Body for Answer {
 async fn converse(
     stream: TcpStream,
     router: Router,
-    waiting: Arc<Mutex<Waiting>>,
+    activity: Arc<Activity>,
     mut page_ends: watch::Receiver<bool>,
     limits: Limits,
 ) {
+    let of_stream = activity.clone();
+    let stream = Patient::new(stream, limits.stalled, move || of_stream.flushed());
     let service = service_fn(move |request: Request<Incoming>| {
-        let answering = Answering::begin(&waiting);
+        let answering = Answering::begin(&activity);
         let mut router = router.clone();
         async move {
             let answer: Result<Response, Infallible> = router.call(request.map(Body::new)).await;
@@ -217,7 +255,7 @@ async fn converse(
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.silence)
-        .serve_connection(TokioIo::new(Patient::new(stream, limits.stalled)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let page_ends = async {
         let _ = page_ends.wait_for(|ends| *ends).await;
@@ -243,31 +281,80 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3_600);
 
+    /// More than a system keeps for a reader.
+    const LARGE: usize = 64 << 20;
+
+    /// `/slow` is answered when `/end` is asked for.
+    fn router() -> Router {
+        let end = Arc::new(Notify::new());
+        let ended = end.clone();
+        let slow = async move || {
+            let body = async move {
+                ended.notified().await;
+                Ok::<_, Infallible>("at last")
+            };
+            Body::from_stream(futures_util::stream::once(body))
+        };
+        Router::new()
+            .route("/", get(async || "hello"))
+            .route("/slow", get(slow))
+            .route("/large", get(async || vec![b'x'; LARGE]))
+            .route("/end", get(async move || end.notify_one()))
+    }
+
     /// A server that goes on until the test ends.
     async fn served(limits: Limits) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (_page_ends, ending) = watch::channel(false);
-            let end = Arc::new(tokio::sync::Notify::new());
-            let ended = end.clone();
-            let slow = async move || {
-                let body = async move {
-                    ended.notified().await;
-                    Ok::<_, Infallible>("at last")
-                };
-                Body::from_stream(futures_util::stream::once(body))
-            };
-            let router = Router::new()
-                .route("/", get(async || "hello"))
-                .route("/slow", get(slow))
-                .route("/end", get(async move || end.notify_one()));
-            let mut open = Connections::new(router, ending, limits);
+            let mut open = Connections::new(router(), ending, limits);
             loop {
                 open.one_more(&listener).await;
             }
         });
         address
+    }
+
+    /// The only place is one whose answer has begun: no room is made until its answer has ended, and then at once.
+    async fn room_is_made_at_the_end_of_an_answer(path: &str, end: impl AsyncFnOnce(&Router, &mut TcpStream)) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_page_ends, ending) = watch::channel(false);
+        let limits = Limits { connections: 1, silence: LONG, stalled: LONG };
+        let router = router();
+        let mut open = Connections::new(router.clone(), ending, limits);
+        let mut asking = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        open.one_more(&listener).await;
+        asking.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut head = [0; 15];
+        asking.read_exact(&mut head).await.unwrap();
+        let mut room = Box::pin(open.make_room());
+        assert!(futures_util::poll!(&mut room).is_pending(), "it is being answered");
+        end(&router, &mut asking).await;
+        tokio::time::timeout(Duration::from_secs(60), room).await.expect("there is room");
+        until_closed(&mut asking).await;
+    }
+
+    #[tokio::test]
+    async fn where_all_are_being_answered_there_is_room_when_one_has_its_answer() {
+        let end = async |router: &Router, _: &mut TcpStream| {
+            let request = Request::get("/end").body(Body::empty()).unwrap();
+            router.clone().call(request).await.unwrap();
+        };
+        room_is_made_at_the_end_of_an_answer("/slow", end).await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_still_being_sent_is_not_cut_off() {
+        let end = async |_: &Router, asking: &mut TcpStream| {
+            let (mut read, mut part) = (0, vec![0; 1 << 20]);
+            while read < LARGE {
+                let length = asking.read(&mut part).await.unwrap();
+                assert!(length > 0, "cut off after {read} bytes");
+                read += length;
+            }
+        };
+        room_is_made_at_the_end_of_an_answer("/large", end).await;
     }
 
     async fn until_closed(connection: &mut TcpStream) -> Vec<u8> {
