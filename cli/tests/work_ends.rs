@@ -1,9 +1,9 @@
 //! `work`: how runs are ended before their time, and how the worker ends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use readpast::NewJob;
-use readpast::admin::JobState;
+use readpast::admin::{JobRow, JobState};
 use rustix::process::Signal;
 
 use crate::support::until;
@@ -258,19 +258,35 @@ async fn ctrl_c_of_the_terminal_is_not_for_programs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_that_end_with_the_whole_service_cost_no_attempt() {
-    let work = WorkFixture::new("service").await;
+    for (name, shell) in [("service", "echo $$ > child; exec sleep 1000"), ("service_143", ENDS_WITH_143)] {
+        let row = job_of_a_service_that_ends(name, &["--shell", shell]).await;
+        assert!(matches!(row.state, JobState::Ready | JobState::Scheduled) && row.attempt == 0, "{row:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exit_code_that_is_named_counts_also_at_the_end_of_the_service() {
+    let row = job_of_a_service_that_ends("service_named", &["--on-exit", "143=dead", "--shell", ENDS_WITH_143]).await;
+    assert!(row.state == JobState::Dead && row.attempt == 1, "{row:?}");
+}
+
+/// As Java does at SIGTERM.
+const ENDS_WITH_143: &str = "trap 'exit 143' TERM; echo $$ > child; sleep 1000 & wait";
+
+/// As a service manager does that signals every process: the program's is the first to act, and the worker learns of
+/// both ends together.
+async fn job_of_a_service_that_ends(name: &str, arguments: &[&str]) -> JobRow {
+    let work = WorkFixture::new(name).await;
     let job = work.enqueue(NewJob::text("").max_attempts(1)).await;
-    let worker = work.start(&["--shell", "echo $$ > child; exec sleep 1000"]);
+    let worker = work.start(arguments);
     let child = work.process_of("child");
-    // As a service manager does that signals every process. The program's is the first to act.
+    worker.signal(Signal::STOP);
     child.signal(Signal::TERM);
     child.wait_for_end();
     worker.signal(Signal::TERM);
-    let began = Instant::now();
+    worker.signal(Signal::CONT);
     worker.end().ok();
-    assert!(began.elapsed() < Duration::from_secs(10));
-    let row = work.row(job).await;
-    assert!(matches!(row.state, JobState::Ready | JobState::Scheduled) && row.attempt == 0, "{row:?}");
+    work.row(job).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

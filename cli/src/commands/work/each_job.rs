@@ -59,9 +59,10 @@ fn judge(
         return Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) });
     }
     let text = errors.after(&in_words);
+    let is_named = status.code().is_some_and(|code| outcomes.named(code).is_some());
     Err(match outcome {
         // Somebody has told the whole service to end, with its programs: that is not the job's fault.
-        _ if was_told_to_end(status, context) => JobError::snooze(std::time::Duration::ZERO, text),
+        _ if !is_named && was_told_to_end(status, context) => JobError::snooze(std::time::Duration::ZERO, text),
         ExitOutcome::Done | ExitOutcome::Retry => JobError::retry(text),
         ExitOutcome::RetryIn(delay) => JobError::retry_in(delay, text),
         ExitOutcome::Dead => JobError::dead(text),

@@ -75,10 +75,15 @@ impl ExitOutcomes {
         ExitOutcomes(rules)
     }
 
-    pub fn of(&self, code: i32) -> ExitOutcome {
+    /// What a rule that names this code says.
+    pub fn named(&self, code: i32) -> Option<ExitOutcome> {
         let names_it = |rule: &&ExitRule| rule.codes.iter().any(|(first, last)| (*first..=*last).contains(&code));
-        if let Some(rule) = self.0.iter().rev().find(names_it) {
-            return rule.outcome;
+        self.0.iter().rev().find(names_it).map(|rule| rule.outcome)
+    }
+
+    pub fn of(&self, code: i32) -> ExitOutcome {
+        if let Some(outcome) = self.named(code) {
+            return outcome;
         }
         match code {
             0 => ExitOutcome::Done,

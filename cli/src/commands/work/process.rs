@@ -278,13 +278,13 @@ const OOM: &str = ", perhaps out of memory: the OOM killer has ended processes m
 
 /// How a program has ended that began and ended with these counts of the OOM killer.
 fn with_oom(status: ExitStatus, before: Option<u64>, now: Option<u64>) -> String {
-    let signal = status.signal().or_else(|| signal_of_child(status.code()?));
     let has_killed = before.zip(now).is_some_and(|(before, now)| now > before);
-    let is_oom = has_killed && signal == Some(Signal::KILL.as_raw());
+    let is_oom = has_killed && signal_of(status) == Some(Signal::KILL.as_raw());
     format!("{}{}", in_words(status), if is_oom { OOM } else { "" })
 }
 
-/// A shell, or a container, ends with this and the number of the signal that its own child was killed by.
+/// A shell, or a container, ends with this and the number of the signal that its own child was killed by. A program that
+/// handles a signal and ends does so, too, as Java's does.
 const SIGNALS: i32 = 128;
 
 fn in_words(status: ExitStatus) -> String {
@@ -301,6 +301,11 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
+/// The signal that has ended a program, or its child.
+fn signal_of(status: ExitStatus) -> Option<i32> {
+    status.signal().or_else(|| signal_of_child(status.code()?))
+}
+
 fn signal_of_child(code: i32) -> Option<i32> {
     (code > SIGNALS).then(|| code - SIGNALS)
 }
@@ -309,9 +314,9 @@ fn name_of(signal: i32) -> Option<&'static str> {
     NAMED.iter().find(|(named, _)| named.as_raw() == signal).map(|(_, name)| *name)
 }
 
-/// Whether it was ended by what ends all processes of a service or of a terminal.
+/// Whether it was ended by what ends all processes of a service or of a terminal, or says so by its exit code.
 pub fn was_asked_to_end(status: ExitStatus) -> bool {
-    [Signal::TERM, Signal::INT].iter().any(|signal| status.signal() == Some(signal.as_raw()))
+    [Signal::TERM, Signal::INT].iter().any(|signal| signal_of(status) == Some(signal.as_raw()))
 }
 
 /// The signals that end a process.

@@ -51,8 +51,9 @@ pub fn ended_early(why: Why, context: &Context, errors: &ErrorTail) -> JobError 
 }
 
 /// How long after the end of a program the worker may learn that it is to end, too: a service manager tells all
-/// processes at once, and theirs may be the first to act.
-const TOLD_AT_ONCE: Duration = Duration::from_secs(2);
+/// processes at once, and theirs may be the first to act. (Short: a thread waits, also for a program that ends so by
+/// itself.)
+const TOLD_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// Whether a program has ended because the whole service, or everything in a terminal, was told to.
 pub fn was_told_to_end(status: ExitStatus, context: &Context) -> bool {
