@@ -26,7 +26,7 @@ SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open beh
 IF @@TRANCOUNT > 0
 BEGIN
     SET @is_inside = 1;
-    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE name = @queue)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue)
         THROW 58003, N'create_queue locks the queue''s row, for which everybody would wait: change a queue outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
 END;
 
@@ -110,7 +110,7 @@ BEGIN TRANSACTION;
 IF @is_inside = 0
     SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
            @old_running = max_running, @old_rate = rate_jobs
-    FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK)
+    FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''

@@ -43,7 +43,7 @@ DECLARE @keyed TABLE
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
-FROM [$(schema)].[queues] WHERE name = @queue;
+FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

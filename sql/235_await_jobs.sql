@@ -23,7 +23,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int, @delay datetime, @found bit = 0,
     @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255), @message nvarchar(2048);
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -41,7 +41,7 @@ DECLARE @members [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink,
        @retry_passes = retry_passes
-FROM [$(schema)].[queues] WHERE name = @queue;
+FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

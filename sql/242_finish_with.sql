@@ -15,7 +15,7 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
+DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
     @first_id bigint, @locked int, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 -- Of the follow-ups.
@@ -87,9 +87,9 @@ BEGIN
         EXEC [$(schema)].[mend_text] @message OUTPUT;
         THROW 58020, @message, 1;
     END CATCH;
-    INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WHERE name = @next;
+    INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @next;
     IF EXISTS (SELECT 1 FROM @details WHERE group_key IS NOT NULL)
-        INSERT @grouped (queue_id) SELECT queue_id FROM [$(schema)].[queues] WHERE name = @next;
+        INSERT @grouped (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @next;
 END;
 COMMIT TRANSACTION;
 

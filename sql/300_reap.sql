@@ -34,7 +34,7 @@ DECLARE @given_back TABLE
 DECLARE @members [$(schema)].[member_list];
 DECLARE @failed [$(schema)].[attempt_list];
 
-SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

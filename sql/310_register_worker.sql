@@ -18,7 +18,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2
     @namesakes int = 0, @run_out int = 0,
     @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME());  -- in Azure SQL Database ORIGINAL_LOGIN is NULL
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -29,11 +29,11 @@ WHERE worker_id = @worker_id AND @report_no > ISNULL(report_no, 0);
 
 UPDATE d
 SET until = @now
-FROM [$(schema)].[queues] AS q
+FROM [$(schema)].[queues] AS q WITH (FORCESEEK (queues_name (name)))
 INNER JOIN [$(schema)].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
 WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 -- Again, where another that ended at the same moment was faster: what this one has said may not have been there yet when that one looked.
 WHILE @tries < 3
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)

@@ -17,7 +17,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @firs
     @due_from datetime2(3), @first_due datetime2(3), @looks bit, @events_from bigint, @first_event bigint;
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -17,7 +17,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int = 0, @most int, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -14,7 +14,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @message nvarchar(2048);
 
-IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE name = @queue)
+IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue)
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
     THROW 58001, @message, 1;

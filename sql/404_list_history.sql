@@ -13,7 +13,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @queue_id int, @since datetime2(3), @first datetime2(0), @end datetime2(0), @cut datetime2(0), @message nvarchar(2048);
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK) WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue IS NOT NULL AND @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -25,7 +25,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_r
     @at_once float, @workers float = 0, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
-FROM [$(schema)].[queues] WITH (NOLOCK) WHERE name = @queue;
+FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -10,7 +10,10 @@ SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open beh
 IF @@TRANCOUNT > 0
     THROW 58003, N'pause locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
 
-UPDATE [$(schema)].[queues] SET paused = 1 WHERE name = @queue;
+UPDATE q
+SET paused = 1
+FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
+WHERE q.name = @queue;
 IF @@ROWCOUNT = 0
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -28,7 +28,7 @@ DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number ti
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
-SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

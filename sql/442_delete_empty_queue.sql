@@ -31,7 +31,7 @@ SET @outcome = NULL;
 BEGIN TRY
     SET LOCK_TIMEOUT 1000;
     BEGIN TRANSACTION;
-    SELECT @locked = queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, XLOCK, READCOMMITTEDLOCK, INDEX (queues_name)) WHERE name = @queue;
+    SELECT @locked = queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, XLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
     DELETE [$(schema)].[queues] WITH (ROWLOCK) WHERE queue_id = @queue_id;
     SET LOCK_TIMEOUT 0;
 

@@ -21,7 +21,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8)
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

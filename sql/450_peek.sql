@@ -101,7 +101,7 @@ SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NUL
 -- What is not plain text, when it is looked for in the characters' own order (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
-SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

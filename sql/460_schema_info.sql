@@ -25,7 +25,7 @@ SELECT @version AS version,
               CASE WHEN SESSIONPROPERTY('CONCAT_NULL_YIELDS_NULL') = 0 THEN 'CONCAT_NULL_YIELDS_NULL OFF ' END,
               CASE WHEN SESSIONPROPERTY('NUMERIC_ROUNDABORT') = 1 THEN 'NUMERIC_ROUNDABORT ON ' END) AS wrong_set_options,
        CAST(CASE WHEN @queue IS NULL THEN NULL
-                 WHEN EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WHERE q.name = @queue) THEN 1
+                 WHEN EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WITH (FORCESEEK (queues_name (name))) WHERE q.name = @queue) THEN 1
                  ELSE 0 END AS bit) AS queue_exists,
        -- By one procedure of each: what the roles may do, a login may have been granted without being a member.
        CONCAT(CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[enqueue]', N'OBJECT', N'EXECUTE') = 1 THEN N'producer ' END,

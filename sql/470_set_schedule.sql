@@ -28,7 +28,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @message nvarchar(2048);
 
-SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

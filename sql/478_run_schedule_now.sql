@@ -11,7 +11,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(
     @time_limit_ms int, @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit,
     @message nvarchar(2048);
 
-SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
 BEGIN
     SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -16,7 +16,7 @@ DECLARE @page TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 IF @batch_id IS NULL
 BEGIN
-    SELECT @queue_id = queue_id FROM [$(schema)].[queues] WHERE name = @queue;
+    SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
     IF @queue_id IS NULL
     BEGIN
         SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');

@@ -560,13 +560,13 @@ RETURN 0;
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
 -- Jobs of rows that could not be claimed (fence 0) were never held: they go, and the next claim tries the rows as they are then.
-IF EXISTS (SELECT 1 FROM [messages].[queues] WHERE name = @queue)
+IF EXISTS (SELECT 1 FROM [messages].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue)
     DECLARE @unclaimed TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_Id] int NULL);
     BEGIN TRANSACTION;
     DELETE j
     OUTPUT deleted.job_id, deleted.[their_Id] INTO @unclaimed (job_id, [their_Id])
     FROM [messages].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-    WHERE j.queue_id = (SELECT q.queue_id FROM [messages].[queues] AS q WHERE q.name = @queue) AND j.state = 4 AND j.ended = 1 AND j.fence = 0
+    WHERE j.queue_id = (SELECT q.queue_id FROM [messages].[queues] AS q WITH (FORCESEEK (queues_name (name))) WHERE q.name = @queue) AND j.state = 4 AND j.ended = 1 AND j.fence = 0
         AND (@listed = 0 AND @job_id IS NULL OR j.job_id = @job_id OR @listed = 1 AND EXISTS (SELECT 1 FROM @jobs AS a WHERE a.job_id = j.job_id))
     OPTION (MAXDOP 1, RECOMPILE);
     SET @tried_again = @@ROWCOUNT;
