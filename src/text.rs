@@ -49,17 +49,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     hex
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_as_sql_server_shows_them() {
-        assert_eq!(hex(b""), "0x");
-        assert_eq!(hex(&[0x7B, 0x7D, 0x0A]), "0x7B7D0A");
-    }
-}
-
 /// The widest name, of a queue, a worker or a schedule, in UTF-16 units: `nvarchar(128)`.
 pub(crate) const MAX_NAME_UNITS: usize = 128;
 
@@ -83,6 +72,23 @@ pub(crate) fn cut_to(text: &str, max_units: usize) -> &str {
     text
 }
 
+/// The word of `words` that means `meaning`, as [`Columns::one_of`] reads it.
+pub(crate) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
+    let (word, _) = words.iter().find(|(_, listed)| *listed == meaning).expect("each meaning has its word");
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_as_sql_server_shows_them() {
+        assert_eq!(hex(b""), "0x");
+        assert_eq!(hex(&[0x7B, 0x7D, 0x0A]), "0x7B7D0A");
+    }
+}
+
 #[cfg(test)]
 mod outcome_tests {
     use super::*;
@@ -97,10 +103,4 @@ mod outcome_tests {
         assert_eq!(kept.encode_utf16().count(), 3_999);
         assert!(long.starts_with(kept));
     }
-}
-
-/// The word of `words` that means `meaning`, as [`Columns::one_of`] reads it.
-pub(crate) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
-    let (word, _) = words.iter().find(|(_, listed)| *listed == meaning).expect("each meaning has its word");
-    word
 }

@@ -59,19 +59,6 @@ pub(crate) fn us(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_delay_is_rounded_up() {
-        assert_eq!(ms(Duration::ZERO), 0);
-        assert_eq!(ms(Duration::from_nanos(1)), 1);
-        assert_eq!(ms(Duration::from_micros(2_000)), 2);
-        assert_eq!(int(ms(Duration::MAX)), i32::MAX);
-    }
-}
-
 /// One row of the table type `job_list`.
 pub(crate) struct ListedJob(JobId, Fence);
 
@@ -90,4 +77,17 @@ pub(crate) fn job_rows(jobs: &[(JobId, Fence)]) -> Vec<ListedJob> {
     let mut rows: Vec<ListedJob> = jobs.iter().map(|(job_id, fence)| ListedJob(*job_id, *fence)).collect();
     rows.sort_unstable_by_key(|row| row.0);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_rounded_up() {
+        assert_eq!(ms(Duration::ZERO), 0);
+        assert_eq!(ms(Duration::from_nanos(1)), 1);
+        assert_eq!(ms(Duration::from_micros(2_000)), 2);
+        assert_eq!(int(ms(Duration::MAX)), i32::MAX);
+    }
 }

@@ -482,6 +482,10 @@ impl Error {
     }
 }
 
+/// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error`
+/// and text.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -622,7 +626,3 @@ mod tests {
         assert!(unreadable.blames_a_job() && unreadable.leaves_open() && !unreadable.spares_the_connection());
     }
 }
-
-/// Any error, as a handler returns it. Every [`std::error::Error`] converts to it with `?`, and so do `anyhow::Error`
-/// and text.
-pub type BoxError = Box<dyn StdError + Send + Sync>;

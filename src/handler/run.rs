@@ -23,21 +23,6 @@ pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
     Duration::from_millis(full_ms - jitter_ms)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const POLICY: RetryConfig = RetryConfig { base_ms: 1_000, max_ms: 60_000 };
-
-    #[test]
-    fn it_doubles_up_to_the_maximum_and_jitters_down_only() {
-        for (attempt, full_ms) in [(1, 1_000), (2, 2_000), (3, 4_000), (6, 32_000), (7, 60_000), (200, 60_000)] {
-            let delay = retry_delay(&POLICY, attempt).as_millis() as u64;
-            assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "attempt {attempt}: {delay} ms");
-        }
-    }
-}
-
 /// A job that has run.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
@@ -116,6 +101,21 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         message
     } else {
         "no message"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryConfig = RetryConfig { base_ms: 1_000, max_ms: 60_000 };
+
+    #[test]
+    fn it_doubles_up_to_the_maximum_and_jitters_down_only() {
+        for (attempt, full_ms) in [(1, 1_000), (2, 2_000), (3, 4_000), (6, 32_000), (7, 60_000), (200, 60_000)] {
+            let delay = retry_delay(&POLICY, attempt).as_millis() as u64;
+            assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "attempt {attempt}: {delay} ms");
+        }
     }
 }
 

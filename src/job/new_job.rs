@@ -257,6 +257,42 @@ impl NewJob {
     }
 }
 
+/// The most bytes of a payload or an output. SQL Server stores 2 GB; but the driver builds a message in memory, and a
+/// value must cross the network within one command time-out, on its way in and at each claim. Larger ones belong
+/// elsewhere.
+pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
+
+/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
+/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
+pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
+
+/// Checks jobs before anything is sent.
+///
+/// # Errors
+///
+/// [`Error::InvalidJob`], which says which of several it is.
+pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
+    for (index, job) in jobs.iter().enumerate() {
+        match job.check() {
+            Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {
+                return Err(Error::InvalidJob { reason: format!("jobs[{index}]: {reason}") });
+            }
+            checked => checked?,
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
+    let Some(time) = job.due_at else {
+        return Ok(ColumnData::DateTime2(None));
+    };
+    match to_datetime2(time) {
+        Some(time) => Ok(ColumnData::DateTime2(Some(time))),
+        None => Err(Error::InvalidJob { reason: "due_at must be between the years 1 and 9999".to_string() }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,41 +332,5 @@ mod tests {
         for limit in [1, i32::MAX as u64] {
             assert!(NewJob::text("").time_limit(Duration::from_millis(limit)).check().is_ok());
         }
-    }
-}
-
-/// The most bytes of a payload or an output. SQL Server stores 2 GB; but the driver builds a message in memory, and a
-/// value must cross the network within one command time-out, on its way in and at each claim. Larger ones belong
-/// elsewhere.
-pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
-
-/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
-/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
-pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
-
-/// Checks jobs before anything is sent.
-///
-/// # Errors
-///
-/// [`Error::InvalidJob`], which says which of several it is.
-pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
-    for (index, job) in jobs.iter().enumerate() {
-        match job.check() {
-            Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {
-                return Err(Error::InvalidJob { reason: format!("jobs[{index}]: {reason}") });
-            }
-            checked => checked?,
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
-    let Some(time) = job.due_at else {
-        return Ok(ColumnData::DateTime2(None));
-    };
-    match to_datetime2(time) {
-        Some(time) => Ok(ColumnData::DateTime2(Some(time))),
-        None => Err(Error::InvalidJob { reason: "due_at must be between the years 1 and 9999".to_string() }),
     }
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
+use readpast::Error;
 use readpast::admin::{CheckResult, Finding, install_script, uninstall_script};
-use readpast::{Error, Queue};
 use serde_json::json;
 
 use crate::connection::Common;
