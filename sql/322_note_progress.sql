@@ -11,7 +11,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808, @text nvarchar(max),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808, @text nvarchar(max), @message nvarchar(2048),
     -- The halves of surrogate pairs, see mend_text.
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -20,8 +20,12 @@ DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int 
 IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
     THROW 58003, N'fraction must be between 0 and 1', 1;
 -- What a worker reads with checkpoints is bounded so.
-IF EXISTS (SELECT 1 FROM @notes WHERE DATALENGTH([checkpoint]) > 65535)
-    THROW 58003, N'checkpoint must have 65535 bytes at most', 1;
+SET @job_id = (SELECT TOP (1) job_id FROM @notes WHERE DATALENGTH([checkpoint]) > 65535 ORDER BY job_id);
+IF @job_id IS NOT NULL
+BEGIN
+    SET @message = CONCAT(N'the checkpoint of job ', @job_id, N' must have 65535 bytes at most');
+    THROW 58003, @message, 1;
+END;
 
 BEGIN TRANSACTION;
 INSERT @held (job_id, queue_id)
