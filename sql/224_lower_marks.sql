@@ -4,7 +4,8 @@
 -- been done, and must not be reported as an error. (The sweep changes the same rows, and promote tells what it fails with.)
 CREATE OR ALTER PROCEDURE [$(schema)].[lower_marks]
     @queue_id int,
-    @job_id   bigint
+    @job_id   bigint,
+    @priority smallint = NULL  -- NULL: of all priorities
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT OFF;
@@ -18,7 +19,7 @@ BEGIN TRY
         below_to   = CASE WHEN below_to > @job_id THEN @job_id ELSE below_to END,
         below_from = CASE WHEN below_from > @job_id THEN @job_id ELSE below_from END,
         lowered    = lowered + 1
-    WHERE queue_id = @queue_id;
+    WHERE queue_id = @queue_id AND priority >= ISNULL(@priority, -32768) AND priority <= ISNULL(@priority, 32767);
 END TRY
 BEGIN CATCH
     RETURN;

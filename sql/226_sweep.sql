@@ -93,7 +93,7 @@ BEGIN
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @missed IS NOT NULL
-            EXEC [$(schema)].[lower_marks] @queue_id, @missed;
+            EXEC [$(schema)].[lower_marks] @queue_id, @missed, @priority;
         SET @raised = ISNULL(@head + 1, 0);
         EXEC [$(schema)].[widen_gap] @queue_id, @priority, @lowered, @raised, @newest;
         -- What a claim has seen before no longer widens it: it has passed over jobs that others had locked.

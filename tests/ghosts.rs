@@ -486,6 +486,22 @@ async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     worker.shutdown().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_a_sweep_finds_in_a_gap_lowers_no_other_priority_s_mark() {
+    let fixture = Fixture::with("priorities", QueueOptions::default().claim_order(ClaimOrder::Lifo)).await;
+    let mut session = fixture.session().await;
+    fixture.queue.enqueue(&NewJob::text("").priority(1)).await.unwrap();
+    let marks = "INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
+                 SELECT q.queue_id, p.priority, 1000, 0
+                 FROM [$(schema)].[queues] AS q CROSS JOIN (VALUES (1), (2)) AS p (priority)";
+    session.sql(marks).await;
+    session.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    let mark = |priority| format!("SELECT job_id FROM [$(schema)].[marks] WHERE priority = {priority}");
+    assert!(session.number(&mark(1)).await < 1_000);
+    assert_eq!(session.number(&mark(2)).await, 1_000);
+    fixture.remove().await;
+}
+
 /// Random sequences of everything that makes jobs ready, in several priorities. Claims find each ready job at once, but
 /// for those that a claim or a producer's transaction held back: these after a sweep.
 #[tokio::test(flavor = "multi_thread")]
