@@ -29,6 +29,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim]
     @max           int,     -- 1 to 1,000: well under the 5,000 locks at which escalation is tried on other tables
     @alone         bit = 0, -- 1: this worker holds no other job and will run no other beside the one it may get
     @max_payload_bytes bigint = NULL, -- longer payloads are withheld; NULL: none is
+    @passes        bit = 0, -- 1: this worker runs jobs behind one whose payload is withheld, so that they count for the rate
     -- For whoever wants claims to stay cheap where deleted entries are not cleaned up, of the claim before: its last priority, the highest id of
     -- that and, in a lifo queue, the lowest one, and what @lowered and @highest said then.
     @seen_priority smallint = NULL,
@@ -85,7 +86,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @is_limited = 1 OR (@alone = 1 AND @alone_waits = 1)
 BEGIN
-    EXEC @status = [$(schema)].[claim_limited] @queue_id, @worker_id, @max, @alone, @max_payload_bytes;
+    EXEC @status = [$(schema)].[claim_limited] @queue_id, @worker_id, @max, @alone, @max_payload_bytes, @passes;
     RETURN CASE @is_limited WHEN 1 THEN @status ELSE 0 END + @alone_waits;
 END;
 

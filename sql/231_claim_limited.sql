@@ -15,7 +15,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @worker_id uniqueidentifier,
     @max       int,
     @alone     bit,
-    @max_payload_bytes bigint
+    @max_payload_bytes bigint,
+    @passes    bit
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
@@ -207,13 +208,14 @@ BEGIN TRY
     END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
-        -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld, and those behind it, whose
-        -- payloads are withheld for that reason.
+        -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld and, unless they may pass it, those
+        -- behind it, whose payloads are withheld for that reason.
         SET @direction = CASE WHEN @is_lifo = 1 THEN -1 ELSE 1 END;
         SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1 ORDER BY priority, job_id * @direction;
-        UPDATE @jobs SET withheld = 1
-        WHERE priority > @long_priority OR (priority = @long_priority AND job_id * @direction >= @long_id * @direction);
-        SET @counted = @claimed - @@ROWCOUNT;
+        IF @passes = 0
+            UPDATE @jobs SET withheld = 1
+            WHERE priority > @long_priority OR (priority = @long_priority AND job_id * @direction >= @long_id * @direction);
+        SET @counted = (SELECT COUNT(*) FROM @jobs WHERE withheld = 0);
         UPDATE [$(schema)].[claim_rates] WITH (ROWLOCK)
         SET claimed = claimed + @counted
         WHERE queue_id = @queue_id AND slot_ms = @now_ms - @now_ms % @slot_ms;

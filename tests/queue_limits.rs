@@ -323,6 +323,15 @@ async fn what_a_worker_has_no_room_for_takes_nothing_of_the_rate() {
         assert_eq!(payloads, [vec![b' '; 10], vec![b' '; 20], length(5_000), length(30)], "{order:?}");
         let counted = "SELECT SUM(claimed) AS number FROM [$(schema)].[claim_rates]";
         assert_eq!(session.number(counted).await, 2, "{order:?}");
+
+        // Where they may pass it, those behind it are jobs like any other.
+        let give_back = "UPDATE [$(schema)].[jobs] SET state = 0, worker_id = NULL; DELETE [$(schema)].[claim_rates]";
+        session.sql(give_back).await;
+        let rows = session.try_sql(&format!("{claim}, @passes = 1")).await.unwrap().into_iter().flatten();
+        let mut payloads: Vec<Vec<u8>> = rows.map(|row| bytes(&row, "payload").unwrap()).collect();
+        payloads.sort_by_key(Vec::len);
+        assert_eq!(payloads, [length(5_000), vec![b' '; 10], vec![b' '; 20], vec![b' '; 30]], "{order:?}");
+        assert_eq!(session.number(counted).await, 3, "{order:?}");
         fixture.remove().await;
     }
 }

@@ -184,7 +184,8 @@ impl Session {
                 message: format!("claim returned {claimed} jobs instead of {} at most", request.max),
             });
         }
-        let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty());
+        // `lowered` is of the last priority, all of whose jobs may be among the unreadable.
+        let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty() && unreadable.is_empty());
         // OUTPUT returns rows in no particular order.
         match request.order {
             ClaimOrder::Fifo => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
@@ -238,6 +239,7 @@ impl Session {
         command.bind_param("@max", int(request.max));
         command.bind_param("@alone", request.alone);
         command.bind_param("@max_payload_bytes", i64::try_from(request.max_payload_bytes).unwrap_or(i64::MAX));
+        command.bind_param("@passes", request.passes);
         command
     }
 }
