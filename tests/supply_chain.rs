@@ -24,6 +24,28 @@ fn every_action_of_the_workflows_is_named_by_its_commit() {
     assert!(actions > 20, "{actions}");
 }
 
+/// A tag can be moved, a digest cannot. (The real servers of the workflow are the newest of their version on purpose.)
+#[test]
+fn every_image_is_named_by_its_digest() {
+    let mut images = 0;
+    for (name, before) in [
+        ("compose.yaml", "image: "),
+        ("deploy/container/Dockerfile", "FROM "),
+        ("deploy/container/Dockerfile", "ARG BASE="),
+    ] {
+        let text = file(name);
+        for image in
+            text.lines().filter_map(|line| line.trim().strip_prefix(before)).filter(|image| !image.starts_with('$'))
+        {
+            let (_, digest) = image.split_once("@sha256:").expect(image);
+            let digest = digest.split(' ').next().unwrap();
+            assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}: {image}");
+            images += 1;
+        }
+    }
+    assert_eq!(images, 6);
+}
+
 /// Everything is left out of an image's context but what is named.
 #[test]
 fn an_image_gets_no_more_of_a_checkout_than_it_is_built_from() {
