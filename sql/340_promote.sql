@@ -76,11 +76,18 @@ END;
 -- Groups in which nobody has the turn, although a job has waited that advance_groups could not have: somebody's
 -- transaction may have held it without changing it, and there is no event of that.
 IF @looks = 1
+BEGIN TRY
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
     SELECT TOP (1000) @queue_id, g.group_key, 0, g.from_id
     FROM [$(schema)].[groups] AS g WITH (NOLOCK)
     WHERE g.queue_id = @queue_id AND g.in_turn = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+END TRY
+BEGIN CATCH
+    -- 601: rows moved while they were read without locks. The next look comes in a minute.
+    IF @@TRANCOUNT > 0 OR ERROR_NUMBER() <> 601
+        THROW;
+END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
 -- A sweep that fails must not keep schedules from being fired. (Locks of others: the next one comes soon.)
 BEGIN TRY
