@@ -1,4 +1,4 @@
-//! The answer to a job that was handed in.
+//! The numbers by which jobs, batches, claims and workers are known, and what an enqueue answers.
 
 use std::fmt;
 

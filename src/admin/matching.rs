@@ -1,4 +1,7 @@
-//! Changing the jobs that a filter matches, page by page.
+//! Changing many jobs, those of a list or those that a filter matches: page by page, so that a program can show its
+//! progress and stop in between.
+//!
+//! [`Admin::matching`] ─ a page of ids ─▶ [`Admin::change`] ─▶ the next page, until there is none
 
 use super::admin::Admin;
 use std::collections::VecDeque;

@@ -1,10 +1,4 @@
-//! Which connections can be trusted that have idled.
-//!
-//! Firewalls, load balancers and gateways drop connections that idle, without a word to either end, and the first call
-//! on such a line waits for its whole time limit. Three things are done about it: probes of the operating system keep
-//! the line in use ([`keep_alive`]); a connection that nobody used for long is made anew instead of being used
-//! ([`MAX_IDLE`]); and when a call gets no answer, the connections that were not used since it began are made anew too
-//! ([`IdleConnections::no_answer_since`]).
+//! Decides whether an idle connection is still usable.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

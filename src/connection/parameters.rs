@@ -1,4 +1,4 @@
-//! A list of jobs as a table-valued parameter.
+//! What is sent to procedures: numbers, the names of table types, and lists of jobs as table-valued parameters.
 
 use std::time::Duration;
 

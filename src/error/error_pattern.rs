@@ -1,4 +1,4 @@
-//! What errors have in common that differ in numbers, ids and quoted parts only.
+//! The shape of an error's text: texts that differ only in numbers, ids and quoted parts have the same.
 
 use std::ops::ControlFlow;
 

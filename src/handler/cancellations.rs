@@ -1,4 +1,4 @@
-//! Which jobs of a worker are not to go on.
+//! Which runs of a worker are to end early, and the flag that tells them.
 
 use std::collections::HashSet;
 use std::sync::Arc;

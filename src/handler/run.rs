@@ -1,4 +1,4 @@
-//! How long a failed job waits before its next attempt.
+//! One run of a handler, and how long a failed job waits before its next.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

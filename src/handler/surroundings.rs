@@ -1,4 +1,4 @@
-//! What the program gives all jobs of a worker to share: values by their type.
+//! What all runs of a worker share: the program's values by their type, notes, places and cancellations.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;

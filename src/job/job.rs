@@ -1,7 +1,4 @@
-//! Jobs: what a producer hands in ([`NewJob`]) and what a worker gets to run ([`Job`]).
-//!
-//! A payload is bytes. JSON and text go in as UTF-8; a producer in T-SQL hands in `nvarchar`, which arrives as UTF-16,
-//! and [`Job::text`] and [`Job::json`] read both.
+//! [`Job`]: a claimed job, as a handler gets it.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Jobs that are enqueued in the transaction in which another is acknowledged as done.
+//! What became of a run, from the handler to SQL Server, and the jobs that are enqueued with it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A text that shows nowhere: a password or a token.
+//! What shows nowhere: passwords and tokens.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

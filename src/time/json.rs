@@ -1,4 +1,4 @@
-//! How times, durations and bytes look in JSON, where operators' programs print them.
+//! How times and durations look in JSON, where operators' programs print them.
 
 use std::time::{Duration, SystemTime};
 

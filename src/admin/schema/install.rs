@@ -1,4 +1,10 @@
 //! Installing, upgrading and removing the schema.
+//!
+//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one
+//! batch after another in one session
+//!
+//! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
+//! when one breaks off, its session ends and the lock with it.
 
 use crate::admin::Admin;
 use std::time::Duration;

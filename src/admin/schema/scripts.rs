@@ -1,10 +1,4 @@
-//! Installing the schema, and checking that it is there and usable.
-//!
-//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one
-//! batch after another in one session
-//!
-//! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
-//! when one breaks off, its session ends and the lock with it.
+//! The scripts of the schema, and the one script that they are together.
 
 use crate::config::check_schema;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! The failed attempts of a job.
+//! What is known of a job's runs: its failed attempts, their errors, its progress.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Cancelling jobs.
+//! Changing jobs: `cancel`, `cancel_batch`, `requeue`, `promote_now`, `set_priority` and `purge`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Jobs in pages.
+//! Looking at jobs: `peek`, a page at a time.
 
 use std::time::SystemTime;
 

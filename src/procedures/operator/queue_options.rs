@@ -1,4 +1,4 @@
-//! A queue's settings, and creating a queue with them.
+//! A queue's settings: `create_queue`, `delete_queue`, `pause` and `resume`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The depth of a queue for metrics: sampled by one worker at a time, seen by all.
+//! How much there is to do: the sampled depth, what is left of a drain, and the wait for ready jobs.
 
 use std::time::Duration;
 

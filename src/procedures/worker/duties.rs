@@ -1,4 +1,4 @@
-//! Making scheduled jobs ready whose time has come.
+//! What the elected worker calls for the whole queue: `promote`, `reap` and `expire`.
 
 use crate::connection::{Columns, Session, int};
 use crate::error::Error;

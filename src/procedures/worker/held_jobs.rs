@@ -1,4 +1,5 @@
-//! What jobs note about themselves while they run: written by their worker, read by the next attempt and by operators.
+//! Jobs that a worker holds: `release` and `recover` give back those that were not run, `note_progress` writes what
+//! running ones note.
 
 use tiberius::{SqlTableDataRow, TableValueRow};
 

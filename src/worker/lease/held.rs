@@ -1,4 +1,11 @@
-//! A job in memory that has not started.
+//! What a job in memory hangs on to: the registration under which it was claimed, its place among the jobs in flight,
+//! and its share of `worker.max_in_flight_bytes`.
+//!
+//! ```text
+//! claim ──▶ Held: unstarted, payload and checkpoint ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
+//! ```
+//!
+//! What it counts for is given back when it is dropped, so that no way out of memory can forget it.
 
 use std::sync::Arc;
 use std::time::Instant;

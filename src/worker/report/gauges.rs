@@ -1,8 +1,4 @@
-//! The queue's depth as a metric.
-//!
-//! One worker of the queue has it sampled (sql/350_sample.sql) every `sample_interval_ms`; every worker gets the sample
-//! with its next heartbeat, and shows it. So there is one sample per queue and interval, whatever the number of
-//! workers, and no call of its own.
+//! Keeps the gauges shown: the worker's levels, and the queue's depth.
 
 use std::sync::Arc;
 use std::time::Duration;

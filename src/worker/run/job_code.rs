@@ -1,4 +1,5 @@
-//! What the program has handed in is dropped on a thread of its own, wherever a worker lets go of it.
+//! The program's code in a worker: its hooks around each job, and the thread on which its values are dropped, wherever a
+//! worker lets go of them.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

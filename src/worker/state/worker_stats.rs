@@ -1,4 +1,4 @@
-//! What limits a worker: [`Limit`].
+//! What a worker tells about itself at one moment: [`WorkerStats`], and what limits it: [`Limit`].
 
 /// What limits a worker: where more would make it faster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize)]
