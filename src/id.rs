@@ -36,8 +36,8 @@ impl fmt::Display for BatchId {
     }
 }
 
-/// The number of an action that was noted ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)), given by SQL Server;
-/// grows.
+/// The number of an action that was noted ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)), given by SQL
+/// Server; grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AuditId(pub i64);
 

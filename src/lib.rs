@@ -38,16 +38,18 @@
 //!
 //! # What it promises
 //!
-//! With [`Delivery::AtLeastOnce`](crate::admin::Delivery::AtLeastOnce), the default, a job leaves the database only when its acknowledgement has arrived
-//! there. It runs again when its worker died, was stopped at once, ended at its shutdown deadline or lost its lease
-//! while running it or before the acknowledgement arrived, and at no other time. Each claim gives it a new [`Fence`];
-//! of several runs only the one with the latest fence can end the job, and what the others say changes nothing and is
-//! counted as lost ([`WorkerStats::lost`]).
+//! With [`Delivery::AtLeastOnce`](crate::admin::Delivery::AtLeastOnce), the default, a job leaves the database only
+//! when its acknowledgement has arrived there. It runs again when its worker died, was stopped at once, ended at its
+//! shutdown deadline or lost its lease while running it or before the acknowledgement arrived, and at no other time.
+//! Each claim gives it a new [`Fence`]; of several runs only the one with the latest fence can end the job, and what
+//! the others say changes nothing and is counted as lost ([`WorkerStats::lost`]).
 //!
-//! With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) the claim deletes the row: nothing runs twice, failed jobs are not retried, and what
-//! a dying worker held, or what was claimed by a call whose answer was lost, is gone.
+//! With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) the claim deletes the row: nothing runs twice,
+//! failed jobs are not retried, and what a dying worker held, or what was claimed by a call whose answer was lost, is
+//! gone.
 //!
-//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`](crate::admin::ClaimOrder), but they run side by side.
+//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`](crate::admin::ClaimOrder), but they run side by
+//! side.
 //!
 //! [`Job::attempt`] counts starts, as far as SQL Server can know: all jobs that a lost worker held count one. Before
 //! its last attempt a job that was lost waits for a worker that holds nothing else and runs there alone, so that a job
@@ -58,9 +60,9 @@
 //! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all
 //! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no
 //! handler for is put off for another worker, without a counted attempt (`worker.unknown_kind_delay_ms`), and dead
-//! `worker.unknown_kind_keep_ms` after this worker first put it off. With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) there is no row left
-//! to put off: the job is dead immediately. [`KindOptions`] gives a kind its own time limit, retry policy and
-//! concurrency limit.
+//! `worker.unknown_kind_keep_ms` after this worker first put it off. With
+//! [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) there is no row left to put off: the job is dead
+//! immediately. [`KindOptions`] gives a kind its own time limit, retry policy and concurrency limit.
 //!
 //! # Making a repeat harmless
 //!
@@ -89,9 +91,9 @@
 //!
 //! # A table that is there already
 //!
-//! A queue table of somebody else's can be driven as it is: a [`Mapping`](crate::adopt::Mapping) says what its columns mean, and
-//! [`Admin::adopt`](crate::admin::Admin::adopt) writes the procedures for it into a schema of their own, which workers then use as any other. The
-//! repository's `docs/adopt.md` walks through one.
+//! A queue table of somebody else's can be driven as it is: a [`Mapping`](crate::adopt::Mapping) says what its columns
+//! mean, and [`Admin::adopt`](crate::admin::Admin::adopt) writes the procedures for it into a schema of their own,
+//! which workers then use as any other. The repository's `docs/adopt.md` walks through one.
 //!
 //! # Traces
 //!
@@ -129,10 +131,11 @@
 //!
 //! # Where things are
 //!
-//! [`Queue`], [`NewJob`], [`NewBatch`], [`Schedule`](crate::admin::Schedule) and [`enqueue_in`](crate::transaction::enqueue_in) are for producers; [`Worker`], [`Handlers`],
-//! [`Job`], [`Context`], [`Json`], [`Output`], [`finish_in`](crate::transaction::finish_in()) and [`JobError`] for workers; [`TypedJob`],
-//! [`Config`] and [`Error`] for both. [`tiberius`] is the driver underneath, for [`enqueue_in`](crate::transaction::enqueue_in) and [`finish_in`](crate::transaction::finish_in()).
-//! [`metrics`] lists what a process tells Prometheus, and [`runbook`] says what to do about each alert. The
+//! [`Queue`], [`NewJob`] and [`NewBatch`] are for producers, and [`transaction`] for those that enqueue in a transaction of
+//! their own; [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`], [`Output`] and [`JobError`] for workers;
+//! [`Queue::admin`] and the types in [`admin`] for operators; [`TypedJob`], [`Config`] and [`Error`] for all.
+//! [`tiberius`] is the driver underneath, whose client [`transaction`] takes. [`metrics`] lists what a process tells
+//! Prometheus, and [`runbook`] says what to do about each alert. The
 //! [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) goes through all of it by what one wants to do.
 
 #![forbid(unsafe_code)]

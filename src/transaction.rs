@@ -30,9 +30,9 @@ impl IntoOutput for Finished {
 /// writes there, the acknowledgement, the queue's sink and the follow-ups in `output` are committed together or not at
 /// all, once, however often the job runs.
 ///
-/// For results that are written in a set, a [sink](crate::procedures::operator::QueueOptions::sink) is faster: it is called once for a batch
-/// of jobs, and costs no connection and no round trip of the handler's own. This is for a handler that decides by what
-/// it reads in the same transaction.
+/// For results that are written in a set, a [sink](crate::procedures::operator::QueueOptions::sink) is faster: it is
+/// called once for a batch of jobs, and costs no connection and no round trip of the handler's own. This is for a
+/// handler that decides by what it reads in the same transaction.
 ///
 /// Acknowledge last, right before the commit: from then on until the transaction ends, the job's row is locked. Return
 /// what you get. Where the transaction was not committed all the same, the worker notices, and the attempt has failed.
@@ -135,8 +135,8 @@ where
 ///
 /// # Errors
 ///
-/// As [`Queue::create_batch`](crate::queue::Queue::create_batch); an error inside of the procedure rolls back the caller's
-/// transaction, see [`enqueue_in`]. After [`Error::ConnectionLost`], [`Error::Protocol`] or
+/// As [`Queue::create_batch`](crate::queue::Queue::create_batch); an error inside of the procedure rolls back the
+/// caller's transaction, see [`enqueue_in`]. After [`Error::ConnectionLost`], [`Error::Protocol`] or
 /// [`Error::UnreadableText`], drop the client.
 ///
 /// # Cancel safety

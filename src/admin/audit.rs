@@ -7,9 +7,9 @@ use crate::procedures::operator::{AuditRow, NewAudit};
 
 impl Admin<'_> {
     /// Notes that somebody is about to do something to this queue, so that others can see later who it was
-    /// ([`audits`](crate::admin::Admin::audits)). The call is for programs of operators that do things for several people; readpast
-    /// notes nothing by itself. The queue need not exist. Notes are kept for 400 days at least, also where the queue is
-    /// deleted.
+    /// ([`audits`](crate::admin::Admin::audits)). The call is for programs of operators that do things for several
+    /// people; readpast notes nothing by itself. The queue need not exist. Notes are kept for 400 days at least, also
+    /// where the queue is deleted.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {

@@ -10,12 +10,12 @@ use crate::job::JobState;
 use crate::procedures::operator::{CancelAnswer, Cancelled, IDS, JobChange, JobFilter, OPERATOR_BATCH};
 
 impl Admin<'_> {
-    /// Cancels a batch: seals it and cancels its unfinished jobs as [`cancel`](crate::admin::Admin::cancel) does, whatever their
-    /// queues, and those of the batches whose follow-ups belong to it. Returns how many.
+    /// Cancels a batch: seals it and cancels its unfinished jobs as [`cancel`](crate::admin::Admin::cancel) does,
+    /// whatever their queues, and those of the batches whose follow-ups belong to it. Returns how many.
     ///
     /// The follow-up is enqueued all the same, when the jobs that run have ended;
-    /// [`Job::batch_end`](crate::job::Job::batch_end) says how many were cancelled. Of the jobs that run, the workers are
-    /// told at once that were started with this `Queue` or a clone of it, others with their next heartbeats.
+    /// [`Job::batch_end`](crate::job::Job::batch_end) says how many were cancelled. Of the jobs that run, the workers
+    /// are told at once that were started with this `Queue` or a clone of it, others with their next heartbeats.
     ///
     /// # Errors
     ///
@@ -42,12 +42,13 @@ impl Admin<'_> {
     ///
     /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with
     /// who (the login) and `why` in its [`error`](crate::admin::JobRow::error), until it is purged, expires
-    /// ([`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead)) or is brought back by [`requeue`](crate::admin::Admin::requeue). Its de-duplication key is free.
+    /// ([`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead)) or is brought back by
+    /// [`requeue`](crate::admin::Admin::requeue). Its de-duplication key is free.
     ///
     /// Of a job that runs, the worker is told: at once where it was started with this `Queue` or a clone of it,
-    /// otherwise with its next heartbeat. [`Context::is_cancelled`](crate::handler::Context::is_cancelled) turns true. If the
-    /// job is done all the same, it is done; whatever else becomes of the run, the job is cancelled. A job of a queue
-    /// with [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) cannot be cancelled once it runs.
+    /// otherwise with its next heartbeat. [`Context::is_cancelled`](crate::handler::Context::is_cancelled) turns true.
+    /// If the job is done all the same, it is done; whatever else becomes of the run, the job is cancelled. A job of a
+    /// queue with [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) cannot be cancelled once it runs.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -68,11 +69,11 @@ impl Admin<'_> {
         self.cancel_some(&mut session, &[job_id], why).await
     }
 
-    /// Cancels all jobs that have not ended and match the filter, as [`cancel`](crate::admin::Admin::cancel) does with one. Where the
-    /// filter names no state, these are scheduled, waiting, ready and running ones. Returns how many.
+    /// Cancels all jobs that have not ended and match the filter, as [`cancel`](crate::admin::Admin::cancel) does with
+    /// one. Where the filter names no state, these are scheduled, waiting, ready and running ones. Returns how many.
     ///
-    /// It lists them page by page ([`matching`](crate::admin::Admin::matching)), and cancels each page: jobs that are enqueued
-    /// meanwhile are not among them.
+    /// It lists them page by page ([`matching`](crate::admin::Admin::matching)), and cancels each page: jobs that are
+    /// enqueued meanwhile are not among them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -86,8 +87,8 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// As [`cancel`](crate::admin::Admin::cancel), and [`Error::Refused`] when the filter names a state of jobs that have ended, or
-    /// asks for what its states do not have. Jobs that were cancelled before the error stay so.
+    /// As [`cancel`](crate::admin::Admin::cancel), and [`Error::Refused`] when the filter names a state of jobs that
+    /// have ended, or asks for what its states do not have. Jobs that were cancelled before the error stay so.
     ///
     /// # Cancel safety
     ///
@@ -154,8 +155,8 @@ impl Admin<'_> {
         }
     }
 
-    /// Makes one dead or cancelled job ready again as [`requeue`](crate::admin::Admin::requeue) does, with another payload: bytes, or
-    /// text as UTF-8. Returns whether it was; if not, its payload is as it was.
+    /// Makes one dead or cancelled job ready again as [`requeue`](crate::admin::Admin::requeue) does, with another
+    /// payload: bytes, or text as UTF-8. Returns whether it was; if not, its payload is as it was.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -194,7 +195,8 @@ impl Admin<'_> {
 
     /// Gives all jobs that have not ended and match the filter another priority; smaller runs first. Of a running job
     /// it counts when it comes back. Where the filter names no state, these are scheduled, ready and running jobs.
-    /// Returns how many had another priority before. It lists the jobs as [`cancel_all`](crate::admin::Admin::cancel_all) does.
+    /// Returns how many had another priority before. It lists the jobs as
+    /// [`cancel_all`](crate::admin::Admin::cancel_all) does.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -226,7 +228,8 @@ impl Admin<'_> {
     /// Deletes the jobs in one state that have been in it for `older_than` (whole seconds) and more: done, dead,
     /// cancelled and archived ones counted from their end, ready and scheduled ones from when they were enqueued.
     /// Returns how many. Jobs that are locked at the moment stay. For what is to be deleted regularly there are
-    /// [`QueueOptions::keep_done`](crate::admin::QueueOptions::keep_done) and [`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead).
+    /// [`QueueOptions::keep_done`](crate::admin::QueueOptions::keep_done) and
+    /// [`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead).
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

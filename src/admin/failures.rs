@@ -49,8 +49,8 @@ pub struct FailureGroup {
 
 impl FailureGroup {
     /// The longest part of the pattern that each of the errors has as it is:
-    /// [`JobFilter::error`](crate::procedures::operator::JobFilter::error) finds the jobs by it, and perhaps others. Empty where the pattern
-    /// has no text.
+    /// [`JobFilter::error`](crate::procedures::operator::JobFilter::error) finds the jobs by it, and perhaps others.
+    /// Empty where the pattern has no text.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -125,8 +125,8 @@ impl Admin<'_> {
         Ok(group(self.queue.session().await?.failures(self.queue.name(), JobState::Dead, newest).await?))
     }
 
-    /// As [`failures`](crate::admin::Admin::failures), of the jobs that wait for another attempt, or were put off with a reason: of
-    /// the `next` scheduled jobs that are due first, 1 to 100,000, those that have an error.
+    /// As [`failures`](crate::admin::Admin::failures), of the jobs that wait for another attempt, or were put off with
+    /// a reason: of the `next` scheduled jobs that are due first, 1 to 100,000, those that have an error.
     ///
     /// # Errors
     ///

@@ -110,8 +110,8 @@ impl Admin<'_> {
     }
 
     /// How far jobs are that run or have run, as they have noted it themselves
-    /// ([`Context::progress`](crate::handler::Context::progress)), in no particular order; a job that has noted nothing is not
-    /// in it. Waits for nobody. What a job notes is here about a second later.
+    /// ([`Context::progress`](crate::handler::Context::progress)), in no particular order; a job that has noted nothing
+    /// is not in it. Waits for nobody. What a job notes is here about a second later.
     ///
     /// # Errors
     ///
@@ -121,9 +121,10 @@ impl Admin<'_> {
     }
 
     /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are
-    /// kept, as long as the job is: those of a job that was done in a queue with [`CompletionPolicy::Delete`](crate::admin::CompletionPolicy::Delete) are gone
-    /// with it. A queue with [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) keeps none. Does not wait; an attempt that is being acknowledged
-    /// at the moment is left out.
+    /// kept, as long as the job is: those of a job that was done in a queue with
+    /// [`CompletionPolicy::Delete`](crate::admin::CompletionPolicy::Delete) are gone with it. A queue with
+    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) keeps none. Does not wait; an attempt that is being
+    /// acknowledged at the moment is left out.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {

@@ -148,10 +148,11 @@ impl Admin<'_> {
 
 impl Admin<'_> {
     /// As [`list`](crate::admin::Admin::list), but only the ids: for what is done to many jobs
-    /// ([`cancel_jobs`](crate::admin::Admin::cancel_jobs), [`requeue_jobs`](crate::admin::Admin::requeue_jobs), [`purge_jobs`](crate::admin::Admin::purge_jobs),
-    /// [`set_priority_of`](crate::admin::Admin::set_priority_of), [`promote_jobs`](crate::admin::Admin::promote_jobs)), page by page. A job that is
-    /// requeued and dies again is on a later page once more, so that a loop over all of them may not end; with
-    /// [`JobFilter::older_than`] it does not meet what has ended since it began:
+    /// ([`cancel_jobs`](crate::admin::Admin::cancel_jobs), [`requeue_jobs`](crate::admin::Admin::requeue_jobs),
+    /// [`purge_jobs`](crate::admin::Admin::purge_jobs), [`set_priority_of`](crate::admin::Admin::set_priority_of),
+    /// [`promote_jobs`](crate::admin::Admin::promote_jobs)), page by page. A job that is requeued and dies again is on
+    /// a later page once more, so that a loop over all of them may not end; with [`JobFilter::older_than`] it does not
+    /// meet what has ended since it began:
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -179,8 +180,9 @@ impl Admin<'_> {
         Ok(IdPage { jobs, next })
     }
 
-    /// Cancels these jobs as [`cancel`](crate::admin::Admin::cancel) does with one: any number, up to 1,000 in a transaction. Jobs
-    /// that have ended, or that the queue does not have, are passed over. Returns how many were cancelled.
+    /// Cancels these jobs as [`cancel`](crate::admin::Admin::cancel) does with one: any number, up to 1,000 in a
+    /// transaction. Jobs that have ended, or that the queue does not have, are passed over. Returns how many were
+    /// cancelled.
     ///
     /// # Errors
     ///
@@ -198,9 +200,9 @@ impl Admin<'_> {
         Ok(total)
     }
 
-    /// Makes these dead and cancelled jobs ready again, as [`requeue`](crate::admin::Admin::requeue) does with one: any number, up to
-    /// 1,000 in a call. Other jobs, and those that are locked at the moment, are passed over. Returns how many came
-    /// back.
+    /// Makes these dead and cancelled jobs ready again, as [`requeue`](crate::admin::Admin::requeue) does with one: any
+    /// number, up to 1,000 in a call. Other jobs, and those that are locked at the moment, are passed over. Returns how
+    /// many came back.
     ///
     /// # Errors
     ///
@@ -219,9 +221,9 @@ impl Admin<'_> {
         Ok(total)
     }
 
-    /// Deletes those of these jobs that are still in this state, as [`purge`](crate::admin::Admin::purge) does: any number, up to
-    /// 1,000 in a transaction. Jobs whose state has changed meanwhile, and those that are locked at the moment, stay.
-    /// Returns how many were deleted.
+    /// Deletes those of these jobs that are still in this state, as [`purge`](crate::admin::Admin::purge) does: any
+    /// number, up to 1,000 in a transaction. Jobs whose state has changed meanwhile, and those that are locked at the
+    /// moment, stay. Returns how many were deleted.
     ///
     /// # Errors
     ///
@@ -239,8 +241,8 @@ impl Admin<'_> {
         Ok(total)
     }
 
-    /// Makes these scheduled jobs ready before their time, as [`promote_now`](crate::admin::Admin::promote_now) does with one: any
-    /// number, up to 1,000 in a transaction. Other jobs are passed over. Returns how many were scheduled.
+    /// Makes these scheduled jobs ready before their time, as [`promote_now`](crate::admin::Admin::promote_now) does
+    /// with one: any number, up to 1,000 in a transaction. Other jobs are passed over. Returns how many were scheduled.
     ///
     /// # Errors
     ///
@@ -259,9 +261,9 @@ impl Admin<'_> {
         Ok(total)
     }
 
-    /// Gives these jobs another priority as [`set_priority`](crate::admin::Admin::set_priority) does: any number, up to 1,000 in a
-    /// transaction. Jobs that have ended, or that the queue does not have, are passed over. Returns how many had
-    /// another priority before.
+    /// Gives these jobs another priority as [`set_priority`](crate::admin::Admin::set_priority) does: any number, up to
+    /// 1,000 in a transaction. Jobs that have ended, or that the queue does not have, are passed over. Returns how many
+    /// had another priority before.
     ///
     /// # Errors
     ///

@@ -23,7 +23,8 @@ impl Admin<'_> {
     /// # Errors
     ///
     /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs, or a
-    /// [`Keep::For`](crate::admin::Keep::For) of more than ten years; [`Error::PermissionDenied`] without an operator's rights.
+    /// [`Keep::For`](crate::admin::Keep::For) of more than ten years; [`Error::PermissionDenied`] without an operator's
+    /// rights.
     pub async fn create(self, options: QueueOptions) -> Result<bool, Error> {
         self.queue.session().await?.create_queue(self.queue.name(), &options).await
     }
@@ -66,9 +67,9 @@ impl Admin<'_> {
         self.queue.session().await?.all_stats(None).await
     }
 
-    /// As [`all_queues`](crate::admin::Admin::all_queues), at a cost that does not grow with the queues: of each state `most` jobs
-    /// are counted, and where a count is `most` or more, there are at least so many. The oldest ready job is looked for
-    /// among those that were counted.
+    /// As [`all_queues`](crate::admin::Admin::all_queues), at a cost that does not grow with the queues: of each state
+    /// `most` jobs are counted, and where a count is `most` or more, there are at least so many. The oldest ready job
+    /// is looked for among those that were counted.
     ///
     /// # Errors
     ///
@@ -96,8 +97,8 @@ impl Admin<'_> {
         self.queue.session().await?.list_workers(Some(self.queue.name()), Duration::MAX).await
     }
 
-    /// As [`workers`](crate::admin::Admin::workers), of every queue of the schema, by the queues' names first. This one need not
-    /// exist.
+    /// As [`workers`](crate::admin::Admin::workers), of every queue of the schema, by the queues' names first. This one
+    /// need not exist.
     ///
     /// # Errors
     ///
@@ -106,8 +107,8 @@ impl Admin<'_> {
         self.queue.session().await?.list_workers(None, Duration::MAX).await
     }
 
-    /// As [`all_workers`](crate::admin::Admin::all_workers), but of the workers that have ended only those of the last `ended` (whole
-    /// seconds, up to a day): for who looks every second, where many workers come and go.
+    /// As [`all_workers`](crate::admin::Admin::all_workers), but of the workers that have ended only those of the last
+    /// `ended` (whole seconds, up to a day): for who looks every second, where many workers come and go.
     ///
     /// # Errors
     ///
@@ -138,8 +139,8 @@ impl Admin<'_> {
         self.queue.session().await?.list_history(Some(self.queue.name()), span).await
     }
 
-    /// As [`history`](crate::admin::Admin::history), of every queue of the schema, by the queues' names first. This one need not
-    /// exist.
+    /// As [`history`](crate::admin::Admin::history), of every queue of the schema, by the queues' names first. This one
+    /// need not exist.
     ///
     /// # Errors
     ///

@@ -78,8 +78,8 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// As [`pause_schedule`](crate::admin::Admin::pause_schedule). After [`Error::TimedOut`] and [`Error::ConnectionLost`] the job
-    /// may be in the queue or not.
+    /// As [`pause_schedule`](crate::admin::Admin::pause_schedule). After [`Error::TimedOut`] and
+    /// [`Error::ConnectionLost`] the job may be in the queue or not.
     ///
     /// # Cancel safety
     ///

@@ -83,8 +83,8 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// As [`plan_adoption`](crate::admin::Admin::plan_adoption) and [`install`](crate::admin::Admin::install). [`Error::Refused`] where the schema
-    /// has queues of its own or is the adoption of another table.
+    /// As [`plan_adoption`](crate::admin::Admin::plan_adoption) and [`install`](crate::admin::Admin::install).
+    /// [`Error::Refused`] where the schema has queues of its own or is the adoption of another table.
     ///
     /// # Cancel safety
     ///
@@ -108,7 +108,8 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] while workers run, where there are dead jobs whose rows stand nowhere else, where the
     /// schema's roles have members, or where the table has changed so much that what is held cannot be given back (see
-    /// [`abandon_adoption`](crate::admin::Admin::abandon_adoption)); [`Error::NotInstalled`] where the schema has no adoption.
+    /// [`abandon_adoption`](crate::admin::Admin::abandon_adoption)); [`Error::NotInstalled`] where the schema has no
+    /// adoption.
     pub async fn remove_adoption(self) -> Result<(), Error> {
         self.end_adoption(true).await
     }

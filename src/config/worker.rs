@@ -42,8 +42,8 @@ pub struct WorkerConfig {
 
     /// Maximum bytes of payloads, checkpoints and outputs held by this process. A claim never brings more payloads than
     /// fit, and no job starts while its output may not fit; one job is always allowed, however large. A job that does
-    /// not fit stays first in the queue until there is room; meanwhile the jobs behind it wait and pass it in turns. The
-    /// driver needs memory for two more copies of the largest output.
+    /// not fit stays first in the queue until there is room; meanwhile the jobs behind it wait and pass it in turns.
+    /// The driver needs memory for two more copies of the largest output.
     ///
     /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
     pub max_in_flight_bytes: u64,
@@ -67,8 +67,9 @@ pub struct WorkerConfig {
     pub poll_max_ms: u64,
 
     /// Maximum idle workers that wait in SQL Server, for all queues and schemas of the database together; one queue may
-    /// use half of them. Each holds a worker thread of SQL Server. 0: as many as the server can spare, which is 64, fewer
-    /// if `max worker threads` is set below 256, and 6 to 50 in Azure SQL Database, depending on the service objective.
+    /// use half of them. Each holds a worker thread of SQL Server. 0: as many as the server can spare, which is 64,
+    /// fewer if `max worker threads` is set below 256, and 6 to 50 in Azure SQL Database, depending on the service
+    /// objective.
     ///
     /// Default: `0`. Range: 0 to 1000 sessions.
     pub waiting_sessions: usize,
@@ -131,8 +132,8 @@ pub struct WorkerConfig {
     pub unknown_kind_delay_ms: u64,
 
     /// How long a worker postpones a job for whose kind it has no handler, counted from the first time; then the job is
-    /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often, such
-    /// jobs stay. The default is one day. In a queue with delivery `at_most_once` the job is dead immediately.
+    /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
+    /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job is dead immediately.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
     pub unknown_kind_keep_ms: u64,

@@ -14,8 +14,8 @@ use crate::error::Error;
 use super::connector::Connector;
 use super::session::Session;
 
-/// The most connections that one [`Queue`](crate::queue::Queue) and its clones use at once for enqueueing and operating. More
-/// callers wait their turn.
+/// The most connections that one [`Queue`](crate::queue::Queue) and its clones use at once for enqueueing and
+/// operating. More callers wait their turn.
 const MAX_CONNECTIONS: usize = 8;
 
 /// How often it is looked whether a connection has idled for too long, as long as there are any.

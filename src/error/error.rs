@@ -218,9 +218,9 @@ pub enum Error {
     },
 
     /// The queue's sink, the enqueueing of a follow-up, or what is to become of the row of an adopted table, failed in
-    /// the transaction of an acknowledgement (58020), which was rolled back as a whole. A [`Worker`](crate::worker::Worker)
-    /// finds the job whose result is refused, and retries it; it stops where the sink cannot be called at all, or what
-    /// the sink uses is not there.
+    /// the transaction of an acknowledgement (58020), which was rolled back as a whole. A
+    /// [`Worker`](crate::worker::Worker) finds the job whose result is refused, and retries it; it stops where the sink
+    /// cannot be called at all, or what the sink uses is not there.
     #[error("{message}")]
     #[non_exhaustive]
     ResultRefused {
@@ -274,7 +274,8 @@ pub enum Error {
     },
 
     /// The queue cannot be deleted (58022), because it is in use: the message says what by. Stop its workers, end the
-    /// batches whose follow-ups belong to it, or have [`Admin::delete`](crate::admin::Admin::delete) delete its jobs, too.
+    /// batches whose follow-ups belong to it, or have [`Admin::delete`](crate::admin::Admin::delete) delete its jobs,
+    /// too.
     #[error("{message}")]
     #[non_exhaustive]
     QueueInUse {
@@ -285,10 +286,11 @@ pub enum Error {
     /// SQL Server did not answer to an enqueue, or ended the session: the jobs may be in the queue, all of them or
     /// none. Hand them in again only where running them twice does no harm.
     ///
-    /// Jobs that all have a [de-duplication key](crate::job::NewJob::dedup_key) were tried again already, without success,
-    /// if `cause` is [transient](Error::is_transient) and there was time left for it. Handing them in again adds no job
-    /// a second time while the first has not ended. Those of [`Queue::enqueue_part`](crate::queue::Queue::enqueue_part) were
-    /// tried again, too, and can be handed in again with the same number.
+    /// Jobs that all have a [de-duplication key](crate::job::NewJob::dedup_key) were tried again already, without
+    /// success, if `cause` is [transient](Error::is_transient) and there was time left for it. Handing them in again
+    /// adds no job a second time while the first has not ended. Those of
+    /// [`Queue::enqueue_part`](crate::queue::Queue::enqueue_part) were tried again, too, and can be handed in again
+    /// with the same number.
     #[error("it is unknown whether {} enqueued: {cause}", jobs_were(*jobs))]
     #[non_exhaustive]
     EnqueueInDoubt {
@@ -298,9 +300,9 @@ pub enum Error {
         cause: Box<Error>,
     },
 
-    /// Some chunks of an [`enqueue_many`](crate::queue::Queue::enqueue_many) were committed before one failed. The later
-    /// jobs are not in the queue. Exception: where `cause` is an [`Error::EnqueueInDoubt`], the next `jobs` of them may
-    /// be.
+    /// Some chunks of an [`enqueue_many`](crate::queue::Queue::enqueue_many) were committed before one failed. The
+    /// later jobs are not in the queue. Exception: where `cause` is an [`Error::EnqueueInDoubt`], the next `jobs` of
+    /// them may be.
     #[error("{} enqueued, then: {cause}", jobs_were(enqueued.len()))]
     #[non_exhaustive]
     EnqueuedInPart {
@@ -311,8 +313,8 @@ pub enum Error {
     },
 
     /// readpast is not installed in this schema of the database, or only in part. Run
-    /// [`Admin::install`](crate::admin::Admin::install) as a member of db_owner, or have the scripts in `sql/` run; or correct
-    /// `connection.schema` or `Database` in the connection string.
+    /// [`Admin::install`](crate::admin::Admin::install) as a member of db_owner, or have the scripts in `sql/` run; or
+    /// correct `connection.schema` or `Database` in the connection string.
     #[error(
         "readpast is not installed in schema {schema} of this database: {message}; {}, or correct connection.schema or Database",
         remedy::INSTALL
@@ -327,8 +329,8 @@ pub enum Error {
         message: String,
     },
 
-    /// The installed schema is older than this release needs. Run [`Admin::install`](crate::admin::Admin::install) as a member
-    /// of db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on
+    /// The installed schema is older than this release needs. Run [`Admin::install`](crate::admin::Admin::install) as a
+    /// member of db_owner, or have the scripts in `sql/` run: they upgrade it, and releases that work with it now go on
     /// working where its changes allow that.
     #[error(
         "the installed schema is version {found}, but this release needs version {wanted}; to upgrade, {}",
@@ -424,8 +426,9 @@ pub enum Error {
     /// SQL Server's answer contains text that cannot be decoded. Most often an error or a message quotes half a
     /// character, because a trigger, a sink or another procedure cut a text in the middle of a surrogate pair: fix that
     /// code. The call may or may not have taken effect. If an acknowledgement ends like this, the
-    /// [`Worker`](crate::worker::Worker) finds the job that causes it, and retries that job; if a claim does, that job is
-    /// dead, and the worker ends when the answers to three claims in a row cannot be read. (With [`Delivery::AtMostOnce`](crate::job::Delivery::AtMostOnce), a claim that ends like this ends the worker.)
+    /// [`Worker`](crate::worker::Worker) finds the job that causes it, and retries that job; if a claim does, that job
+    /// is dead, and the worker ends when the answers to three claims in a row cannot be read. (With
+    /// [`Delivery::AtMostOnce`](crate::job::Delivery::AtMostOnce), a claim that ends like this ends the worker.)
     #[error("cannot read text in SQL Server's response: {message}")]
     #[non_exhaustive]
     UnreadableText {

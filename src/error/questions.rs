@@ -11,8 +11,8 @@ const BROKEN_SINK: [i32; 10] = [201, 206, 207, 208, 229, 911, 916, 2812, 8144, 8
 impl Error {
     /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused
     /// connection, a fail-over, or when a server was busy; or because an operator makes room on a full disk or in a
-    /// full log, or brings the database back. A [`Worker`](crate::worker::Worker) waits for such things, and stops on all
-    /// others.
+    /// full log, or brings the database back. A [`Worker`](crate::worker::Worker) waits for such things, and stops on
+    /// all others.
     ///
     /// An [`EnqueueInDoubt`](Error::EnqueueInDoubt) and an [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient,
     /// because the same call might enqueue jobs a second time; their `cause` may be.

@@ -62,8 +62,8 @@ impl Context {
     }
 
     /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that
-    /// takes longer can save what it has, and return [`JobError::snooze`](super::job_error::JobError::snooze) to run again
-    /// elsewhere without having used up an attempt.
+    /// takes longer can save what it has, and return [`JobError::snooze`](super::job_error::JobError::snooze) to run
+    /// again elsewhere without having used up an attempt.
     ///
     /// Stays true when the worker stops at once.
     pub fn is_stopping(&self) -> bool {

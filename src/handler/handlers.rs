@@ -72,8 +72,8 @@ impl Handlers {
     /// One handler for every job, whatever its kind.
     ///
     /// It returns `Result<_, BoxError>`; inside, `?` takes any error, those of `anyhow` too, and a
-    /// [`JobError`](super::job_error::JobError) (`return Err(JobError::dead("…").into())`). A handler that is kept in a variable
-    /// names its parameters' types: `|job: &Job, context: &Context|`. One that only fails names its result:
+    /// [`JobError`](super::job_error::JobError) (`return Err(JobError::dead("…").into())`). A handler that is kept in a
+    /// variable names its parameters' types: `|job: &Job, context: &Context|`. One that only fails names its result:
     /// `Err::<(), BoxError>(…)`. An async one calls [`Context::block_on`](super::context::Context::block_on).
     pub fn any<F, R>(handler: F) -> Handlers
     where
@@ -231,8 +231,8 @@ impl Handlers {
     }
 
     /// Runs the job of `context` as a worker would, and returns what it would acknowledge: a panic is a failure, an
-    /// error is what its [`JobError`](super::job_error::JobError) says, a kind without a handler is put off. Settings have their
-    /// defaults. For tests without a server.
+    /// error is what its [`JobError`](super::job_error::JobError) says, a kind without a handler is put off. Settings
+    /// have their defaults. For tests without a server.
     ///
     /// ```
     /// use std::time::Duration;

@@ -11,8 +11,9 @@ use crate::time::TEN_YEARS;
 ///
 /// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A
 /// `JobError` says otherwise. It counts wherever it stands in the error that the handler returns, so that it may be
-/// wrapped on the way (the outermost counts where there are several). An [`Error::Payload`](crate::error::Error::Payload)
-/// makes the job dead at once, because the payload will not get better.
+/// wrapped on the way (the outermost counts where there are several). An
+/// [`Error::Payload`](crate::error::Error::Payload) makes the job dead at once, because the payload will not get
+/// better.
 ///
 /// The cause may be a text or any other error:
 ///

@@ -1,5 +1,5 @@
-//! What a user writes and what it sees: a handler gets a [`Job`](crate::job::Job) and a [`Context`], and returns what the
-//! job leaves behind or an error.
+//! What a user writes and what it sees: a handler gets a [`Job`](crate::job::Job) and a [`Context`], and returns what
+//! the job leaves behind or an error.
 //!
 //! ```text
 //! Handlers: the kind says which ──▶ run: span, panic, time limit ──▶ IntoOutput, or an error and its verdict ──▶ the acknowledgement

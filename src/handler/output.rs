@@ -12,8 +12,8 @@ use super::job_error::JobError;
 
 /// What a job leaves behind: bytes, and jobs that follow it.
 ///
-/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::procedures::operator::QueueOptions::sink)); the completion policies
-/// `annotate` and `archive` store them beside the job; `delete` drops them.
+/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::procedures::operator::QueueOptions::sink)); the
+/// completion policies `annotate` and `archive` store them beside the job; `delete` drops them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     bytes: Option<Vec<u8>>,

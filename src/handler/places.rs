@@ -1,5 +1,5 @@
-//! The places that limited jobs share ([`KindOptions::at_most`](super::kind_options::KindOptions::at_most)), and whose turn it is,
-//! over all workers of the process.
+//! The places that limited jobs share ([`KindOptions::at_most`](super::kind_options::KindOptions::at_most)), and whose
+//! turn it is, over all workers of the process.
 //!
 //! A place is taken by a thread that starts a job at once, never before. So none is kept by a worker whose threads are
 //! all busy. One that becomes free is offered to the worker whose job has waited longest, of those that have a free

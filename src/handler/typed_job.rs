@@ -44,7 +44,8 @@ pub trait TypedJob: Serialize + DeserializeOwned {
     /// must not have it.
     const KIND: &'static str;
 
-    /// What these jobs leave behind: `()`, [`Output`](super::output::Output), [`Json`](super::output::Json) or an `Option` of these.
+    /// What these jobs leave behind: `()`, [`Output`](super::output::Output), [`Json`](super::output::Json) or an
+    /// `Option` of these.
     type Output: IntoOutput;
 
     /// Runs the job. The payload has been read into `self`; one that does not parse makes the job dead without a call.

@@ -134,8 +134,8 @@ impl Job {
         Some(Duration::from_millis(ms.into()))
     }
 
-    /// The checkpoint that an earlier attempt has noted last ([`Context::checkpoint`](crate::handler::Context::checkpoint)), to
-    /// go on from; `None`: begin at the beginning.
+    /// The checkpoint that an earlier attempt has noted last
+    /// ([`Context::checkpoint`](crate::handler::Context::checkpoint)), to go on from; `None`: begin at the beginning.
     pub fn checkpoint(&self) -> Option<&[u8]> {
         self.details.as_ref()?.checkpoint.as_deref()
     }

@@ -188,19 +188,21 @@ impl NewJob {
     /// [`QueueOptions::group_limit`](crate::procedures::operator::QueueOptions::group_limit) says.
     ///
     /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
-    /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) says otherwise; a dead or cancelled one lets
-    /// the next go. A [priority](NewJob::priority) counts among the jobs that have the turn in their groups.
+    /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) says otherwise; a dead
+    /// or cancelled one lets the next go. A [priority](NewJob::priority) counts among the jobs that have the turn in
+    /// their groups.
     ///
     /// The next one starts soon after the acknowledgement of the last; where that, or the enqueueing, is part of a
-    /// transaction of your own ([`finish_in`](crate::transaction::finish_in()), [`enqueue_in`](crate::transaction::enqueue_in)), within about a
-    /// second after its commit. Queues with [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce) refuse it.
+    /// transaction of your own ([`finish_in`](crate::transaction::finish_in()),
+    /// [`enqueue_in`](crate::transaction::enqueue_in)), within about a second after its commit. Queues with
+    /// [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce) refuse it.
     pub fn group_key(mut self, key: impl Into<String>) -> NewJob {
         self.group_key = Some(key.into());
         self
     }
 
-    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::queue::Queue::create_batch)): where
-    /// it is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
+    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::queue::Queue::create_batch)):
+    /// where it is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
     /// [follow-up](crate::handler::Output::enqueue) has failed. A job that is a duplicate of another
     /// ([`dedup_key`](NewJob::dedup_key)) is not added. Not for queues with
     /// [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce).

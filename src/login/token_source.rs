@@ -56,7 +56,8 @@ type Fetched = Pin<Box<dyn Future<Output = Result<AccessToken, BoxError>> + Send
 
 type Fetch = dyn Fn() -> Fetched + Send + Sync;
 
-/// A program's own source of tokens, for [`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source).
+/// A program's own source of tokens, for
+/// [`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

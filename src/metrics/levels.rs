@@ -55,8 +55,8 @@ static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
 /// What the gauges of a queue show.
 struct Shown {
-    /// Which workers these values are of: their number, the sum of their ids, and how many drain. Ids only grow, so other
-    /// workers have another sum or are fewer.
+    /// Which workers these values are of: their number, the sum of their ids, and how many drain. Ids only grow, so
+    /// other workers have another sum or are fewer.
     workers: (usize, u64, usize),
     buffered: f64,
     running: f64,
@@ -156,9 +156,9 @@ impl LevelGauges {
     }
 
     /// Changes the workers and shows the result, if it differs. The recorder is the program's code, so it is not called
-    /// under the lock that all workers of the process need, and another change may be shown meanwhile. Where a worker of
-    /// this queue has begun or ended meanwhile, the result is shown again. Levels are not looked at again: workers show
-    /// theirs once a second, so that a recorder which takes longer than that would never be left.
+    /// under the lock that all workers of the process need, and another change may be shown meanwhile. Where a worker
+    /// of this queue has begun or ended meanwhile, the result is shown again. Levels are not looked at again: workers
+    /// show theirs once a second, so that a recorder which takes longer than that would never be left.
     fn change(&self, change: impl FnOnce(&mut Vec<Running>) -> bool) {
         let mut shown = {
             let mut workers = WORKERS.lock();

@@ -3,8 +3,8 @@
 //! They go to whatever recorder the program has installed for the [`metrics`](https://docs.rs/metrics) facade; without
 //! one they cost next to nothing. `[metrics] listen` in the configuration installs one and serves it (feature
 //! `prometheus`). A program with a recorder of its own installs it **before**
-//! [`Queue::connect`](crate::queue::Queue::connect), because handles are bound to the recorder that is there when they are
-//! made, and takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
+//! [`Queue::connect`](crate::queue::Queue::connect), because handles are bound to the recorder that is there when they
+//! are made, and takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
 //!
 //! ```text
 //! definitions (all) ──▶ handles, made once per queue and worker (histograms: with their first value) ──▶ recorder ──▶ /metrics ──▶ grafana/

@@ -41,9 +41,9 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 /// them at once; other workers notice within `worker.poll_max_ms`.
 ///
 /// Before its first call, a queue asks which version of the schema is installed; every call but
-/// [`connect`](Queue::connect), [`install`](crate::admin::Admin::install) and [`uninstall`](crate::admin::Admin::uninstall) fails with
-/// [`Error::NotInstalled`], [`Error::SchemaTooOld`] or [`Error::SchemaTooNew`] where it is not one that this release
-/// works with.
+/// [`connect`](Queue::connect), [`install`](crate::admin::Admin::install) and
+/// [`uninstall`](crate::admin::Admin::uninstall) fails with [`Error::NotInstalled`], [`Error::SchemaTooOld`] or
+/// [`Error::SchemaTooNew`] where it is not one that this release works with.
 ///
 /// ```no_run
 /// use readpast::{Config, NewJob, Queue};
@@ -320,10 +320,10 @@ impl Queue {
     /// bytes is a chunk of its own. The answers come in the order of the jobs, and the jobs get ascending ids in that
     /// order.
     ///
-    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`](crate::transaction::enqueue_in). Each chunk has the time that
-    /// [`enqueue`](Queue::enqueue) has for a job, and is repeated as a job is there: where SQL Server did not answer,
-    /// only if every job of the chunk has a de-duplication key. An import that may be run again, without keys, is
-    /// [`enqueue_part`](Queue::enqueue_part).
+    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`](crate::transaction::enqueue_in).
+    /// Each chunk has the time that [`enqueue`](Queue::enqueue) has for a job, and is repeated as a job is there: where
+    /// SQL Server did not answer, only if every job of the chunk has a de-duplication key. An import that may be run
+    /// again, without keys, is [`enqueue_part`](Queue::enqueue_part).
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -432,10 +432,11 @@ impl Queue {
     /// Waits until a job has ended: done, dead or cancelled. Returns how; `None` when it has not ended within `limit`
     /// (a second and a look at SQL Server longer at most). It is looked for at least once.
     ///
-    /// What can be known depends on the queue's [`CompletionPolicy`](crate::admin::CompletionPolicy). With `annotate` and `archive` the end of a done
-    /// job comes with its output, as long as the job is kept. **With `delete`, the default, a done job is
-    /// [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or has never been. A dead or
-    /// cancelled job that is requeued runs again; this returns how it was when it was looked for.
+    /// What can be known depends on the queue's [`CompletionPolicy`](crate::admin::CompletionPolicy). With `annotate`
+    /// and `archive` the end of a done job comes with its output, as long as the job is kept. **With `delete`, the
+    /// default, a done job is [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or
+    /// has never been. A dead or cancelled job that is requeued runs again; this returns how it was when it was looked
+    /// for.
     ///
     /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on
     /// one of its connections, by a task on the runtime of one of them.
@@ -466,11 +467,13 @@ impl Queue {
     }
 
     /// Creates a batch: jobs that belong together, in any queues of the schema, and a follow-up that is enqueued into
-    /// this queue, once, when all of them have ended, however they did ([`Job::batch_end`](crate::job::Job::batch_end)).
+    /// this queue, once, when all of them have ended, however they did
+    /// ([`Job::batch_end`](crate::job::Job::batch_end)).
     ///
     /// [`NewJob::batch`] adds a job to it, and a job of the batch may add more when it is done
-    /// ([`Output::enqueue`](crate::handler::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)), none can
-    /// be added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never ends.
+    /// ([`Output::enqueue`](crate::handler::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)),
+    /// none can be added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never
+    /// ends.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -487,7 +490,8 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::InvalidBatch`] before anything is sent; [`Error::BatchNotOpen`] where there is no such parent, or it is
-    /// sealed; [`Error::Refused`] for a parent where the queue has [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce); [`Error::UnknownQueue`];
+    /// sealed; [`Error::Refused`] for a parent where the queue has
+    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce); [`Error::UnknownQueue`];
     /// [`Error::PermissionDenied`] without a producer's rights. After [`Error::TimedOut`] and [`Error::ConnectionLost`]
     /// there may be a batch that nobody knows of. It does no harm, unless it has a parent, which it keeps from ending:
     /// find it with [`batches`](crate::admin::Admin::batches), and cancel it.

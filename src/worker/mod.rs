@@ -14,8 +14,8 @@
 //! | `run/` | `Claimed` | `Ended` |
 //! | `finish/` | `Ended` | a call of `finish` or `release`; with its answer the job leaves memory |
 //!
-//! A job's `Held` (`lease/held.rs`) goes with it all the way: it counts the job in `state/in_flight.rs`, and that is the
-//! one signal that goes back. What each stage has done goes into `state/tally.rs`.
+//! A job's `Held` (`lease/held.rs`) goes with it all the way: it counts the job in `state/in_flight.rs`, and that is
+//! the one signal that goes back. What each stage has done goes into `state/tally.rs`.
 //!
 //! | beside it | where | tells |
 //! |---|---|---|

@@ -25,8 +25,8 @@ use super::io_thread::IoThread;
 /// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
 const COMPLETION_SESSIONS: usize = 2;
 
-/// A running worker. Made by [`WorkerBuilder::start`](crate::WorkerBuilder::start), ended by [`run`](Self::run), [`drain`](Self::drain) or
-/// [`shutdown`](Self::shutdown).
+/// A running worker. Made by [`WorkerBuilder::start`](crate::WorkerBuilder::start), ended by [`run`](Self::run),
+/// [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 ///
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
@@ -159,8 +159,8 @@ impl Worker {
     /// unregisters.
     ///
     /// What has not ended by the deadline is given back at once and without a counted attempt, is cancelled
-    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)), and may run on another worker while its handler still
-    /// runs here. That takes four seconds at the most, so the process should be given that much longer.
+    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)), and may run on another worker while its
+    /// handler still runs here. That takes four seconds at the most, so the process should be given that much longer.
     ///
     /// # Errors
     ///
@@ -241,8 +241,8 @@ impl Worker {
     /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
     /// those that failed and are to be retried later, those that their handler snoozed, and those of a kind that this
     /// worker has no handler for. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
-    /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)) are waited for, and so is a
-    /// paused queue.
+    /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)) are waited for, and so
+    /// is a paused queue.
     ///
     /// ```no_run
     /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {

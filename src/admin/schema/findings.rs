@@ -15,8 +15,8 @@ use crate::queue::Queue;
 /// OPENJSON is missing below: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
 const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
 
-/// What [`Admin::findings`](crate::admin::Admin::findings) looks at, in this order: nothing can be said of a later one while
-/// an earlier one fails.
+/// What [`Admin::findings`](crate::admin::Admin::findings) looks at, in this order: nothing can be said of a later one
+/// while an earlier one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
@@ -251,7 +251,8 @@ impl Admin<'_> {
         first_error(self.findings().await)
     }
 
-    /// Does the checks of [`verify`](crate::admin::Admin::verify) one by one, and says of each what it has found: for a table.
+    /// Does the checks of [`verify`](crate::admin::Admin::verify) one by one, and says of each what it has found: for a
+    /// table.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) {
@@ -282,8 +283,8 @@ impl Admin<'_> {
         Ok(self.queue.any_session().await?.schema_info(self.queue.name()).await?.roles)
     }
 
-    /// As [`findings`](crate::admin::Admin::findings), for settings with which [`connect`](Queue::connect) may fail: that is a
-    /// finding, too.
+    /// As [`findings`](crate::admin::Admin::findings), for settings with which [`connect`](Queue::connect) may fail:
+    /// that is a finding, too.
     ///
     /// # Errors
     ///

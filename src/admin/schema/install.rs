@@ -38,7 +38,8 @@ impl Admin<'_> {
     }
 
     /// Removes readpast from its schema of the database, with all its queues and jobs: runs `sql/uninstall.sql`
-    /// ([`uninstall_script`](crate::admin::uninstall_script)). Stop the workers first, and remove the members of its five roles.
+    /// ([`uninstall_script`](crate::admin::uninstall_script)). Stop the workers first, and remove the members of its
+    /// five roles.
     ///
     /// # Errors
     ///

@@ -131,8 +131,8 @@ GO
 
 pub(crate) const UNINSTALL: &str = include_str!("../../../sql/uninstall.sql");
 
-/// The T-SQL that [`Admin::install`](crate::admin::Admin::install) runs, for a DBA to read and run: one text with GO, as
-/// sqlcmd and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error
+/// The T-SQL that [`Admin::install`](crate::admin::Admin::install) runs, for a DBA to read and run: one text with GO,
+/// as sqlcmd and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error
 /// nothing more is executed.
 ///
 /// ```

@@ -62,9 +62,10 @@ use super::split::split;
 /// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security
 /// Info`, are accepted and mean nothing here.
 ///
-/// The password may stand in a file ([`ConnectionConfig::password_file`](crate::config::ConnectionConfig::password_file)), and
-/// a program may give tokens of its own ([`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source)).
-/// The repository's `docs/logins.md` has each way to log in, with what the DBA does for it.
+/// The password may stand in a file
+/// ([`ConnectionConfig::password_file`](crate::config::ConnectionConfig::password_file)), and a program may give tokens
+/// of its own ([`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source)). The repository's
+/// `docs/logins.md` has each way to log in, with what the DBA does for it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionString(String);
 

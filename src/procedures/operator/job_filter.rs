@@ -99,8 +99,8 @@ impl JobFilter {
         self
     }
 
-    /// Jobs that are this old (whole milliseconds) and older, as [`Admin::purge`](crate::admin::Admin::purge) counts: those
-    /// that have ended from their end, the others from when they were enqueued.
+    /// Jobs that are this old (whole milliseconds) and older, as [`Admin::purge`](crate::admin::Admin::purge) counts:
+    /// those that have ended from their end, the others from when they were enqueued.
     pub fn older_than(mut self, age: Duration) -> JobFilter {
         self.older_than = Some(age);
         self
@@ -130,23 +130,25 @@ impl JobFilter {
     }
 
     /// Jobs that this worker holds. For [`JobState::Claimed`] only, and refused
-    /// ([`Error::Refused`](crate::error::Error::Refused)) for any other state or none: jobs of the others have no worker.
+    /// ([`Error::Refused`](crate::error::Error::Refused)) for any other state or none: jobs of the others have no
+    /// worker.
     pub fn worker(mut self, worker: WorkerId) -> JobFilter {
         self.worker = Some(worker);
         self
     }
 
     /// The jobs that have ended last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`]
-    /// and [`JobState::Archived`]; refused ([`Error::Refused`](crate::error::Error::Refused)) for any other state or none:
-    /// jobs of the others have an order of their own. A [`JobCursor`](super::job_page::JobCursor) serves both directions: with
-    /// the other one, the page goes back from it.
+    /// and [`JobState::Archived`]; refused ([`Error::Refused`](crate::error::Error::Refused)) for any other state or
+    /// none: jobs of the others have an order of their own. A [`JobCursor`](super::job_page::JobCursor) serves both
+    /// directions: with the other one, the page goes back from it.
     pub fn newest_first(mut self) -> JobFilter {
         self.newest_first = true;
         self
     }
 
     /// Of each job's payload and output only the first `bytes` bytes, for lists: payloads may have up to 2 GiB.
-    /// [`JobRow::payload_bytes`](super::job_row::JobRow::payload_bytes) says how many there are. It does not choose jobs.
+    /// [`JobRow::payload_bytes`](super::job_row::JobRow::payload_bytes) says how many there are. It does not choose
+    /// jobs.
     pub fn cut_at(mut self, bytes: usize) -> JobFilter {
         self.cut_at = Some(bytes);
         self

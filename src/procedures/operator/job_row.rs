@@ -17,8 +17,9 @@ use crate::time::rfc3339;
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///
-/// Where only the beginnings of payload and output were asked for ([`JobFilter::cut_at`](super::job_filter::JobFilter::cut_at)),
-/// that is what they are; `payload_bytes` and `output_bytes` are those of the whole.
+/// Where only the beginnings of payload and output were asked for
+/// ([`JobFilter::cut_at`](super::job_filter::JobFilter::cut_at)), that is what they are; `payload_bytes` and
+/// `output_bytes` are those of the whole.
 ///
 /// As JSON it has the times as in RFC 3339, the run time and the time limit in seconds (`run_s`,
 /// `time_limit_s`), and the payload as text (`payload_text`)
@@ -79,8 +80,8 @@ pub struct JobRow {
 }
 
 impl JobRow {
-    /// The payload as text, as [`Job::text`](crate::job::Job::text) reads it; `None` where it is none. Of a payload that is
-    /// cut, the characters that are whole.
+    /// The payload as text, as [`Job::text`](crate::job::Job::text) reads it; `None` where it is none. Of a payload
+    /// that is cut, the characters that are whole.
     pub fn payload_text(&self) -> Option<Cow<'_, str>> {
         let is_cut = (self.payload.len() as u64) < self.payload_bytes;
         let bytes = match (is_cut, self.payload_utf16) {

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
 use crate::time::TEN_YEARS;
 
-/// A queue's settings, for [`Admin::create`](crate::admin::Admin::create). What is not set stays as it is; for a new queue it
-/// is the default. As JSON they are what is set, as [`QueueStats`](super::queue_stats::QueueStats) has it.
+/// A queue's settings, for [`Admin::create`](crate::admin::Admin::create). What is not set stays as it is; for a new
+/// queue it is the default. As JSON they are what is set, as [`QueueStats`](super::queue_stats::QueueStats) has it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -113,9 +113,9 @@ impl QueueOptions {
         self
     }
 
-    /// How many jobs of one group ([`NewJob::group_key`](crate::job::NewJob::group_key)) run at once: 1 to 1,000, across all
-    /// workers. Default: 1, so that they run in their order. A group that has jobs goes by a new limit when the next of
-    /// them comes or ends.
+    /// How many jobs of one group ([`NewJob::group_key`](crate::job::NewJob::group_key)) run at once: 1 to 1,000,
+    /// across all workers. Default: 1, so that they run in their order. A group that has jobs goes by a new limit when
+    /// the next of them comes or ends.
     pub fn group_limit(mut self, jobs: u32) -> QueueOptions {
         self.group_limit = Some(jobs);
         self

@@ -59,7 +59,8 @@ pub struct QueueStats {
     /// The procedure that is called with the jobs that are done, if there is one
     /// ([`QueueOptions::sink`](super::queue_options::QueueOptions::sink)).
     pub sink: Option<String>,
-    /// How many jobs of one group run at once ([`QueueOptions::group_limit`](super::queue_options::QueueOptions::group_limit)).
+    /// How many jobs of one group run at once
+    /// ([`QueueOptions::group_limit`](super::queue_options::QueueOptions::group_limit)).
     pub group_limit: u32,
     /// Whether a job that is retried gives its turn away
     /// ([`QueueOptions::retry_passes`](super::queue_options::QueueOptions::retry_passes)).

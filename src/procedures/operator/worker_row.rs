@@ -50,7 +50,8 @@ pub struct WorkerRow {
     pub done_per_s: Option<f64>,
     /// Attempts failed a second, between its last two heartbeats.
     pub failed_per_s: Option<f64>,
-    /// What limited it, as a word: `idle`, `claim`, `busy`, `finish` or `queue_limit` ([`Limit`](crate::worker::state::Limit)).
+    /// What limited it, as a word: `idle`, `claim`, `busy`, `finish` or `queue_limit`
+    /// ([`Limit`](crate::worker::state::Limit)).
     pub limited_by: Option<String>,
 }
 

@@ -23,8 +23,9 @@ pub enum JobEnd {
         /// Who, and why.
         error: String,
     },
-    /// The queue does not have it: it was done and deleted ([`CompletionPolicy::Delete`](crate::job::CompletionPolicy)), it
-    /// was purged or has expired, or there has never been such a job. Nobody can tell these apart.
+    /// The queue does not have it: it was done and deleted
+    /// ([`CompletionPolicy::Delete`](crate::job::CompletionPolicy)), it was purged or has expired, or there has never
+    /// been such a job. Nobody can tell these apart.
     Gone,
 }
 

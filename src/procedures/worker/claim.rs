@@ -55,8 +55,8 @@ pub(crate) struct Withheld {
 }
 
 impl Withheld {
-    /// Takes the jobs whose payloads were withheld out of the claim's jobs; with those behind the first of them, so that
-    /// they run in their order, unless they may pass it.
+    /// Takes the jobs whose payloads were withheld out of the claim's jobs; with those behind the first of them, so
+    /// that they run in their order, unless they may pass it.
     fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>, passes: bool) -> Option<Withheld> {
         let first = jobs.iter().position(|job| lengths.contains_key(&job.id))?;
         let bytes = *lengths.get(&jobs[first].id)?;

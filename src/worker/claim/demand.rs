@@ -21,8 +21,8 @@ use crate::worker::state::{InFlight, RunTimes};
 /// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
 
-/// How often a worker whose threads are idle looks whether a job fits after all. Each look costs a claim and, in vain, a
-/// release.
+/// How often a worker whose threads are idle looks whether a job fits after all. Each look costs a claim and, in vain,
+/// a release.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest of the turns in which the first of the queue waits for room, in seconds: a power of two, because each

@@ -32,8 +32,8 @@ use super::watcher::WatchSender;
 /// When a worker that waits for jobs claims whatever the watcher says.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
-/// So many answers in a row that cannot be read are not the fault of single jobs: the worker ends before it has declared
-/// the whole queue dead.
+/// So many answers in a row that cannot be read are not the fault of single jobs: the worker ends before it has
+/// declared the whole queue dead.
 const UNREADABLE_CLAIMS: u32 = 3;
 
 /// The stage.

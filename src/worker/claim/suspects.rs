@@ -1,10 +1,10 @@
 //! Jobs that are suspected: of crashing their worker, or of a payload that does not arrive.
 //!
 //! Workers were lost while they held the first kind, and if one more is, these jobs are dead. So that no innocent job
-//! dies for another's crash, they go only to a worker that holds nothing, and while one is held nothing else is claimed.
-//! A worker that is always busy would never get one. So when one has waited for about a lease, nothing more is claimed
-//! until all that is held has ended. The time is drawn at random between one lease and two, so that not all workers
-//! stop for the same job.
+//! dies for another's crash, they go only to a worker that holds nothing, and while one is held nothing else is
+//! claimed. A worker that is always busy would never get one. So when one has waited for about a lease, nothing more is
+//! claimed until all that is held has ended. The time is drawn at random between one lease and two, so that not all
+//! workers stop for the same job.
 //!
 //! The second kind would come with each claim again, and nothing else would run. When claims of one job were not
 //! answered in time, it is claimed without its payload, to learn which it is, and released. When that happens again

@@ -73,8 +73,8 @@ enum Failure {
     Schedule(String),
 }
 
-/// Fires one schedule's times; returns whether there are more of them. Each changes its revision, under which a later one's
-/// failure is noted.
+/// Fires one schedule's times; returns whether there are more of them. Each changes its revision, under which a later
+/// one's failure is noted.
 async fn fire(
     state: &StageContext,
     session: &mut Session,

@@ -1,6 +1,7 @@
 //! The line of jobs whose rows another transaction may have locked: those that their handlers acknowledged in a
-//! transaction that may still be open ([`finish_in`](crate::transaction::finish_in())), and those that were not answered even alone.
-//! It has a connection of its own, which is made when there is something to send, so that nothing else waits for them.
+//! transaction that may still be open ([`finish_in`](crate::transaction::finish_in())), and those that were not
+//! answered even alone. It has a connection of its own, which is made when there is something to send, so that nothing
+//! else waits for them.
 //!
 //! ```text
 //! a list ──▶ finish ──answered──▶ confirmed

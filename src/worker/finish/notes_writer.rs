@@ -18,8 +18,8 @@ use crate::worker::state::{CallSize, StageContext};
 /// How long a note waits for others.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long SQL Server waits for the lock of a job's row: a handler that has called [`finish_in`](crate::transaction::finish_in())
-/// keeps its own locked, and the notes of others are not to wait for it.
+/// How long SQL Server waits for the lock of a job's row: a handler that has called
+/// [`finish_in`](crate::transaction::finish_in()) keeps its own locked, and the notes of others are not to wait for it.
 const LOCK_WAIT_MS: u32 = 100;
 
 /// How many jobs' notes go with one call: with the largest checkpoints 4 MiB.

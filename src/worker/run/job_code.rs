@@ -1,5 +1,5 @@
-//! The program's code in a worker: its hooks around each job, and the thread on which its values are dropped, wherever a
-//! worker lets go of them.
+//! The program's code in a worker: its hooks around each job, and the thread on which its values are dropped, wherever
+//! a worker lets go of them.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

@@ -41,8 +41,8 @@ const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
 /// How long what jobs have noted last may take to be written. Within [`GIVE_BACK_GRACE`].
 const NOTES_GRACE: Duration = Duration::from_millis(500);
 
-/// How long giving back waits for the lock of a job's row: a list of 1,000 jobs with one that is locked takes eleven such
-/// waits.
+/// How long giving back waits for the lock of a job's row: a list of 1,000 jobs with one that is locked takes eleven
+/// such waits.
 const LOCK_WAIT_MS: u32 = 50;
 
 /// The cap of every list.

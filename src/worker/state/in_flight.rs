@@ -1,8 +1,8 @@
 //! How many jobs a worker holds, by stage, and the signals that go with it: to the prefetcher that there is demand for
 //! more, and to the shutdown that all have ended.
 //!
-//! Each job in memory counts itself by its [`Held`](crate::worker::lease::Held), which is the only writer: it moves from
-//! stage to stage and leaves when it is dropped, so that no panic and no early return leaves a job counted.
+//! Each job in memory counts itself by its [`Held`](crate::worker::lease::Held), which is the only writer: it moves
+//! from stage to stage and leaves when it is dropped, so that no panic and no early return leaves a job counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -54,9 +54,9 @@ impl StopHandle {
         self.advance(Phase::Stopping);
     }
 
-    /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::handler::Context::is_cancelled) turns
-    /// true, results that are not acknowledged yet are dropped, and their jobs run again when this worker's lease is
-    /// reaped.
+    /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::handler::Context::is_cancelled)
+    /// turns true, results that are not acknowledged yet are dropped, and their jobs run again when this worker's lease
+    /// is reaped.
     pub fn stop_now(&self) {
         self.stopping_now.set();
         self.advance(Phase::StoppingNow);

@@ -39,9 +39,9 @@ pub struct WorkerStats {
     /// Bytes of payloads, checkpoints and outputs of all these: the first two until the handler has returned, the
     /// output until it is confirmed.
     pub held_bytes: usize,
-    /// Jobs that are done and confirmed. Where a handler has called [`finish_in`](crate::transaction::finish_in()), its transaction
-    /// was rolled back, and the answer with which SQL Server said so was lost, the job counts here too, and again when
-    /// it has run again.
+    /// Jobs that are done and confirmed. Where a handler has called [`finish_in`](crate::transaction::finish_in()), its
+    /// transaction was rolled back, and the answer with which SQL Server said so was lost, the job counts here too, and
+    /// again when it has run again.
     pub done: u64,
     /// Failed attempts that were confirmed and will be repeated.
     pub retried: u64,
@@ -50,8 +50,8 @@ pub struct WorkerStats {
     pub snoozed: u64,
     /// Jobs that are dead and confirmed.
     pub dead: u64,
-    /// Jobs that ran when they were asked to be cancelled ([`Admin::cancel`](crate::admin::Admin::cancel)), and ended without
-    /// being done, confirmed.
+    /// Jobs that ran when they were asked to be cancelled ([`Admin::cancel`](crate::admin::Admin::cancel)), and ended
+    /// without being done, confirmed.
     pub cancelled: u64,
     /// Unstarted jobs that were given back.
     pub released: u64,
