@@ -99,7 +99,6 @@
 //! statements that give back what is held are written here, too, and kept: a removal needs neither the mapping nor a
 //! table that could be adopted today. It is one transaction with the schema's end.
 
-mod adoption;
 mod catalog;
 mod check;
 pub(crate) mod expression;
