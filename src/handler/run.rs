@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::RetryConfig;
 use crate::error::BoxError;
-use crate::job::{Outcome, continue_trace};
+use crate::job::Outcome;
 use crate::text::cut;
 
 use super::context::Context;
@@ -38,7 +38,8 @@ impl Handler {
         // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which
         // would panic at a span that it does not know.
         let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
-        continue_trace(&span, context.job());
+        #[cfg(feature = "opentelemetry")]
+        crate::job::continue_trace(&span, context.job());
         // Not in what is caught: a panic of the subscriber is no failure of the job.
         let entered = span.enter();
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(context)));

@@ -9,7 +9,6 @@ mod notes;
 mod outcome;
 mod policies;
 mod schedule;
-#[cfg_attr(not(feature = "opentelemetry"), path = "no_trace_context.rs")]
 mod trace_context;
 
 pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
@@ -22,4 +21,6 @@ pub(crate) use notes::{Note, NotedRun, Notes, Taken};
 pub use outcome::{FollowUp, Outcome};
 pub use policies::{ClaimOrder, CompletionPolicy, Delivery};
 pub use schedule::Schedule;
-pub(crate) use trace_context::{TraceContext, continue_trace};
+pub(crate) use trace_context::TraceContext;
+#[cfg(feature = "opentelemetry")]
+pub(crate) use trace_context::continue_trace;

@@ -34,7 +34,8 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::time::{BootClock, Pauses};
 
-use super::entra;
+#[cfg(feature = "entra")]
+use super::entra::tokens;
 use super::login::Login;
 use super::secrets::{Password, Secret};
 use super::token_source::{Granted, TokenSource};
@@ -160,7 +161,7 @@ impl Credentials {
         let source = match login {
             Login::Sql { user, password } => Source::Sql { user, password },
             Login::Integrated => Source::Integrated,
-            Login::Entra(identity) => Source::Tokens(entra::tokens(identity)),
+            Login::Entra(identity) => Source::Tokens(tokens(identity)),
             Login::Own(tokens) => Source::Tokens(tokens),
         };
         Credentials {
@@ -438,6 +439,12 @@ impl Proof {
             Proof::Integrated | Proof::Token(_) => None,
         }
     }
+}
+
+/// Without the feature `entra`: each fetch of a token fails.
+#[cfg(not(feature = "entra"))]
+fn tokens(_: super::login::Identity) -> TokenSource {
+    TokenSource::named("Microsoft Entra ID", || async { Err("the crate was built without its feature entra".into()) })
 }
 
 #[cfg(test)]

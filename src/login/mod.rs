@@ -1,7 +1,7 @@
 //! Who logs in, with which secret, and when the next attempt is due.
 
 mod credentials;
-#[cfg_attr(not(feature = "entra"), path = "no_entra.rs")]
+#[cfg(feature = "entra")]
 mod entra;
 mod login;
 mod secrets;

@@ -9,57 +9,47 @@
 //! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All
 //! queues of a process that name the same address share one listener, which ends with the last of them.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::io::ErrorKind;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use parking_lot::Mutex;
-use tokio::net::TcpListener;
-use tokio::sync::OnceCell;
-use tokio::task::{AbortHandle, JoinSet};
+#[cfg(feature = "prometheus")]
+use {
+    metrics_exporter_prometheus::PrometheusHandle, std::io::ErrorKind, std::sync::Arc, tokio::net::TcpListener,
+    tokio::sync::OnceCell,
+};
 
 use crate::config::PortInUse;
 use crate::error::Error;
 
-use super::health::Health;
-use super::metric::{Kind, all};
+#[cfg(feature = "prometheus")]
+use super::listener::{Listener, listening_at, recorder};
 
-/// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are
-/// asked for or not.
-const UPKEEP: Duration = Duration::from_secs(5);
+/// What `/healthz` and `/readyz` ask of a worker. The exporter knows workers by this alone.
+#[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
+pub(crate) trait Health: fmt::Debug + Send + Sync {
+    /// Whether the worker has ended or stops at once.
+    fn has_ended(&self) -> bool;
 
-/// Limits for clients of the port, so that descriptors are left for jobs and for connections to SQL Server.
-#[derive(Debug, Clone, Copy)]
-struct Limits {
-    /// The most open connections. If more arrive, the oldest is closed.
-    connections: usize,
-    /// How long a connection has for its one request: to send it and to read the answer.
-    time: Duration,
+    /// Whether the worker's own thread runs.
+    fn is_alive(&self) -> bool;
+
+    /// Whether the worker holds its lease and is not stopping.
+    fn holds_lease(&self) -> bool;
+
+    /// Whether SQL Server has answered the worker's last claim.
+    fn last_claim_succeeded(&self) -> bool;
+
+    /// The names of the duties at which the worker fails.
+    fn failing_duties(&self) -> Vec<&'static str>;
 }
 
-/// (Prometheus gives up after ten seconds too, unless `scrape_timeout` says otherwise.)
-const LIMITS: Limits = Limits { connections: 32, time: Duration::from_secs(10) };
-
-/// The recorder that this module has installed. Recorders are for ever.
-static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
-
-/// The listeners of this process.
-static LISTENERS: Mutex<Vec<Weak<Listener>>> = Mutex::new(Vec::new());
-
 /// How many ports are tried after one that is in use, with `port_in_use = "next"`.
+#[cfg(feature = "prometheus")]
 const NEXT_PORTS: u16 = 20;
 
 /// What a queue with `metrics.listen` has from its connection on: a recorder that counts, and perhaps a listener that
 /// serves it.
+#[cfg(feature = "prometheus")]
 #[derive(Debug)]
 pub(crate) struct Exporter {
     address: SocketAddr,
@@ -69,6 +59,7 @@ pub(crate) struct Exporter {
     listener: OnceCell<Arc<Listener>>,
 }
 
+#[cfg(feature = "prometheus")]
 impl Exporter {
     /// Installs the recorder, if there is none yet. Does not listen.
     pub(crate) fn new(address: SocketAddr, port_in_use: PortInUse) -> Exporter {
@@ -137,272 +128,42 @@ impl Exporter {
     /// Lets `/readyz` speak for a worker, until the worker has ended.
     pub(crate) fn watch(&self, worker: Box<dyn Health>) {
         if let Some(listener) = self.listener.get() {
-            let mut workers = listener.workers.lock();
-            workers.retain(|worker| !worker.has_ended());
-            workers.push(worker);
+            listener.watch(worker);
         }
     }
 }
 
-/// Serves this process's metrics and health at one address.
+/// Without the feature `prometheus`: serves nothing, and a process that is to listen is refused.
+#[cfg(not(feature = "prometheus"))]
 #[derive(Debug)]
-struct Listener {
-    /// As it was asked for.
-    wanted: SocketAddr,
-    /// As it came to be.
+pub(crate) struct Exporter {
     address: SocketAddr,
-    workers: Mutex<Vec<Box<dyn Health>>>,
-    server: OnceLock<AbortHandle>,
 }
 
-impl Listener {
-    fn start(socket: TcpListener, wanted: SocketAddr, recorder: PrometheusHandle) -> Arc<Listener> {
-        let address = socket.local_addr().unwrap_or(wanted);
-        let listener = Arc::new(Listener { wanted, address, workers: Mutex::default(), server: OnceLock::new() });
-        let server = tokio::spawn(serve(socket, Arc::downgrade(&listener), recorder, LIMITS));
-        let _ = listener.server.set(server.abort_handle());
-        {
-            let mut listeners = LISTENERS.lock();
-            listeners.retain(|listener| listener.strong_count() > 0);
-            listeners.push(Arc::downgrade(&listener));
-        }
-        tracing::info!(%address, "serving /metrics, /healthz and /readyz");
-        listener
+#[cfg(not(feature = "prometheus"))]
+impl Exporter {
+    pub(crate) fn new(address: SocketAddr, _port_in_use: PortInUse) -> Exporter {
+        Exporter { address }
     }
 
-    /// Whether it still answers: its task ends with the runtime that it was started in.
-    fn serves(&self) -> bool {
-        self.server.get().is_some_and(|server| !server.is_finished())
+    pub(crate) async fn listen(&self) -> Result<Option<SocketAddr>, Error> {
+        Err(Error::Config {
+            key: "metrics.listen".to_string(),
+            value: format!("'{}'", self.address),
+            allowed: "empty in a build without the feature prometheus".to_string(),
+        })
     }
 
-    /// Alive: no worker's thread is stuck.
-    fn liveness(&self) -> Result<(), &'static str> {
-        let mut workers = self.workers.lock();
-        workers.retain(|worker| !worker.has_ended());
-        if workers.iter().all(|worker| worker.is_alive()) { Ok(()) } else { Err("the thread of a worker is stuck") }
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        None
     }
 
-    /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim. Returns the
-    /// names of the duties that fail: they keep no worker from its jobs.
-    fn readiness(&self) -> Result<Vec<&'static str>, &'static str> {
-        let mut workers = self.workers.lock();
-        workers.retain(|worker| !worker.has_ended());
-        if workers.is_empty() {
-            return Err("no worker is running");
-        }
-        for worker in workers.iter() {
-            if !worker.holds_lease() {
-                return Err("a worker does not hold its lease, or is stopping");
-            }
-            if !worker.last_claim_succeeded() {
-                return Err("the last claim of a worker failed, or it has not claimed yet");
-            }
-        }
-        Ok(workers.iter().flat_map(|worker| worker.failing_duties()).collect())
-    }
+    pub(crate) fn watch(&self, _worker: Box<dyn Health>) {}
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.get() {
-            server.abort();
-        }
-    }
-}
-
-/// This process's listener at an address, by what was asked for or by what came of it. Port 0 is another port each
-/// time.
-fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
-    let listeners = LISTENERS.lock();
-    let is_wanted =
-        |listener: &Arc<Listener>| listener.address == address || listener.wanted == address && address.port() != 0;
-    listeners.iter().filter_map(Weak::upgrade).filter(|listener| listener.serves()).find(is_wanted)
-}
-
-/// This process's recorder, installed if it is not there yet; `None` where the program has installed another.
-fn recorder() -> Option<PrometheusHandle> {
-    static INSTALLING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = INSTALLING.lock();
-    if let Some(recorder) = RECORDER.get() {
-        return Some(recorder.clone());
-    }
-    let mut builder = PrometheusBuilder::new();
-    for metric in all().filter(|metric| metric.kind == Kind::Histogram) {
-        builder = builder
-            .set_buckets_for_metric(Matcher::Full(metric.name.to_string()), metric.buckets)
-            .expect("a test sees that every histogram has buckets");
-    }
-    let recorder = builder.build_recorder();
-    let handle = recorder.handle();
-    if metrics::set_global_recorder(recorder).is_err() {
-        return None;
-    }
-    let upkeep = handle.clone();
-    // A recorder is for ever, and no runtime of the program's is.
-    if let Err(error) = keep_up(UPKEEP, move || upkeep.run_upkeep()) {
-        tracing::warn!(%error, "could not start the thread that maintains metrics; samples are kept until the next scrape");
-    }
-    Some(RECORDER.get_or_init(|| handle).clone())
-}
-
-/// Does something again and again, in a thread of its own, as long as the process lives.
-fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<()> {
-    let keep_up = move || {
-        loop {
-            std::thread::sleep(every);
-            run();
-        }
-    };
-    std::thread::Builder::new().name("readpast-metrics".to_owned()).spawn(keep_up).map(drop)
-}
-
-/// Answers until its task is ended. Dropping it closes all connections.
-async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle, limits: Limits) {
-    let mut connections = JoinSet::new();
-    // From the one that was opened first on.
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
-            Some(_) = connections.join_next() => {
-                open.retain(|connection| !connection.is_finished());
-                continue;
-            }
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of file descriptors, for example: give others time to close some.
-                tracing::warn!(%error, "cannot accept a connection for metrics");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        if open.len() >= limits.connections
-            && let Some(oldest) = open.pop_front()
-        {
-            oldest.abort();
-        }
-        let (listener, recorder) = (listener.clone(), recorder.clone());
-        let connection = connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let response = answer(&request, &listener, &recorder);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), service);
-            match tokio::time::timeout(limits.time, connection).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics failed"),
-                Err(_) => tracing::debug!("a connection for metrics took too long"),
-            }
-        });
-        open.push_back(connection);
-    }
-}
-
-fn answer(request: &Request<Incoming>, listener: &Weak<Listener>, recorder: &PrometheusHandle) -> Response<String> {
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return page(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
-    }
-    match request.uri().path() {
-        "/metrics" => {
-            let mut response = page(StatusCode::OK, recorder.render());
-            let text_format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            response.headers_mut().insert(CONTENT_TYPE, text_format);
-            response
-        }
-        "/healthz" => match listener.upgrade().map_or(Ok(()), |listener| listener.liveness()) {
-            Ok(()) => page(StatusCode::OK, "alive\n"),
-            Err(reason) => page(StatusCode::SERVICE_UNAVAILABLE, format!("not alive: {reason}\n")),
-        },
-        "/readyz" => {
-            let readiness = listener.upgrade().map_or(Err("the process is ending"), |listener| listener.readiness());
-            match readiness {
-                Ok(failing) if failing.is_empty() => page(StatusCode::OK, "ready\n"),
-                Ok(failing) => {
-                    page(StatusCode::OK, format!("ready, but duties of the queue fail: {}\n", failing.join(", ")))
-                }
-                Err(reason) => page(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
-            }
-        }
-        _ => page(StatusCode::NOT_FOUND, "/metrics, /healthz or /readyz\n"),
-    }
-}
-
-fn page(status: StatusCode, text: impl Into<String>) -> Response<String> {
-    let mut response = Response::new(text.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "prometheus"))]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
-
     use super::*;
-
-    const LONG: Duration = Duration::from_secs(3_600);
-
-    async fn served(limits: Limits) -> SocketAddr {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        tokio::spawn(serve(socket, Weak::new(), PrometheusBuilder::new().build_recorder().handle(), limits));
-        address
-    }
-
-    async fn until_closed(connection: &mut TcpStream) -> Vec<u8> {
-        let mut rest = Vec::new();
-        let closed = tokio::time::timeout(Duration::from_secs(60), connection.read_to_end(&mut rest)).await;
-        let _ = closed.expect("the server closes it"); // perhaps by a reset
-        rest
-    }
-
-    #[tokio::test]
-    async fn where_too_many_connect_the_first_are_closed_and_the_last_is_answered() {
-        let address = served(Limits { connections: 4, time: LONG }).await;
-        let mut connections = Vec::new();
-        for _ in 0..10 {
-            connections.push(TcpStream::connect(address).await.unwrap());
-        }
-        let mut last = TcpStream::connect(address).await.unwrap();
-        last.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-        assert!(until_closed(&mut last).await.starts_with(b"HTTP/1.1 200"));
-        for connection in &mut connections[..6] {
-            until_closed(connection).await;
-        }
-    }
-
-    #[tokio::test]
-    async fn a_connection_s_time_ends_whether_it_asks_or_not_and_with_one_answer() {
-        let address = served(Limits { connections: 4, time: Duration::from_millis(50) }).await;
-        until_closed(&mut TcpStream::connect(address).await.unwrap()).await;
-        let address = served(Limits { connections: 4, time: LONG }).await;
-        let mut connection = TcpStream::connect(address).await.unwrap();
-        connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-        until_closed(&mut connection).await; // although it does not ask for it
-    }
-
-    /// Where a runtime ends, the samples of another's jobs must not pile up.
-    #[test]
-    fn the_upkeep_outlives_the_runtime_that_it_was_begun_in() {
-        let (sender, runs) = std::sync::mpsc::channel();
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime
-            .block_on(async {
-                keep_up(Duration::from_millis(1), move || {
-                    let _ = sender.send(());
-                })
-            })
-            .unwrap();
-        runs.recv().unwrap();
-        drop(runtime);
-        while runs.try_recv().is_ok() {}
-        assert_eq!(runs.recv_timeout(Duration::from_secs(30)), Ok(()));
-    }
 
     /// The only test of this program that installs a recorder: they are for ever.
     #[tokio::test]

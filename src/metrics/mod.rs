@@ -14,18 +14,17 @@
 //! Times are in seconds. No label has an unbounded value: queues are named by the configuration, kinds by the worker's
 //! handlers, everything else is listed here.
 
-#[cfg_attr(not(feature = "prometheus"), path = "no_exporter.rs")]
 mod exporter;
 mod handles;
-mod health;
 mod levels;
+#[cfg(feature = "prometheus")]
+mod listener;
 mod metric;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use exporter::Exporter;
+pub(crate) use exporter::{Exporter, Health};
 pub(crate) use handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
-pub(crate) use health::Health;
 pub(crate) use levels::{Levels, Scale};
 pub(crate) use metric::{DUTIES, LIMITS};
 pub use metric::{Kind, Metric, Unit, all};

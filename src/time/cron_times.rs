@@ -1,34 +1,16 @@
 //! The times of a schedule: a cron expression in a time zone.
 
-use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use croner::Cron;
-use croner::errors::CronError;
-use croner::parser::{CronParser, Seconds, Year};
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
-
-/// The longest expression and the longest name of a time zone: the widths of the columns.
-const MAX_CRON_LENGTH: usize = 256;
-
-const MAX_TIME_ZONE_LENGTH: usize = 64;
-
-/// What an expression may be.
-const ALLOWED_CRON: &str = "5 fields (minute, hour, day of month, month, day of week), or 6 with the second first, or @yearly, @monthly, \
-     @weekly, @daily or @hourly";
-
-/// What a time zone may be.
-const ALLOWED_TIME_ZONE: &str = "a name of the IANA database, such as UTC or Europe/Berlin";
-
-/// What [`SystemTime`]s are counted in here: SQL Server's `datetime2(3)`.
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// The longest gap in a zone's clocks that croner searches across; it gives up at a longer one.
-const LONGEST_GAP_S: i32 = 2 * 3_600;
-
-/// How many changes of a zone's clocks are searched for such a gap: about a hundred years.
-const MOST_CHANGES: usize = 200;
+#[cfg(feature = "schedules")]
+use {
+    croner::Cron,
+    croner::errors::CronError,
+    croner::parser::{CronParser, Seconds, Year},
+    jiff::tz::TimeZone,
+    jiff::{Timestamp, Zoned},
+    std::time::Duration,
+};
 
 /// When a schedule is due, in whole seconds.
 ///
@@ -36,34 +18,52 @@ const MOST_CHANGES: usize = 200;
 /// of a list, a range or a step that do not exist are left out, and so is everything in a gap of more than two hours (a
 /// zone that moved over the date line). When clocks are put back, a single time of day that comes twice counts the
 /// first time; times of a list, a range or a step count both times.
+#[cfg(feature = "schedules")]
+#[derive(Debug)]
 pub(crate) struct CronTimes {
     cron: Cron,
     time_zone: TimeZone,
 }
 
-impl fmt::Debug for CronTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Times").field(&self.cron.as_str()).field(&self.time_zone.iana_name()).finish()
-    }
-}
-
+#[cfg(feature = "schedules")]
 impl CronTimes {
+    /// The longest expression and the longest name of a time zone: the widths of the columns.
+    const MAX_CRON_LENGTH: usize = 256;
+
+    const MAX_TIME_ZONE_LENGTH: usize = 64;
+
+    /// What an expression may be.
+    const ALLOWED_CRON: &str = "5 fields (minute, hour, day of month, month, day of week), or 6 with the second first, \
+         or @yearly, @monthly, @weekly, @daily or @hourly";
+
+    /// What a time zone may be.
+    const ALLOWED_TIME_ZONE: &str = "a name of the IANA database, such as UTC or Europe/Berlin";
+
+    /// What [`SystemTime`]s are counted in here: SQL Server's `datetime2(3)`.
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// The longest gap in a zone's clocks that croner searches across; it gives up at a longer one.
+    const LONGEST_GAP_S: i32 = 2 * 3_600;
+
+    /// How many changes of a zone's clocks are searched for such a gap: about a hundred years.
+    const MOST_CHANGES: usize = 200;
+
     /// Reads an expression and the name of a time zone.
     ///
     /// # Errors
     ///
     /// What is wrong and what is allowed; also where the expression has no time that ever comes.
     pub(crate) fn read(cron: &str, time_zone: &str) -> Result<CronTimes, String> {
-        let wrong_cron = |reason: &str| format!("cron is '{cron}'; it must have {ALLOWED_CRON}: {reason}");
-        if cron.len() > MAX_CRON_LENGTH {
-            return Err(format!("cron has {} bytes; it must have {MAX_CRON_LENGTH} at most", cron.len()));
+        let wrong_cron = |reason: &str| format!("cron is '{cron}'; it must have {}: {reason}", Self::ALLOWED_CRON);
+        if cron.len() > Self::MAX_CRON_LENGTH {
+            return Err(format!("cron has {} bytes; it must have {} at most", cron.len(), Self::MAX_CRON_LENGTH));
         }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let parsed = parser.parse(cron).map_err(|error| wrong_cron(error.to_string().trim_end_matches('.')))?;
-        let found = TimeZone::get(time_zone).ok().filter(|_| time_zone.len() <= MAX_TIME_ZONE_LENGTH);
+        let found = TimeZone::get(time_zone).ok().filter(|_| time_zone.len() <= Self::MAX_TIME_ZONE_LENGTH);
         // A name that the database has for "not known" has no times of its own.
         let Some(time_zone) = found.filter(|zone| zone.iana_name().is_some()) else {
-            return Err(format!("time_zone is '{time_zone}'; it must be {ALLOWED_TIME_ZONE}"));
+            return Err(format!("time_zone is '{time_zone}'; it must be {}", Self::ALLOWED_TIME_ZONE));
         };
         let times = CronTimes { cron: parsed, time_zone };
         // Any beginning will do: an expression without years comes again, or never.
@@ -79,7 +79,7 @@ impl CronTimes {
     ///
     /// As [`first_after`](Self::first_after).
     pub(crate) fn first_from(&self, time: SystemTime) -> Result<SystemTime, String> {
-        self.first_after(time - MILLISECOND)
+        self.first_after(time - Self::MILLISECOND)
     }
 
     /// The first time after this.
@@ -99,10 +99,10 @@ impl CronTimes {
 
     /// The first time after a gap that a search from `after` cannot cross.
     fn after_long_gap(&self, after: Timestamp) -> Option<Timestamp> {
-        let changes = self.time_zone.following(after).take(MOST_CHANGES);
+        let changes = self.time_zone.following(after).take(Self::MOST_CHANGES);
         let mut ends = changes.filter(|change| {
-            let before = self.time_zone.to_offset(change.timestamp() - MILLISECOND);
-            change.offset().seconds() - before.seconds() > LONGEST_GAP_S
+            let before = self.time_zone.to_offset(change.timestamp() - Self::MILLISECOND);
+            change.offset().seconds() - before.seconds() > Self::LONGEST_GAP_S
         });
         ends.find_map(|end| self.search(end.timestamp(), true).ok())
     }
@@ -113,7 +113,27 @@ impl CronTimes {
     }
 }
 
-#[cfg(test)]
+/// Without the feature `schedules`: no times, every expression is refused.
+#[cfg(not(feature = "schedules"))]
+#[derive(Debug)]
+pub(crate) enum CronTimes {}
+
+#[cfg(not(feature = "schedules"))]
+impl CronTimes {
+    pub(crate) fn read(_cron: &str, _time_zone: &str) -> Result<CronTimes, String> {
+        Err("this program was built without readpast's feature schedules, and cannot read cron expressions".to_string())
+    }
+
+    pub(crate) fn first_from(&self, _time: SystemTime) -> Result<SystemTime, String> {
+        match *self {}
+    }
+
+    pub(crate) fn first_after(&self, _time: SystemTime) -> Result<SystemTime, String> {
+        match *self {}
+    }
+}
+
+#[cfg(all(test, feature = "schedules"))]
 mod tests {
     use std::collections::BTreeSet;
 

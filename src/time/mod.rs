@@ -1,7 +1,6 @@
 //! Clocks, pauses and durations.
 
 mod boot_clock;
-#[cfg_attr(not(feature = "schedules"), path = "no_cron_times.rs")]
 mod cron_times;
 mod datetime2;
 mod durations;
