@@ -38,6 +38,7 @@ IF @granted < 0
     THROW 58011, N'another session has been installing into schema $(schema) for a minute; wait for it to end and run the scripts again', 1;
 GO
 
+-- adopt: refuse_adoption
 -- The adoption of a table has procedures of its own, which these would replace.
 IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL
 BEGIN
@@ -45,6 +46,7 @@ BEGIN
     THROW 58003, N'schema $(schema) is the adoption of a table; install it again by readpast adopt MAPPING --install, or choose another schema', 1;
 END;
 GO
+-- adopt: end
 
 -- Owned by dbo, whoever runs this: the tables and procedures are the schema's owner's, and a user who owns something
 -- cannot be dropped.

@@ -19,6 +19,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @rate_ms      bigint        = NULL   -- with @rate_jobs: 100 to 86400000 (a day)
 AS
 SET NOCOUNT ON;
+-- adopt: refuse_options
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0;
 

@@ -34,6 +34,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @part           bigint           = NULL   -- which one: a number that the caller chooses
 AS
 SET NOCOUNT ON;
+-- adopt: refuse
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.

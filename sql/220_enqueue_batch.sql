@@ -18,6 +18,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @part        bigint = NULL   -- which one: a number that the caller chooses
 AS
 SET NOCOUNT ON;
+-- adopt: refuse
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue

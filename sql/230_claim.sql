@@ -175,5 +175,6 @@ BEGIN
     SELECT @part = CASE @is_lifo WHEN 1 THEN 0 ELSE 2 END, @from_id = @mark, @end_id = 9223372036854775807;
 END;
 
+-- adopt: claim_rows
 RETURN @alone_waits;
 GO

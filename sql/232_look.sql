@@ -16,6 +16,7 @@ FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_
 WHERE queue_id = @queue_id AND state = 0 AND alone = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+-- adopt: look_for_rows
 WHILE @found = 0
 BEGIN
     EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT, @below_to OUTPUT, @below_from OUTPUT,

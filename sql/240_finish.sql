@@ -35,7 +35,9 @@ DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts 
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
 -- attempt: the one that has failed.
+-- adopt: found
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
+-- adopt: end
 DECLARE @failed [$(schema)].[attempt_list];
 DECLARE @members [$(schema)].[member_list];
 
@@ -100,12 +102,15 @@ SET @now = SYSUTCDATETIME();  -- the locks or the sink may have taken long
 IF @completion = 'delete'
 BEGIN
     DELETE j
+    -- adopt: output_found
     OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
+    -- adopt: end
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+    -- adopt: done_rows
     -- A job that was claimed once has no failed attempt.
     IF @fence > 1
         DELETE a
@@ -169,6 +174,7 @@ BEGIN
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+    -- adopt: note_ends
     IF EXISTS (SELECT 1 FROM @found WHERE attempt IS NOT NULL)
     BEGIN
         INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)

@@ -22,6 +22,7 @@ WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
 ORDER BY r.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+-- adopt: give_rows_back
 UPDATE j
 SET state = 0, attempt = j.attempt - 1
 OUTPUT inserted.job_id INTO @found (job_id)
@@ -31,6 +32,7 @@ WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cance
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @released = @@ROWCOUNT;
 SET @first_ready = (SELECT MIN(job_id) FROM @found);
+-- adopt: count_rows_given_back
 
 -- A statement of its own, so that the others' does not change what jobs_dedup depends on.
 IF @released < (SELECT COUNT(*) FROM @jobs)

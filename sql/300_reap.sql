@@ -97,9 +97,11 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     EXEC [$(schema)].[note_attempts] @queue_id, @failed;
     INSERT @members (job_id, state, in_turn, batch_id, group_key)
+    -- adopt: all_members
     SELECT g.job_id, g.state, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g
     WHERE g.state >= 3 AND (g.batch_id IS NOT NULL OR g.group_key IS NOT NULL);
+    -- adopt: end
     IF @@ROWCOUNT > 0
         EXEC [$(schema)].[note_ends] @queue_id, @members;
 END;
@@ -127,6 +129,7 @@ WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
                     WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+-- adopt: forget_refused_rows
 -- Longer than any heartbeat's interval, unless the clock was put forward: so not while the job runs.
 DELETE c
 FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)

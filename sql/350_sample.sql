@@ -126,6 +126,7 @@ BEGIN
     IF @oldest IS NULL OR @due_at < @oldest
         SET @oldest = @due_at;
 
+    -- adopt: count_rows
     UPDATE [$(schema)].[samples]
     SET sampled_at    = @now,
         ready         = @ready,

@@ -29,6 +29,7 @@ WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
               WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+-- adopt: look_for_rows
 SELECT @next_due_at = (SELECT TOP (1) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
                        WHERE j.queue_id = @queue_id AND j.state = 1
                        ORDER BY j.due_at)

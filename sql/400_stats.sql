@@ -56,7 +56,9 @@ CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
                    UNION ALL
                    SELECT COUNT_BIG(*), MIN(c.due_at)
                    FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c) AS i) AS r
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
+                   -- adopt: count_rows
+                  ) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name
 OPTION (MAXDOP 1);  -- TOP makes it serial anyway: counts take some seconds of one core for tens of millions of jobs, and no more cores

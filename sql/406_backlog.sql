@@ -61,6 +61,7 @@ BEGIN
                                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c)
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
                                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+    -- adopt: count_rows
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @ready >= @most
     BEGIN

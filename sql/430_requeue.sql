@@ -18,6 +18,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
     @jobs    [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
+-- adopt: requeue_refused
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int, @listed_so_far int = 0,
@@ -104,6 +105,7 @@ BEGIN
         OPTION (MAXDOP 1);
         SET @requeued = @requeued + @@ROWCOUNT;
         EXEC [$(schema)].[note_requeued] @queue_id, @back;
+        -- adopt: count_requeued
         COMMIT TRANSACTION;
         SELECT @id = MIN(job_id) FROM @back;
         IF @first_ready IS NULL OR @id < @first_ready
@@ -163,5 +165,6 @@ IF @first_ready IS NOT NULL
 IF @requeued > 0
     EXEC [$(schema)].[advance_groups] @queue_id;
 
+-- adopt: add_tried_again
 SELECT @requeued AS requeued;
 GO

@@ -20,6 +20,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @jobs         [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
+-- adopt: refuse_states
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int,

@@ -24,6 +24,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @group_key      nvarchar(129)    = NULL
 AS
 SET NOCOUNT ON;
+-- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @message nvarchar(2048);

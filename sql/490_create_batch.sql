@@ -21,6 +21,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
     @batch_id       bigint           = NULL OUTPUT
 AS
 SET NOCOUNT ON;
+-- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @message nvarchar(2048);

@@ -90,9 +90,10 @@
 //!
 //! # The script
 //!
-//! The changes stand in `sql/adopt/`, one file for each script of `sql/` that differs: places of that script, named by
-//! their text, with what is put there. A place that is not found exactly once fails a test. What they put in is T-SQL
-//! with marks like `/*{table}*/`, for which names, lists of columns and expressions are filled in.
+//! The scripts of `sql/` mark the places that differ here, each by a line with its name: `-- adopt: refuse`. The changes
+//! stand in `sql/adopt/`, one file for each script that differs: its places, and what is put there. A place without a
+//! change fails a test, and so does a change without a place. What they put in is T-SQL with marks like `/*{table}*/`,
+//! for which names, lists of columns and expressions are filled in.
 //!
 //! Its first batch looks whether the table is what the script was made from. Behind it, what `jobs` keeps of a row is
 //! compared with what it kept: another key, another mark or another type is taken only while there are no jobs. The
@@ -120,4 +121,6 @@ use mapping::{At, Claim, End, Set};
 #[cfg(test)]
 use names::TableName;
 use names::{bracketed, literal};
-use patches::{applied, filled};
+#[cfg(test)]
+use patches::places;
+use patches::{applied, filled, unmarked};

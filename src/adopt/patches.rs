@@ -1,62 +1,69 @@
-//! The changes to the scripts of `sql/`: places named by their text, and what is put there.
+//! The changes to the scripts of `sql/`: those mark places by name, and here is what is put there.
 
-/// One change.
-#[derive(Debug)]
-struct Change<'a> {
-    how: &'a str,
-    place: String,
-    put: String,
-}
+/// What a line begins with that names a place in a script: `-- adopt: refuse`. What is put there stands in its stead,
+/// and in that of the lines below it, where a line [`END`] says to which.
+const MARK: &str = "-- adopt: ";
+/// The name of the line that ends a place.
+const END: &str = "end";
 
-/// Makes the changes of `patch` to `script`. A patch without a change stands in place of the whole.
+/// Makes the changes of `patch` to `script`: to each place that the script marks, one. A patch without a change stands
+/// in place of the whole.
 ///
 /// # Errors
 ///
-/// The place that is not there exactly once, or what is wrong with the patch. A test makes all changes to the scripts
-/// of this release, so nobody else meets this.
+/// The place without a change, the change without a place, or what else is wrong with the two. A test makes all changes
+/// to the scripts of this release, so nobody else meets this.
 pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
-    let changes = changes(patch)?;
-    if changes.is_empty() {
+    let mut changes = changes(patch)?;
+    let places = places(script).count();
+    if changes.is_empty() && places == 0 {
         return Ok(patch.to_string());
     }
-    let mut changed = script.to_string();
-    for Change { how, place, put } in changes {
-        let mut found = changed.match_indices(&place);
-        let (Some((at, _)), None) = (found.next(), found.next()) else {
-            return Err(format!("this place is not there exactly once:\n{place}"));
+    let mut changed = String::with_capacity(script.len() + patch.len());
+    let mut lines = script.split_inclusive('\n');
+    while let Some(line) = lines.next() {
+        let Some(name) = place(line) else {
+            changed.push_str(line);
+            continue;
         };
-        let (begin, end, text) = match how {
-            "in place of" => (at, at + place.len(), put.trim_end_matches('\n').to_string()),
-            "before" => (at, at, put),
-            // Behind the line in which the place ends.
-            _ => {
-                let end =
-                    changed[at + place.len()..].find('\n').map_or(changed.len(), |next| at + place.len() + next + 1);
-                (end, end, put)
-            }
-        };
-        changed.replace_range(begin..end, &text);
+        let at = changes.iter().position(|(of, _)| *of == name).ok_or(format!("the place {name} has no change"))?;
+        changed.push_str(&changes.swap_remove(at).1);
+        let mut ahead = lines.clone();
+        if ahead.find_map(place) == Some(END) {
+            lines = ahead;
+        }
     }
-    Ok(changed)
+    match changes.first() {
+        None => Ok(changed),
+        Some((name, _)) => Err(format!("the script has no place {name}")),
+    }
 }
 
-fn changes(patch: &str) -> Result<Vec<Change<'_>>, String> {
-    let mut changes: Vec<Change<'_>> = Vec::new();
-    let mut is_put = false;
+/// The script as it is without a change: what marks its places is nothing that a reader needs.
+pub(super) fn unmarked(script: &str) -> String {
+    script.split_inclusive('\n').filter(|line| place(line).is_none()).collect()
+}
+
+/// The names of the places that a script marks.
+pub(super) fn places(script: &str) -> impl Iterator<Item = &str> {
+    script.lines().filter_map(place)
+}
+
+fn place(line: &str) -> Option<&str> {
+    Some(line.trim().strip_prefix(MARK)?.trim())
+}
+
+/// The places of a patch, and what is put there.
+fn changes(patch: &str) -> Result<Vec<(&str, String)>, String> {
+    let mut changes: Vec<(&str, String)> = Vec::new();
     for line in patch.split_inclusive('\n') {
-        match (line.trim_end().strip_prefix("--@ "), changes.last_mut()) {
-            (Some("put"), Some(change)) if !is_put => {
-                change.place.truncate(change.place.trim_end_matches('\n').len());
-                is_put = true;
+        if let Some(name) = line.trim_end().strip_prefix("--@ ") {
+            if changes.iter().any(|(of, _)| *of == name) {
+                return Err(format!("there are two changes for the place {name}"));
             }
-            (Some(how @ ("in place of" | "before" | "behind")), _) => {
-                changes.push(Change { how, place: String::new(), put: String::new() });
-                is_put = false;
-            }
-            (Some(other), _) => return Err(format!("--@ {other} is no part of a change")),
-            (None, Some(change)) if is_put => change.put.push_str(line),
-            (None, Some(change)) => change.place.push_str(line),
-            (None, None) => {}
+            changes.push((name, String::new()));
+        } else if let Some((_, put)) = changes.last_mut() {
+            put.push_str(line);
         }
     }
     Ok(changes)
@@ -89,18 +96,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_replaced_and_added_to() {
-        let script = "a\nb\nc\n";
-        assert_eq!(applied(script, "why\n--@ in place of\nb\n--@ put\nx\ny\n").unwrap(), "a\nx\ny\nc\n");
-        assert_eq!(applied(script, "--@ before\nb\n--@ put\nx\n").unwrap(), "a\nx\nb\nc\n");
-        assert_eq!(
-            applied(script, "--@ behind\nb\n--@ put\nx\n--@ behind\nc\n--@ put\nz\n").unwrap(),
-            "a\nb\nx\nc\nz\n"
-        );
-        assert_eq!(applied(script, "whole\n").unwrap(), "whole\n");
-        assert!(applied("b b", "--@ before\nb\n--@ put\n").is_err());
-        assert!(applied(script, "--@ before\nd\n--@ put\n").is_err());
-        assert!(applied(script, "--@ instead\nb\n").is_err());
+    fn each_place_is_given_its_change() {
+        let script = "a\n-- adopt: one\nb\n  -- adopt: two\nc\nd\n-- adopt: end\ne\n";
+        assert_eq!(applied(script, "why\n--@ two\nx\n--@ one\ny\nz\n").unwrap(), "a\ny\nz\nb\nx\ne\n");
+        assert_eq!(applied("a\n", "whole\n").unwrap(), "whole\n");
+        assert_eq!(unmarked(script), "a\nb\nc\nd\ne\n");
+    }
+
+    #[test]
+    fn a_place_without_a_change_and_a_change_without_a_place_are_found() {
+        let error = |script, patch| applied(script, patch).unwrap_err();
+        assert_eq!(error("-- adopt: one\n-- adopt: two\n", "--@ one\n"), "the place two has no change");
+        assert_eq!(error("-- adopt: one\n", "whole\n"), "the place one has no change");
+        assert_eq!(error("-- adopt: one\n", "--@ one\n--@ two\n"), "the script has no place two");
+        assert_eq!(error("-- adopt: one\n", "--@ one\n--@ one\n"), "there are two changes for the place one");
+        // A place that is marked twice, and an end without a beginning.
+        assert_eq!(error("-- adopt: one\n-- adopt: one\n", "--@ one\n"), "the place one has no change");
+        assert_eq!(error("-- adopt: end\n", "--@ one\n"), "the place end has no change");
     }
 
     #[test]

@@ -252,10 +252,9 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (ROWLOCK, RE
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1)))
     SET @ready = 1;
 -- 400_stats.sql
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))
-    ORDER BY [Id])) AS i) AS r
+    ORDER BY [Id])
 -- 406_backlog.sql
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c)
 -- 430_requeue.sql
@@ -264,7 +263,7 @@ DECLARE @tried_again int = 0;
                                      FROM @back AS b
                                      INNER LOOP JOIN [fifo_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
                                      WHERE j.state IN (4, 5));
-SELECT @requeued + @tried_again AS requeued;
+SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.FifoQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

@@ -536,7 +536,7 @@ IF @@ROWCOUNT > 0
         t.[attempts] = b.[their_attempts]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[four_queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_reputation] = t.[reputation] AND t.[in_process] = 1
-SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
+SET @released = @released + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
@@ -557,12 +557,11 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (NOLOCK, IN
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
     SET @ready = 1;
 -- 400_stats.sql
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])
-    ORDER BY [scheduled_start_date], [id])) AS i) AS r
+    ORDER BY [scheduled_start_date], [id])
 -- 406_backlog.sql
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c)
@@ -642,7 +641,7 @@ IF EXISTS (SELECT 1 FROM [four].[queues] WITH (FORCESEEK (queues_name (name))) W
                                      FROM @back AS b
                                      INNER LOOP JOIN [four].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
                                      WHERE j.state IN (4, 5));
-SELECT @requeued + @tried_again AS requeued;
+SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.four_queue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

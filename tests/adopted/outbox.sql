@@ -455,7 +455,7 @@ IF @@ROWCOUNT > 0
     SET t.[processed_at] = b.[their_processed_at]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[Outbox] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_id] = t.[id]
-SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
+SET @released = @released + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
@@ -476,12 +476,11 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX 
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id]))
     SET @ready = 1;
 -- 400_stats.sql
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])) AS c),
                           (SELECT TOP (1) CAST([created_at] AS datetime2(3)) FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])
-    ORDER BY [id])) AS i) AS r
+    ORDER BY [id])
 -- 406_backlog.sql
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])) AS c)
@@ -557,7 +556,7 @@ IF EXISTS (SELECT 1 FROM [outbox].[queues] WITH (FORCESEEK (queues_name (name)))
                                      FROM @back AS b
                                      INNER LOOP JOIN [outbox].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
                                      WHERE j.state IN (4, 5));
-SELECT @requeued + @tried_again AS requeued;
+SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.Outbox: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

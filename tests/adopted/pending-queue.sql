@@ -253,10 +253,9 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK,
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))
     SET @ready = 1;
 -- 400_stats.sql
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c),
                           (SELECT TOP (1) CAST([DueTime] AS datetime2(3)) FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
-    ORDER BY [DueTime])) AS i) AS r
+    ORDER BY [DueTime])
 -- 406_backlog.sql
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c)
 -- 430_requeue.sql
@@ -265,7 +264,7 @@ DECLARE @tried_again int = 0;
                                      FROM @back AS b
                                      INNER LOOP JOIN [pending_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
                                      WHERE j.state IN (4, 5));
-SELECT @requeued + @tried_again AS requeued;
+SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.PendingQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

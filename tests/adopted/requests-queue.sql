@@ -371,9 +371,8 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))
     SET @ready = 1;
 -- 400_stats.sql
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c),
-                          (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))) AS i) AS r
+                          (SELECT TOP (1) CAST(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), [InsertedDate]) AS datetime2(3)) FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK))
 -- 406_backlog.sql
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c)
 -- 430_requeue.sql
@@ -386,7 +385,7 @@ THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of 
                                      FROM @back AS b
                                      INNER LOOP JOIN [requests].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
                                      WHERE j.state IN (4, 5));
-SELECT @requeued + @tried_again AS requeued;
+SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.RequestsQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

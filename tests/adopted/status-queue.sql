@@ -479,7 +479,7 @@ IF @@ROWCOUNT > 0
     SET t.[Status] = b.[their_Status]
     FROM @returned AS b
     INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON b.[their_Id] = t.[Id] AND t.[Status] = 2
-SET @released = @@ROWCOUNT + (SELECT COUNT(*) FROM @returned);
+SET @released = @released + (SELECT COUNT(*) FROM @returned);
 INSERT @found (job_id) SELECT job_id FROM @returned;
 -- 300_reap.sql
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
@@ -500,12 +500,11 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX (
         AND NOT EXISTS (SELECT 1 FROM [messages].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
     SET @ready = 1;
 -- 400_stats.sql
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
         AND NOT EXISTS (SELECT 1 FROM [messages].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c),
                           (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
         AND NOT EXISTS (SELECT 1 FROM [messages].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])
-    ORDER BY [Id])) AS i) AS r
+    ORDER BY [Id])
 -- 406_backlog.sql
                   + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
         AND NOT EXISTS (SELECT 1 FROM [messages].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c)
@@ -581,7 +580,7 @@ IF EXISTS (SELECT 1 FROM [messages].[queues] WITH (FORCESEEK (queues_name (name)
                                      FROM @back AS b
                                      INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
                                      WHERE j.state IN (4, 5));
-SELECT @requeued + @tried_again AS requeued;
+SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'this queue is the table dbo.Queue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::procedures::{SCHEMA_VERSION, SchemaInfo};
 
 use super::script_batches::batches;
-use super::scripts::{SCRIPTS, UNINSTALL};
+use super::scripts::{SCRIPTS, UNINSTALL, unmarked};
 
 impl Admin<'_> {
     /// Installs the schema, or upgrades an older one. Returns the version that is installed now.
@@ -103,7 +103,7 @@ impl Session {
         self.disconnect();
         self.ensure_connected().await?;
         for (name, script) in scripts {
-            let script = script.replace("$(schema)", self.schema());
+            let script = unmarked(script).replace("$(schema)", self.schema());
             for batch in batches(&script) {
                 self.within(SCRIPT_TIMEOUT).batch(name, batch).await?;
             }

@@ -152,10 +152,16 @@ pub fn install_script(schema: &str) -> Result<String, Error> {
          -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
         env!("CARGO_PKG_VERSION")
     );
-    Ok(in_one(&head, SCRIPTS.iter().copied(), schema))
+    let scripts: Vec<(&str, String)> = SCRIPTS.iter().map(|(name, text)| (*name, unmarked(text))).collect();
+    Ok(in_one(&head, scripts.iter().map(|(name, text)| (*name, text.as_str())), schema))
 }
 
-/// The scripts, in their order.
+/// A script without the lines that name the places where the adoption of a table has other T-SQL: `-- adopt: refuse`.
+pub(super) fn unmarked(script: &str) -> String {
+    script.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("-- adopt: ")).collect()
+}
+
+/// The scripts, in their order, with the lines that [`unmarked`] leaves out.
 pub(crate) fn scripts() -> &'static [(&'static str, &'static str)] {
     SCRIPTS
 }
@@ -214,6 +220,12 @@ mod tests {
         let end = script("990_end.sql");
         assert!(end.contains(&format!("version = {SCHEMA_VERSION})")));
         assert!(end.contains(&format!("VALUES ({SCHEMA_VERSION}, ")));
+    }
+
+    #[test]
+    fn the_script_for_a_dba_names_no_places_of_adoptions() {
+        assert!(SCRIPTS.iter().any(|(_, text)| text.contains("-- adopt: ")));
+        assert!(!install_script("jobs").unwrap().contains("-- adopt: "));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The whole script.
 
 use crate::adopt::plan::Plan;
-use crate::adopt::{applied, filled};
+use crate::adopt::{applied, filled, unmarked};
 
 use super::marks::Marks;
 
@@ -66,7 +66,7 @@ pub(in crate::adopt) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Ve
                 let changed = applied(text, change).map_err(|error| format!("{name}: {error}"))?;
                 filled(&changed, &values).map_err(|error| format!("{name}: {error}"))?
             }
-            _ => text.to_string(),
+            _ => unmarked(text),
         };
         scripts.push((name.to_string(), text));
     }
@@ -82,4 +82,28 @@ pub(in crate::adopt) fn removal(gives_back: bool, uninstall: &str) -> Result<Str
     let uninstall = uninstall.trim_end().trim_end_matches("GO").to_string();
     let gives_back = if gives_back { "1" } else { "0" }.to_string();
     filled(REMOVE, &[("gives_back", gives_back), ("uninstall", uninstall)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adopt::places;
+
+    #[test]
+    fn each_place_of_the_scripts_has_its_change() {
+        for (name, text) in crate::admin::schema::scripts() {
+            match CHANGES.iter().find(|(changed, _)| changed == name) {
+                Some((_, change)) => _ = applied(text, change).unwrap_or_else(|error| panic!("{name}: {error}")),
+                None => assert_eq!(places(text).collect::<Vec<_>>(), [""; 0], "{name} has places and no changes"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_change_to_a_script_is_a_script() {
+        let is_ours = |name: &str| crate::admin::schema::scripts().iter().any(|(known, _)| *known == name);
+        for (name, text) in CHANGES.iter().filter(|(name, _)| !is_ours(name)) {
+            assert!(!text.contains("--@ "), "{name} changes a script that is not there");
+        }
+    }
 }
