@@ -39,45 +39,21 @@ SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'l
 SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate' WHEN 'archive' THEN 'archive' ELSE @completion END;
 SET @delivery = CASE @delivery WHEN 'at_least_once' THEN 'at_least_once' WHEN 'at_most_once' THEN 'at_most_once' ELSE @delivery END;
 IF @claim_order NOT IN ('fifo', 'lifo', 'any')
-BEGIN
-    SET @message = CONCAT(N'claim_order is ''', @claim_order, N'''; it must be fifo, lifo or any');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'claim_order', @claim_order, N'fifo, lifo or any';
 IF @completion NOT IN ('delete', 'annotate', 'archive')
-BEGIN
-    SET @message = CONCAT(N'completion is ''', @completion, N'''; it must be delete, annotate or archive');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'completion', @completion, N'delete, annotate or archive';
 IF @delivery NOT IN ('at_least_once', 'at_most_once')
-BEGIN
-    SET @message = CONCAT(N'delivery is ''', @delivery, N'''; it must be at_least_once or at_most_once');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'delivery', @delivery, N'at_least_once or at_most_once';
 IF @max_attempts < 1
-BEGIN
-    SET @message = CONCAT(N'max_attempts is ', @max_attempts, N'; it must be 1 or more');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'max_attempts', @max_attempts, N'1 or more';
 IF @keep_done_s < 0 OR @keep_done_s > 315360000
-BEGIN
-    SET @message = CONCAT(N'keep_done_s is ', @keep_done_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'keep_done_s', @keep_done_s, N'between 1 and 315360000 (ten years), or 0 for ever';
 IF @keep_dead_s < 0 OR @keep_dead_s > 315360000
-BEGIN
-    SET @message = CONCAT(N'keep_dead_s is ', @keep_dead_s, N'; it must be between 1 and 315360000 (ten years), or 0 for ever');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'keep_dead_s', @keep_dead_s, N'between 1 and 315360000 (ten years), or 0 for ever';
 IF @group_limit < 1 OR @group_limit > 1000
-BEGIN
-    SET @message = CONCAT(N'group_limit is ', @group_limit, N'; it must be 1 to 1000');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'group_limit', @group_limit, N'1 to 1000';
 IF @max_running < 0 OR @max_running > 100000
-BEGIN
-    SET @message = CONCAT(N'max_running is ', @max_running, N'; it must be 1 to 100000, or 0 for no limit');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'max_running', @max_running, N'1 to 100000, or 0 for no limit';
 IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0 AND @rate_ms IS NOT NULL
 BEGIN
     SET @message = CONCAT(N'rate_jobs is ', @rate_jobs, N', rate_ms ', @rate_ms,
@@ -90,16 +66,10 @@ IF @sink <> N''
 BEGIN
     SET @sink_id = OBJECT_ID(@sink, N'P');
     IF @sink_id IS NULL
-    BEGIN
-        SET @message = CONCAT(N'sink is ''', @sink, N'''; it must be a procedure of this database on which you have EXECUTE or VIEW DEFINITION');
-        THROW 58003, @message, 1;
-    END;
+        EXEC [$(schema)].[refuse] N'sink', @sink, N'a procedure of this database on which you have EXECUTE or VIEW DEFINITION';
     IF (SELECT COUNT(*) FROM sys.parameters WHERE object_id = @sink_id) <> 1
         OR NOT EXISTS (SELECT 1 FROM sys.parameters WHERE object_id = @sink_id AND user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
-    BEGIN
-        SET @message = CONCAT(N'sink is ''', @sink, N'''; it must be a procedure with one parameter, a [$(schema)].[sink_list] READONLY');
-        THROW 58003, @message, 1;
-    END;
+        EXEC [$(schema)].[refuse] N'sink', @sink, N'a procedure with one parameter, a [$(schema)].[sink_list] READONLY';
     SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
 END;
 

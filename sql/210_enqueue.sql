@@ -39,39 +39,21 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0, @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0;
 
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
 IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_at IS NOT NULL)
     THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
-IF @max_attempts < 1
-    THROW 58003, N'max_attempts must be 1 or more', 1;
--- DATALENGTH counts bytes, two for each character. SQL Server takes keys that differ in spaces at their end for equal.
-IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
-    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
-IF @dedup_key IS NOT NULL
-    EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key;
-IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
-    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
-IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
-BEGIN
-    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
-    THROW 58003, @message, 1;
-END;
-IF @headers IS NOT NULL
-    EXEC [$(schema)].[check_headers] @headers;
-IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
-    THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
-IF @group_key IS NOT NULL
-    EXEC [$(schema)].[check_text] N'group_key', @group_key;
+-- Inline is what a job with nothing but a kind needs, so that it does not pay for the call.
+IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT NULL OR @headers IS NOT NULL
+    OR @group_key IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 1 AND 64
+    OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
 IF @part_of IS NOT NULL OR @part IS NOT NULL
 BEGIN
     IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
@@ -163,8 +145,7 @@ BEGIN
     BEGIN
         IF @@TRANCOUNT = 0
             DELETE [$(schema)].[jobs] WITH (ROWLOCK) WHERE job_id = @job_id OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
-        THROW 58001, @message, 1;
+        EXEC [$(schema)].[unknown_queue] @queue;
     END;
 END;
 

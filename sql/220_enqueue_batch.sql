@@ -23,7 +23,7 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0, @place int,
-    @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @texts nvarchar(max), @message nvarchar(2048);
+    @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @texts nvarchar(max);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -46,10 +46,7 @@ DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL))
     THROW 58003, N'a job needs either a payload or a text', 1;
 IF EXISTS (SELECT 1 FROM @jobs WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
@@ -72,10 +69,7 @@ BEGIN
     SET @has_details = 1;
     SELECT TOP (1) @wrong = time_limit_ms FROM @details WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
     IF @wrong IS NOT NULL
-    BEGIN
-        SET @message = CONCAT(N'time_limit_ms is ', @wrong, N'; it must be 1 to 2147483647 (24 days)');
-        THROW 58003, @message, 1;
-    END;
+        EXEC [$(schema)].[refuse] N'time_limit_ms', @wrong, N'1 to 2147483647 (24 days)';
     IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%')
         THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
     IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
@@ -88,10 +82,7 @@ BEGIN
     EXEC [$(schema)].[check_text] N'headers', @texts;
     SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
     IF @wrong IS NOT NULL
-    BEGIN
-        SET @message = CONCAT(N'ordinal in details is ', @wrong, N'; it must be the ordinal of a job');
-        THROW 58003, @message, 1;
-    END;
+        EXEC [$(schema)].[refuse] N'ordinal in details', @wrong, N'the ordinal of a job';
     IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
         SET @has_members = 1;
 END;
@@ -267,8 +258,7 @@ BEGIN
                 FROM @numbered AS i
                 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = i.own_id
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
-            THROW 58001, @message, 1;
+            EXEC [$(schema)].[unknown_queue] @queue;
         END;
     END;
     IF @has_members = 1 AND @again = 0

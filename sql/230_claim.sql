@@ -44,16 +44,13 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @delivery varchar(13), @max_attempts int, @paused bit, @is_limited bit,
     @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint,
     @below_to bigint, @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
-    @claimed int, @is_over bit, @message nvarchar(2048);
+    @claimed int, @is_over bit;
 
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery, @max_attempts = max_attempts,
        @paused = paused, @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
     THROW 58003, N'max must be between 1 and 1000', 1;
 SET @max_payload_bytes = ISNULL(@max_payload_bytes, 9223372036854775807);

@@ -12,17 +12,13 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0,
-    @message nvarchar(2048), @error nvarchar(2048),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0, @error nvarchar(2048),
     @due_from datetime2(3), @first_due datetime2(3), @looks bit, @events_from bigint, @first_event bigint;
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 -- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is
 -- about to be committed may be due by then. NOLOCK sees what is locked or not committed, which must not be passed.

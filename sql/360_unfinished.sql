@@ -10,15 +10,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0, @next_due_at datetime2(3), @next_due_ms bigint,
-    @message nvarchar(2048);
+DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0, @next_due_at datetime2(3), @next_due_ms bigint;
 
 SELECT @queue_id = queue_id, @paused = paused FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 SELECT @ready = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))

@@ -15,7 +15,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int, @message nvarchar(2048);
+    @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int;
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -23,10 +23,7 @@ DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NO
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1
     THROW 58003, N'max must be 1 or more', 1;
 

@@ -12,13 +12,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[stats]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
 IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue)
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @most < 1
     THROW 58003, N'most must be 1 or more', 1;
 SET @most = ISNULL(@most, 9223372036854775807);

@@ -12,14 +12,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue IS NOT NULL AND @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 IF @ended_s IS NULL OR @ended_s < 0 OR @ended_s > 86400
     THROW 58003, N'ended_s must be 0 to 86400 (a day)', 1;

@@ -11,14 +11,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[list_history]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @since datetime2(3), @first datetime2(0), @end datetime2(0), @cut datetime2(0), @message nvarchar(2048);
+DECLARE @queue_id int, @since datetime2(3), @first datetime2(0), @end datetime2(0), @cut datetime2(0);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue IS NOT NULL AND @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
     THROW 58003, N'minutes must be 1 to 129600 (90 days)', 1;
 

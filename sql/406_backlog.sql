@@ -22,15 +22,12 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int, @rate_ms bigint, @soon datetime2(3),
     @since datetime2(0), @holders int = 0, @ready bigint, @sampled bigint, @due bigint, @claimed bigint, @jobs bigint, @run_ms float = 1000,
-    @at_once float, @workers float = 0, @message nvarchar(2048);
+    @at_once float, @workers float = 0;
 
 SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @threads IS NULL OR @threads < 1 OR @threads > 1024
     THROW 58003, N'threads must be 1 to 1024', 1;
 IF @target_s IS NULL OR @target_s < 1 OR @target_s > 86400

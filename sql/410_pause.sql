@@ -4,8 +4,6 @@ CREATE OR ALTER PROCEDURE [$(schema)].[pause]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @message nvarchar(2048);
-
 SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
 IF @@TRANCOUNT > 0
     THROW 58003, N'pause locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
@@ -15,8 +13,5 @@ SET paused = 1
 FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
 WHERE q.name = @queue;
 IF @@ROWCOUNT = 0
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 GO

@@ -15,7 +15,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @members [$(schema)].[member_list];
 DECLARE @held TABLE
@@ -28,10 +28,7 @@ DECLARE @held TABLE
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF DATALENGTH(@why) > 2000
     THROW 58003, N'why must have up to 1000 characters', 1;
 EXEC [$(schema)].[check_text] N'why', @why;

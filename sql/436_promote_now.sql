@@ -9,7 +9,7 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @message nvarchar(2048);
+DECLARE @queue_id int, @first_ready bigint;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @promoted TABLE
@@ -21,10 +21,7 @@ DECLARE @promoted TABLE
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must be up to 1000', 1;
 IF @job_id IS NULL

@@ -9,15 +9,12 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit, @message nvarchar(2048);
+DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @priority IS NULL
     THROW 58003, N'priority must be between -32768 and 32767', 1;
 IF (SELECT COUNT(*) FROM @jobs) > 1000

@@ -24,22 +24,16 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int,
-    @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3), @message nvarchar(2048);
+    @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled', 'waiting')
-BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be done, dead, cancelled, archived, ready, scheduled or waiting');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'state', @state, N'done, dead, cancelled, archived, ready, scheduled or waiting';
 IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
     THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
 IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs)

@@ -65,7 +65,7 @@ SET @error = NULLIF(@error, N'');
 SET @newest_first = ISNULL(@newest_first, 0);
 IF @max_bytes IS NOT NULL
     SET @texts = 0;
-DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0, @message nvarchar(2048);
+DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0;
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL AND @group_key IS NULL
                                      AND @batch_id IS NULL THEN 0 ELSE 1 END;
 -- Of jobs that have ended, the index has the time.
@@ -103,15 +103,9 @@ DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'waiting', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
-BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be ready, scheduled, waiting, claimed, done, dead, cancelled or archived');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'state', @state, N'ready, scheduled, waiting, claimed, done, dead, cancelled or archived';
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1

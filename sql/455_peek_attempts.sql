@@ -8,14 +8,11 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 SELECT attempt, fence, worker_id, worker, failed_at, run_us, error
 FROM [$(schema)].[attempts] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id)))

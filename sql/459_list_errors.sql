@@ -10,19 +10,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[list_errors]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @state IS NULL OR @state NOT IN ('dead', 'scheduled')
-BEGIN
-    SET @message = CONCAT(N'state is ''', @state, N'''; it must be dead or scheduled');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'state', @state, N'dead or scheduled';
 IF @max IS NULL OR @max < 1 OR @max > 100000
     THROW 58003, N'max must be 1 to 100000', 1;
 

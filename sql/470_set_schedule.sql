@@ -27,14 +27,11 @@ SET NOCOUNT ON;
 -- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0;
 
 SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
     THROW 58003, N'the name of a schedule must have 1 to 128 characters, without spaces at its ends', 1;
 EXEC [$(schema)].[check_text] N'the name of a schedule', @name;
@@ -43,37 +40,13 @@ IF @cron IS NULL OR LEN(@cron) = 0 OR DATALENGTH(@cron) > 256
 IF @time_zone IS NULL OR LEN(@time_zone) = 0 OR DATALENGTH(@time_zone) > 64
     THROW 58003, N'time_zone must have 1 to 64 characters', 1;
 IF @make_up IS NULL OR @make_up < 0 OR @make_up > 1000
-BEGIN
-    SET @message = CONCAT(N'make_up is ', @make_up, N'; it must be 0 (times that were missed are passed over) to 1000');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'make_up', @make_up, N'0 (times that were missed are passed over) to 1000';
 IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
-BEGIN
-    SET @message = CONCAT(N'jitter_ms is ', @jitter_ms, N'; it must be 0 to 86400000 (a day)');
-    THROW 58003, @message, 1;
-END;
+    EXEC [$(schema)].[refuse] N'jitter_ms', @jitter_ms, N'0 to 86400000 (a day)';
 -- As enqueue has it: what it refuses must not be found out at the schedule's first time.
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
-IF @max_attempts < 1
-    THROW 58003, N'max_attempts must be 1 or more', 1;
-IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512 OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
-    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
-IF @dedup_key IS NOT NULL
-    EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key;
-IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
-    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
-IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
-BEGIN
-    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
-    THROW 58003, @message, 1;
-END;
-IF @headers IS NOT NULL
-    EXEC [$(schema)].[check_headers] @headers;
-IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256 OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
-    THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
-IF @group_key IS NOT NULL
-    EXEC [$(schema)].[check_text] N'group_key', @group_key;
+EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
     THROW 58003, N'a queue with delivery at_most_once has no groups: its jobs are not acknowledged', 1;
 
@@ -104,10 +77,7 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queue
     SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 COMMIT TRANSACTION;
 
 SELECT @created AS created;

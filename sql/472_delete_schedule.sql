@@ -5,14 +5,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[delete_schedule]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 DELETE [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name;
 

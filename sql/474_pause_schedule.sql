@@ -9,10 +9,7 @@ DECLARE @queue_id int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
 SET paused = 1, revision = revision + 1

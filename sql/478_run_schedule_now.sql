@@ -13,10 +13,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 
 SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
     @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,

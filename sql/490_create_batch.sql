@@ -24,31 +24,18 @@ SET NOCOUNT ON;
 -- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13);
 
 SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF DATALENGTH(@name) > 256
     THROW 58003, N'name must have up to 128 characters', 1;
 EXEC [$(schema)].[check_text] N'name', @name;
 IF @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'a follow-up has either a payload or a text', 1;
 -- As enqueue has it: what it refuses must not be found out when the batch ends.
-IF @max_attempts < 1
-    THROW 58003, N'max_attempts must be 1 or more', 1;
-IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
-    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
-IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
-BEGIN
-    SET @message = CONCAT(N'time_limit_ms is ', @time_limit_ms, N'; it must be 1 to 2147483647 (24 days)');
-    THROW 58003, @message, 1;
-END;
-IF @headers IS NOT NULL
-    EXEC [$(schema)].[check_headers] @headers;
+EXEC [$(schema)].[check_job] @max_attempts, NULL, @kind, @time_limit_ms, @headers, NULL;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
@@ -68,10 +55,7 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queue
     SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
-BEGIN
-    SET @message = CONCAT(N'there is no queue ''', @queue, N''' any more; create it with [$(schema)].[create_queue]');
-    THROW 58001, @message, 1;
-END;
+    EXEC [$(schema)].[unknown_queue] @queue;
 IF @parent_id IS NOT NULL
 BEGIN
     INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@parent_id, 1);

@@ -11,17 +11,14 @@ CREATE OR ALTER PROCEDURE [$(schema)].[list_batches]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int;
 DECLARE @page TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 IF @batch_id IS NULL
 BEGIN
     SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
     IF @queue_id IS NULL
-    BEGIN
-        SET @message = CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-        THROW 58001, @message, 1;
-    END;
+        EXEC [$(schema)].[unknown_queue] @queue;
 END;
 IF @max IS NULL OR @max < 0 OR @max > 1000
     THROW 58003, N'max must be 0 to 1000', 1;

@@ -160,11 +160,13 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 25] = [
+const INTERNAL_PROCEDURES: [&str; 27] = [
     "backlog",
+    "unknown_queue",
+    "refuse",
     "mend_text",
     "check_text",
-    "check_headers",
+    "check_job",
     "next_priority",
     "widen_gap",
     "lower_marks",

@@ -493,6 +493,7 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (ROWLOCK, R
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
     SET @found = 1;
 -- 240_finish.sql
+DECLARE @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_reputation] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_reputation] INTO @found (job_id, dead, [their_reputation])
     -- Their rows, in the order of the jobs.

@@ -226,6 +226,7 @@ FROM @answer AS a
 IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
     SET @found = 1;
 -- 240_finish.sql
+DECLARE @message nvarchar(2048);
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END

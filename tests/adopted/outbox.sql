@@ -420,6 +420,7 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (ROWLOCK, READP
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id]))
     SET @found = 1;
 -- 240_finish.sql
+DECLARE @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_id] bigint NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_id] INTO @found (job_id, dead, [their_id])
     -- Their rows, in the order of the jobs.

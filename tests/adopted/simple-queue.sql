@@ -456,6 +456,7 @@ IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (ROWLOCK, 
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
     SET @found = 1;
 -- 240_finish.sql
+DECLARE @message nvarchar(2048);
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_Id] uniqueidentifier NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_Id] INTO @found (job_id, dead, [their_Id])
     -- Their rows, in the order of the jobs.
