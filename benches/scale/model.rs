@@ -11,13 +11,13 @@ const ROW: f64 = 126.0;
 /// An entry of `jobs_ready`: 21 bytes of columns, 1 of head ("Estimate the size of a nonclustered index").
 const READY_ENTRY: f64 = 22.0;
 
-/// An entry of `jobs_claimed` (docs/performance.md, "Seven index entries a job").
+/// An entry of `jobs_claimed` (benches/README.md, "Why a job changes seven index entries").
 const CLAIMED_ENTRY: f64 = 37.0;
 
 /// What a claim changes in the row: state, attempt, fence, worker and time, before and after.
 const CLAIM_CHANGE: f64 = 2.0 * (1.0 + 4.0 + 4.0 + 16.0 + 7.0);
 
-/// What a log record has besides (docs/performance.md, the same section: not documented by Microsoft).
+/// What a log record has besides (the same section: not documented by Microsoft).
 const RECORD: f64 = 90.0;
 
 /// For what is not written job by job: begin and end of transactions, pages allocated and split, ghosts cleaned up. A

@@ -63,8 +63,8 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     report.add("from enqueue to start, idle worker, same process", "ms", target(5.0), same_process);
     report.add("from enqueue to start, idle worker, other process", "ms", target(250.0), other_process);
     report.add("the same, longest of all", "ms", target(250.0), vec![longest_other]);
-    report.add("from end of a job to its acknowledgement, idle worker", "ms", target(60.0), acknowledged);
-    let measure = "from end of a job to its acknowledgement, longest of all";
+    report.add("from the end of a run to its confirmation, idle worker", "ms", target(60.0), acknowledged);
+    let measure = "from the end of a run to its confirmation, longest of all";
     report.add(measure, "ms", target(60.0), vec![longest_acknowledged]);
     bench.uninstall().await;
 }
@@ -107,5 +107,5 @@ async fn requests_at_rest(report: &mut Report, sizes: &Sizes, bench: &Bench) {
     let requests = (proxy.requests() - before) as f64;
     worker.shutdown().await.expect("the worker ends");
     let rate = vec![requests / sizes.at_rest.as_secs_f64()];
-    report.add("requests of a worker at rest", "per s", Some(Target::AtMost(2.0)), rate);
+    report.add("calls of an idle worker", "per s", Some(Target::AtMost(2.0)), rate);
 }

@@ -101,7 +101,7 @@ impl Report {
     }
 
     pub fn markdown(&self) -> String {
-        let mut text = String::from("| measure | median | samples | to reach | |\n|---|---|---|---|---|\n");
+        let mut text = String::from("| measure | median | samples | target | |\n|---|---|---|---|---|\n");
         for figure in &self.figures {
             let value = format!("{} {}", number(figure.value), figure.unit);
             let (target, verdict) = (figure.target_text(), figure.verdict());
