@@ -65,7 +65,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         config.connection.url = server.connection_string().into();
     }
     config.queue.name = "quickstart".into();
-    config.worker.retry.base_ms = 100;
+    config.worker.retry.base = Duration::from_millis(100);
 
     let queue = Queue::connect(&config).await?;
     queue.admin().install().await?;

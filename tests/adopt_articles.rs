@@ -400,9 +400,9 @@ async fn an_outbox() {
 /// Drains the queue with a handler, without a pause between attempts.
 async fn drain(config: &Config, queue: &Queue, handler: fn(&Job) -> Result<(), BoxError>) {
     let settings = changed(config.worker.clone(), |worker| {
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
-        worker.promote_interval_ms = 100;
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
+        worker.promote_interval = Duration::from_millis(100);
     });
     let worker =
         Worker::builder(queue, Handlers::any(move |job, _| handler(job))).config(&settings).start().await.unwrap();

@@ -14,9 +14,9 @@ use crate::support::{Fixture, Session, WorkerSession, changed, number, text};
 /// Drains the queue without a pause between attempts. The worker must not stop by itself.
 async fn drain(fixture: &Fixture, handler: fn(&Job) -> Result<(), BoxError>) {
     let settings = changed(fixture.config.worker.clone(), |worker| {
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
-        worker.promote_interval_ms = 100;
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
+        worker.promote_interval = Duration::from_millis(100);
     });
     let worker = Worker::builder(&fixture.queue, Handlers::any(move |job, _| handler(job)))
         .config(&settings)

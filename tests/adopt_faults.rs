@@ -129,12 +129,12 @@ async fn behind(proxy: &Proxy, fixture: &Fixture) -> (Worker, Arc<Mutex<HashMap<
     let mut config = fixture.config.clone();
     let database = fixture.database().expect("a database of its own");
     config.connection.url = format!("{};Database={database}", proxy.connection_string()).into();
-    config.connection.connect_timeout_ms = 1_000;
-    config.connection.command_timeout_ms = 1_000;
+    config.connection.connect_timeout = Duration::from_secs(1);
+    config.connection.command_timeout = Duration::from_secs(1);
     let queue = Queue::connect(&config).await.unwrap();
     let settings = changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 60_000;
-        worker.heartbeat_interval_ms = 300;
+        worker.lease = Duration::from_secs(60);
+        worker.heartbeat_interval = Duration::from_millis(300);
         worker.batch_size = 50;
         worker.buffer = 100;
     });

@@ -25,8 +25,8 @@ async fn a_job_that_failed_says_when_where_how_long_and_why() {
     let job_id = fixture.queue.enqueue(&NewJob::text("x").max_attempts(2)).await.unwrap().job_id;
     let config = changed(fixture.config.clone(), |config| {
         config.worker.name = "the third floor".into();
-        config.worker.retry.base_ms = 0;
-        config.worker.retry.max_ms = 0;
+        config.worker.retry.base = Duration::ZERO;
+        config.worker.retry.max = Duration::ZERO;
     });
     let queue = readpast::Queue::connect(&config).await.unwrap();
     let handler = |_: &readpast::Job, context: &readpast::Context| -> Result<(), readpast::BoxError> {

@@ -1,6 +1,8 @@
 //! Input from outside, good and bad: settings, connection strings, names, payloads, and what a server answers. Never a
 //! panic; what is refused is named, with the rule.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use readpast::admin::QueueOptions;
 use readpast::{Config, Error, Handlers, NewJob, Queue, Worker};
@@ -27,15 +29,15 @@ const NUMBERS: [Number; 15] = [
     ("worker.max_in_flight", |c, n| c.worker.max_in_flight = n as usize),
     ("worker.max_in_flight_bytes", |c, n| c.worker.max_in_flight_bytes = n),
     ("worker.look_ahead", |c, n| c.worker.look_ahead = n as usize),
-    ("worker.poll_min_ms", |c, n| c.worker.poll_min_ms = n),
-    ("worker.poll_max_ms", |c, n| c.worker.poll_max_ms = n),
-    ("worker.reap_interval_ms", |c, n| c.worker.reap_interval_ms = n),
-    ("worker.lease_ms", |c, n| c.worker.lease_ms = n),
-    ("worker.heartbeat_interval_ms", |c, n| c.worker.heartbeat_interval_ms = n),
+    ("worker.poll_min_ms", |c, n| c.worker.poll_min = Duration::from_millis(n)),
+    ("worker.poll_max_ms", |c, n| c.worker.poll_max = Duration::from_millis(n)),
+    ("worker.reap_interval_ms", |c, n| c.worker.reap_interval = Duration::from_millis(n)),
+    ("worker.lease_ms", |c, n| c.worker.lease = Duration::from_millis(n)),
+    ("worker.heartbeat_interval_ms", |c, n| c.worker.heartbeat_interval = Duration::from_millis(n)),
     ("worker.finish_batch_size", |c, n| c.worker.finish_batch_size = n as usize),
-    ("worker.job_time_limit_ms", |c, n| c.worker.job_time_limit_ms = n),
-    ("connection.connect_timeout_ms", |c, n| c.connection.connect_timeout_ms = n),
-    ("connection.command_timeout_ms", |c, n| c.connection.command_timeout_ms = n),
+    ("worker.job_time_limit_ms", |c, n| c.worker.job_time_limit = Duration::from_millis(n)),
+    ("connection.connect_timeout_ms", |c, n| c.connection.connect_timeout = Duration::from_millis(n)),
+    ("connection.command_timeout_ms", |c, n| c.connection.command_timeout = Duration::from_millis(n)),
 ];
 
 fn any_number() -> impl Strategy<Value = u64> {
@@ -73,9 +75,9 @@ proptest! {
         match config.validate() {
             Ok(()) => {
                 // What the arithmetic of the time limits rests on.
-                prop_assert!(config.worker.heartbeat_interval_ms * 2 < config.worker.lease_ms);
-                prop_assert!(config.connection.connect_timeout_ms <= config.worker.lease_ms);
-                prop_assert!(config.connection.command_timeout_ms <= config.worker.lease_ms);
+                prop_assert!(config.worker.heartbeat_interval * 2 < config.worker.lease);
+                prop_assert!(config.connection.connect_timeout <= config.worker.lease);
+                prop_assert!(config.connection.command_timeout <= config.worker.lease);
                 prop_assert!(config.worker.batch_size <= config.worker.max_in_flight);
             }
             Err(error) => {
@@ -271,7 +273,7 @@ async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing(
         let body = claim_all.replace(" WHERE", &format!(" {output} WHERE"));
         fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[claim] {claim} AS {body}")).await;
         let mut config = fixture.config.worker.clone();
-        config.shutdown_deadline_ms = 1_000;
+        config.shutdown_deadline = Duration::from_secs(1);
         let (worker, runs) = counting_worker(&fixture.queue, &config).await;
         let ended = tokio::time::timeout(std::time::Duration::from_secs(60), worker.run()).await.expect("it stops");
         let error = ended.expect_err("it cannot go on").to_string();
@@ -280,7 +282,7 @@ async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing(
 
         fixture.run_scripts().await;
         let mut config = fixture.config.worker.clone();
-        config.reap_interval_ms = 100;
+        config.reap_interval = Duration::from_millis(100);
         let (worker, runs) = counting_worker(&fixture.queue, &config).await;
         drained(worker).await;
         assert_eq!(runs.lock().len(), jobs as usize, "unregistering has left them to the reaper");

@@ -68,9 +68,9 @@ async fn drain(
     handler: impl Fn(&Job, &Context) -> Result<Output, BoxError> + Send + Sync + 'static,
 ) -> Summary {
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
-        worker.promote_interval_ms = 10;
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
+        worker.promote_interval = Duration::from_millis(10);
     });
     Worker::builder(queue, Handlers::any(handler)).config(&config).start().await.unwrap().drain().await.unwrap()
 }
@@ -1024,8 +1024,8 @@ async fn a_worker_of_this_process_hears_of_a_cancelled_batch_at_once() {
     let fixture = Fixture::new("batch_cancel_told").await;
     let batch = sealed(&fixture.queue, 1).await;
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 3_600_000;
-        worker.heartbeat_interval_ms = 1_000_000;
+        worker.lease = Duration::from_secs(3_600);
+        worker.heartbeat_interval = Duration::from_secs(1_000);
     });
     let (started, mut starts) = mpsc::unbounded_channel();
     let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<(), BoxError> {

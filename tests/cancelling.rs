@@ -174,7 +174,7 @@ fn endless(started: Arc<AtomicUsize>) -> Handlers {
 async fn a_worker_hears_of_it_with_its_next_heartbeat() {
     let fixture = Fixture::new("cancel_heartbeat").await;
     let config = changed(fixture.config.clone(), |config| {
-        config.worker.heartbeat_interval_ms = 100;
+        config.worker.heartbeat_interval = Duration::from_millis(100);
         config.worker.threads = 2;
     });
     let queue = Queue::connect(&config).await.unwrap();
@@ -197,8 +197,8 @@ async fn a_worker_hears_of_it_with_its_next_heartbeat() {
 async fn the_worker_of_the_same_process_hears_of_it_at_once() {
     let fixture = Fixture::new("cancel_here").await;
     let config = changed(fixture.config.clone(), |config| {
-        config.worker.lease_ms = 3_600_000;
-        config.worker.heartbeat_interval_ms = 600_000;
+        config.worker.lease = Duration::from_secs(3_600);
+        config.worker.heartbeat_interval = Duration::from_secs(600);
     });
     let queue = Queue::connect(&config).await.unwrap();
     let job = queue.enqueue(&NewJob::text("x")).await.unwrap();

@@ -123,7 +123,7 @@ async fn what_a_running_job_notes_is_seen_and_survives_a_worker_that_is_gone_at_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_given_back_at_the_shutdown_deadline_keeps_what_it_noted_last() {
     let mut fixture = Fixture::new("checkpoint_deadline").await;
-    fixture.config.worker.shutdown_deadline_ms = 0;
+    fixture.config.worker.shutdown_deadline = Duration::ZERO;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let found = Found::default();
     let worker = Worker::builder(&fixture.queue, endless(&found)).config(&fixture.config.worker).start().await.unwrap();

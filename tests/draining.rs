@@ -22,7 +22,7 @@ async fn a_delayed_job_is_waited_for() {
     let fixture = Fixture::new("delayed").await;
     fixture.queue.enqueue(&NewJob::bytes("x").delay(Duration::from_millis(300))).await.unwrap();
     let mut config = fixture.config.worker.clone();
-    config.promote_interval_ms = 50;
+    config.promote_interval = Duration::from_millis(50);
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
     fixture.remove().await;
@@ -121,7 +121,7 @@ async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
     fixture.queue.enqueue(&NewJob::text("soon").delay(Duration::from_millis(300))).await.unwrap();
     fixture.queue.enqueue(&NewJob::text("tomorrow").delay(Duration::from_secs(86_400))).await.unwrap();
     let mut config = fixture.config.worker.clone();
-    config.promote_interval_ms = 50;
+    config.promote_interval = Duration::from_millis(50);
     let start = || Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start();
     let now = start().await.unwrap().drain_until(Duration::ZERO).await.unwrap();
     assert!(now.ended_in_order && (5..=6).contains(&now.stats.done), "{now:?}");

@@ -1,5 +1,7 @@
 //! What goes wrong before a job can: each failure has its own error, which says what to do and never shows a password.
 
+use std::time::Duration;
+
 use std::net::TcpListener;
 
 use readpast::{Config, Error, NewJob, Queue};
@@ -13,7 +15,7 @@ const PASSWORD: &str = "Pw1-unmistakable";
 async fn connect_error(url: &str) -> Error {
     let mut config = Config::default();
     config.connection.url = url.into();
-    config.connection.connect_timeout_ms = 5_000;
+    config.connection.connect_timeout = Duration::from_secs(5);
     let error = Queue::connect(&config).await.expect_err("the connection is refused");
     for shown in [error.to_string(), format!("{error:?}"), format!("{config:?}"), config.connection.url.to_string()] {
         assert!(!shown.contains(PASSWORD), "{shown}");

@@ -42,7 +42,7 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let mut config = fixture.config.worker.clone();
-    config.reap_interval_ms = 100;
+    config.reap_interval = Duration::from_millis(100);
     let fast = Worker::builder(
         &fixture.queue,
         Handlers::any(move |_, _| {
@@ -118,7 +118,7 @@ async fn jobs_whose_fences_were_raised_run_under_higher_ones() {
     fixture.sql("UPDATE [$(schema)].[jobs] SET fence = fence + 1000").await;
 
     let (fences, mut config) = (Arc::new(Mutex::new(Vec::new())), fixture.config.worker.clone());
-    config.reap_interval_ms = 100;
+    config.reap_interval = Duration::from_millis(100);
     let seen = fences.clone();
     let handler = Handlers::any(move |job, _| {
         seen.lock().unwrap().push(job.fence().0);

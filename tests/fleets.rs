@@ -143,16 +143,16 @@ async fn one_worker_of_a_queue_does_what_one_must_and_another_follows_it() {
     let fixture = Fixture::on(&server, "duties", QueueOptions::default()).await;
     let calls = Calls::count(&server, fixture.schema(), &PROCEDURES);
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 4_000;
-        worker.heartbeat_interval_ms = 300;
-        worker.promote_interval_ms = 100;
-        worker.reap_interval_ms = 100;
+        worker.lease = Duration::from_secs(4);
+        worker.heartbeat_interval = Duration::from_millis(300);
+        worker.promote_interval = Duration::from_millis(100);
+        worker.reap_interval = Duration::from_millis(100);
     });
     let mut fleet: HashMap<String, Worker> = HashMap::new();
     for name in ["a", "b", "c"] {
         let mut connection = fixture.config.clone();
-        connection.connection.command_timeout_ms = 2_000;
-        connection.connection.connect_timeout_ms = 2_000;
+        connection.connection.command_timeout = Duration::from_secs(2);
+        connection.connection.connect_timeout = Duration::from_secs(2);
         let queue = Queue::connect(&connection).await.unwrap();
         let config = changed(config.clone(), |worker| worker.name = name.to_string());
         let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();

@@ -25,8 +25,8 @@ async fn drain(
     handler: impl Fn(&Job, &Context) -> Result<Output, BoxError> + Send + Sync + 'static,
 ) -> readpast::Summary {
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
     });
     Worker::builder(queue, Handlers::any(handler)).config(&config).start().await.unwrap().drain().await.unwrap()
 }
@@ -93,8 +93,8 @@ async fn a_follow_up_may_have_the_key_of_the_job_that_it_follows() {
 async fn a_follow_up_in_the_worker_s_own_queue_starts_at_once() {
     let fixture = Fixture::new("soon").await;
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.poll_min_ms = 5_000;
-        worker.poll_max_ms = 5_000;
+        worker.poll_min = Duration::from_secs(5);
+        worker.poll_max = Duration::from_secs(5);
     });
     let (sender, mut ended) = tokio::sync::mpsc::unbounded_channel();
     let handlers = Handlers::any(move |job: &Job, _: &Context| {

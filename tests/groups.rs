@@ -686,9 +686,9 @@ async fn a_worker_starts_the_next_job_of_a_group_when_the_last_one_has_ended() {
     let fixture = Fixture::new("prompt").await;
     // Whoever waits for any of these does not come to the fourth job in half a minute.
     let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.poll_min_ms = 60_000;
-        worker.poll_max_ms = 60_000;
-        worker.finish_linger_ms = 10_000;
+        worker.poll_min = Duration::from_secs(60);
+        worker.poll_max = Duration::from_secs(60);
+        worker.finish_linger = Duration::from_secs(10);
     });
     let keys = ["a", "b"].repeat(20);
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();

@@ -1,6 +1,8 @@
 //! Text with half of a surrogate pair, such as `LEFT(N'a😀', 2)`, and whatever else SQL Server keeps and Rust cannot
 //! read: it is refused where it would come in, and where it is there already it is one job's fault and no worker's.
 
+use std::time::Duration;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use readpast::admin::{Delivery, JobState, QueueOptions};
@@ -17,9 +19,9 @@ const HALF: &str = "CAST(0x61003DD8 AS nvarchar(2))";
 
 async fn echo(queue: &Queue) -> Summary {
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
-        worker.promote_interval_ms = 10;
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
+        worker.promote_interval = Duration::from_millis(10);
     });
     let handlers = Handlers::any(|job, _| Ok(Output::bytes(job.payload())));
     drained(Worker::builder(queue, handlers).config(&config).start().await.unwrap()).await

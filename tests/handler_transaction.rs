@@ -39,7 +39,7 @@ async fn book(session: &mut Session, job: &Job) {
 }
 
 async fn worker(fixture: &Arc<Fixture>, handlers: Handlers) -> Worker {
-    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval_ms = 10);
+    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval = Duration::from_millis(10));
     Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap()
 }
 
@@ -160,7 +160,7 @@ async fn jobs_beside_those_that_a_handler_keeps_locked_go_on_in_lists() {
             Ok(finished)
         })
     });
-    let config = changed(WorkerConfig::default(), |worker| worker.finish_linger_ms = 1_000);
+    let config = changed(WorkerConfig::default(), |worker| worker.finish_linger = Duration::from_secs(1));
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("all others are acknowledged", || worker.stats().done == 98).await;
     assert_eq!(alone.load(Ordering::Acquire), 100, "those of the handlers");
@@ -209,8 +209,8 @@ async fn notes_of_a_job_that_a_handler_keeps_locked_hold_up_neither_results_nor_
     });
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 2;
-        worker.promote_interval_ms = 10;
-        worker.finish_linger_ms = 1_000; // they end in one list
+        worker.promote_interval = Duration::from_millis(10);
+        worker.finish_linger = Duration::from_secs(1); // they end in one list
     });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let other = ids[1].job_id;
@@ -234,7 +234,7 @@ async fn notes_of_a_job_that_a_handler_keeps_locked_hold_up_neither_results_nor_
 /// rolls back, and has its output acknowledged as usual.
 async fn beside_a_locked_row(test_name: &str, sink: &str, command_timeout_ms: u64) -> (Arc<Fixture>, Worker, LeftOpen) {
     let mut fixture = Fixture::new(test_name).await;
-    fixture.config.connection.command_timeout_ms = command_timeout_ms;
+    fixture.config.connection.command_timeout.as_millis() as u64 = command_timeout_ms;
     fixture.queue = fixture.connect().await;
     fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
     fixture.sql("INSERT [$(schema)].[booked] VALUES (-1)").await;
@@ -265,9 +265,9 @@ async fn beside_a_locked_row(test_name: &str, sink: &str, command_timeout_ms: u6
         })
     });
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.finish_linger_ms = 1_000;
-        worker.promote_interval_ms = 10;
-        worker.retry.base_ms = 1;
+        worker.finish_linger = Duration::from_secs(1);
+        worker.promote_interval = Duration::from_millis(10);
+        worker.retry.base = Duration::from_millis(1);
     });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     (fixture, worker, left_open)
@@ -342,7 +342,7 @@ async fn a_transaction_that_a_handler_leaves_open_keeps_no_other_job_from_being_
     });
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 1;
-        worker.shutdown_deadline_ms = 0;
+        worker.shutdown_deadline = Duration::ZERO;
     });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     runs.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -379,8 +379,8 @@ async fn a_handler_that_fails_and_leaves_its_transaction_open_holds_up_no_other_
     });
     let config = changed(WorkerConfig::default(), |worker| {
         worker.finish_batch_size = 20;
-        worker.promote_interval_ms = 10;
-        worker.retry.base_ms = 0;
+        worker.promote_interval = Duration::from_millis(10);
+        worker.retry.base = Duration::ZERO;
     });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("all others are acknowledged", || worker.stats().done == 196).await;

@@ -146,7 +146,7 @@ async fn an_error_of_any_library_goes_by_the_question_mark_and_a_verdict_is_foun
     let fixture = Fixture::with("anyhow", options).await;
     fixture.queue.enqueue_many(&["7", "junk", "seven"].map(NewJob::text)).await.unwrap();
     let mut config = fixture.config.worker.clone();
-    (config.retry.base_ms, config.retry.max_ms) = (0, 0);
+    (config.retry.base, config.retry.max) = (Duration::ZERO, Duration::ZERO);
     let handlers = Handlers::any(|job, _| Ok(Json(price(&job.text()?)?)));
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
@@ -218,7 +218,7 @@ async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_say
     fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 3;
-        worker.job_time_limit_ms = 50;
+        worker.job_time_limit = Duration::from_millis(50);
     });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(gate);

@@ -420,10 +420,10 @@ async fn a_row_is_as_long_as_it_is_from_sample_to_sample_unless_nobody_was_there
 async fn every_run_of_a_worker_is_in_the_history_when_it_has_ended() {
     let fixture = Fixture::with("history_worker", QueueOptions::default().max_attempts(2)).await;
     let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.heartbeat_interval_ms = 100;
-        worker.promote_interval_ms = 10;
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
+        worker.heartbeat_interval = Duration::from_millis(100);
+        worker.promote_interval = Duration::from_millis(10);
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
     });
     fixture.queue.enqueue_many(&numbers(30)).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(SECOND, -70, due_at)").await;
@@ -453,7 +453,7 @@ async fn every_run_of_a_worker_is_in_the_history_when_it_has_ended() {
 async fn a_worker_that_lost_its_lease_counts_everything_once() {
     let fixture = sampled("history_lost").await;
     // No heartbeat but by its refused claims: nothing was reported when the lease is lost.
-    let config = changed(fixture.config.worker.clone(), |worker| worker.heartbeat_interval_ms = 10_000);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.heartbeat_interval = Duration::from_secs(10));
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     fixture.queue.enqueue_many(&numbers(5)).await.unwrap();

@@ -429,7 +429,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
 async fn a_running_worker_stops_in_order_when_a_schema_comes_that_it_does_not_work_with() {
     let fixture = Fixture::new("overtaken").await;
     let mut config = fixture.config.worker.clone();
-    config.heartbeat_interval_ms = 100;
+    config.heartbeat_interval = Duration::from_millis(100);
     let BlockedWorker { worker, gate, .. } = blocked_worker(&fixture, &fixture.queue, config).await;
     let monitor = worker.monitor();
     // Newer, but no reason to stop: the heartbeats go on.

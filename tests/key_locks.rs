@@ -4,6 +4,8 @@
 //! "Transaction locking and row versioning guide", key-range locking: under SERIALIZABLE and HOLDLOCK a read of an
 //! absent key locks the range up to the next key; under READ COMMITTED an INSERT locks its own keys alone.
 
+use std::time::Duration;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -150,7 +152,7 @@ async fn producers_of_the_same_keys(rounds: usize) {
     const KEYS: usize = 300;
     const BATCH: usize = 200;
     let mut fixture = Fixture::new("same_keys").await;
-    fixture.config.connection.command_timeout_ms = 120_000; // on a busy machine they wait for each other for long
+    fixture.config.connection.command_timeout = Duration::from_secs(120); // on a busy machine they wait for each other for long
     let runs: Arc<Mutex<Vec<JobId>>> = Arc::default();
     let mut workers = Vec::new();
     for _ in 0..2 {

@@ -40,8 +40,8 @@ fn of_kind(kind: &str, count: usize) -> Vec<NewJob> {
 /// Settings under which what is put off comes back soon.
 fn soon() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
-        worker.unknown_kind_delay_ms = 100;
-        worker.promote_interval_ms = 10;
+        worker.unknown_kind_delay = Duration::from_millis(100);
+        worker.promote_interval = Duration::from_millis(10);
     })
 }
 
@@ -170,7 +170,7 @@ async fn a_kind_that_a_worker_does_not_know_waits_for_one_that_does_and_no_attem
 async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() {
     let fixture = Fixture::new("nobody").await;
     fixture.queue.enqueue(&NewJob::text("").kind("misspelt")).await.unwrap();
-    let config = changed(soon(), |worker| worker.unknown_kind_keep_ms = 2_000);
+    let config = changed(soon(), |worker| worker.unknown_kind_keep = Duration::from_secs(2));
     let handlers = Handlers::new().kind("known", nothing);
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
@@ -191,7 +191,7 @@ async fn a_job_of_an_unknown_kind_has_its_time_however_long_ago_it_was_enqueued(
     let fixture = Fixture::new("late").await;
     let handlers = || Handlers::new().kind("old", nothing);
     fixture.queue.enqueue_many(&of_kind("new", 1)).await.unwrap();
-    let at_once = changed(soon(), |worker| worker.unknown_kind_keep_ms = 0);
+    let at_once = changed(soon(), |worker| worker.unknown_kind_keep = Duration::ZERO);
     let hasty = Worker::builder(&fixture.queue, handlers()).config(&at_once).start().await.unwrap();
     assert_eq!(hasty.drain().await.unwrap().stats.dead, 1);
     assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
@@ -478,7 +478,9 @@ async fn a_kind_has_its_own_time_limit_and_retry_policy() {
                 Some(_) => Err(JobError::dead("it has the other's time limit").into()),
             }
         });
-    let config = changed(soon(), |worker| (worker.retry.base_ms, worker.retry.max_ms) = (3_600_000, 3_600_000));
+    let config = changed(soon(), |worker| {
+        (worker.retry.base, worker.retry.max) = (Duration::from_secs(3_600), Duration::from_secs(3_600))
+    });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("the limited one is dead after two attempts", || worker.stats().dead == 1).await;
     until("the other waits for its second", || worker.stats().retried == 2).await;
@@ -501,7 +503,7 @@ async fn a_drain_of_what_is_due_waits_for_jobs_that_were_put_off_for_others_of_t
         Ok(())
     };
     let handlers = Handlers::new().kind("uneven", uneven).options("uneven", KindOptions::new().at_most(1));
-    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval_ms = 50);
+    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval = Duration::from_millis(50));
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let drained = worker.drain_until(Duration::ZERO).await.unwrap();
     assert!(drained.stats.snoozed > 0, "some had to wait: {drained:?}");

@@ -26,8 +26,8 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.connection.connect_timeout_ms = 1_000;
-    config.connection.command_timeout_ms = 1_000;
+    config.connection.connect_timeout = Duration::from_secs(1);
+    config.connection.command_timeout = Duration::from_secs(1);
     let queue = Queue::connect(&config).await.unwrap();
     (fixture, proxy, queue)
 }
@@ -37,7 +37,7 @@ async fn on_dev_server(test_name: &str) -> (Fixture, Queue) {
     let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::on_dev_server(test_name, options).await;
     let mut config = fixture.config.clone();
-    config.connection.command_timeout_ms = 1_000;
+    config.connection.command_timeout = Duration::from_secs(1);
     let queue = Queue::connect(&config).await.unwrap();
     (fixture, queue)
 }
@@ -46,8 +46,8 @@ async fn on_dev_server(test_name: &str) -> (Fixture, Queue) {
 async fn gated_worker(queue: &Queue) -> (Worker, Arc<Semaphore>) {
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 2;
-        worker.lease_ms = 60_000;
-        worker.heartbeat_interval_ms = 300;
+        worker.lease = Duration::from_secs(60);
+        worker.heartbeat_interval = Duration::from_millis(300);
     });
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());

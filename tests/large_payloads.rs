@@ -1,6 +1,8 @@
 //! A payload that a link cannot carry in time: after some tries its job has failed an attempt and gives way; the others
 //! run.
 
+use std::time::Duration;
+
 use readpast::admin::{JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::{Handlers, NewJob, Queue, Worker};
@@ -17,15 +19,15 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.connection.connect_timeout_ms = 1_000;
-    config.connection.command_timeout_ms = 1_000;
+    config.connection.connect_timeout = Duration::from_secs(1);
+    config.connection.command_timeout = Duration::from_secs(1);
     let queue = Queue::connect(&config).await.unwrap();
     proxy.throttle(1_500_000); // eight seconds for the large one
     let mut worker = changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 60_000;
-        worker.heartbeat_interval_ms = 300;
+        worker.lease = Duration::from_secs(60);
+        worker.heartbeat_interval = Duration::from_millis(300);
     });
-    worker.retry.base_ms = 100;
+    worker.retry.base = Duration::from_millis(100);
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&worker).start().await.unwrap();
     let monitor = worker.monitor();
 

@@ -15,16 +15,16 @@ use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 fn short_lease() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 1_000;
-        worker.heartbeat_interval_ms = 100;
+        worker.lease = Duration::from_secs(1);
+        worker.heartbeat_interval = Duration::from_millis(100);
     })
 }
 
 /// A fixture whose connections time out as a lease that short demands.
 async fn impatient(test_name: &str) -> Fixture {
     let mut fixture = Fixture::new(test_name).await;
-    fixture.config.connection.connect_timeout_ms = 1_000;
-    fixture.config.connection.command_timeout_ms = 1_000;
+    fixture.config.connection.connect_timeout = Duration::from_secs(1);
+    fixture.config.connection.command_timeout = Duration::from_secs(1);
     fixture.queue = fixture.connect().await;
     fixture
 }
@@ -104,8 +104,8 @@ async fn more_lost_workers_than_one_call_takes_are_reaped_at_once() {
         .await;
     // The next interval is an hour away.
     let config = changed(WorkerConfig::default(), |worker| {
-        worker.promote_interval_ms = 10;
-        worker.reap_interval_ms = 3_600_000;
+        worker.promote_interval = Duration::from_millis(10);
+        worker.reap_interval = Duration::from_secs(3_600);
     });
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     until_one(
@@ -132,22 +132,22 @@ const INTERVAL: Duration = Duration::from_secs(1);
 impl Leased {
     async fn start(test_name: &str) -> Leased {
         let mut fixture = Fixture::on_dev_server(test_name, QueueOptions::default()).await;
-        fixture.config.connection.connect_timeout_ms = LEASE.as_millis() as u64;
-        fixture.config.connection.command_timeout_ms = LEASE.as_millis() as u64;
+        fixture.config.connection.connect_timeout = LEASE;
+        fixture.config.connection.command_timeout = LEASE;
         let proxy = Proxy::start(fixture.url()).await;
         let mut through_proxy = fixture.config.clone();
         through_proxy.connection.url = proxy.connection_string().into();
         let queue = Queue::connect(&through_proxy).await.unwrap();
         let config = changed(WorkerConfig::default(), |worker| {
-            worker.lease_ms = LEASE.as_millis() as u64;
-            worker.heartbeat_interval_ms = INTERVAL.as_millis() as u64;
+            worker.lease = LEASE;
+            worker.heartbeat_interval = INTERVAL;
         });
         let worker = blocked_worker(&fixture, &queue, config).await;
         // Its own heartbeats are none of those that the tests look at.
         let reaps = changed(WorkerConfig::default(), |worker| {
-            worker.reap_interval_ms = 100;
-            worker.lease_ms = 600_000;
-            worker.heartbeat_interval_ms = 200_000;
+            worker.reap_interval = Duration::from_millis(100);
+            worker.lease = Duration::from_secs(600);
+            worker.heartbeat_interval = Duration::from_secs(200);
         });
         let reaper =
             Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&reaps).start().await.unwrap();
@@ -232,7 +232,7 @@ async fn a_runtime_that_is_blocked_costs_no_lease() {
         std::thread::sleep(Duration::from_millis(5));
         Ok(())
     });
-    let config = changed(short_lease(), |worker| (worker.threads, worker.lease_ms) = (1, 30_000));
+    let config = changed(short_lease(), |worker| (worker.threads, worker.lease) = (1, Duration::from_secs(30)));
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     let watch = async {

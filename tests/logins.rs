@@ -365,7 +365,7 @@ mod tokens {
 
         setup.source.open.send_replace(false);
         let mut hasty = setup.fixture.config.clone();
-        hasty.connection.connect_timeout_ms = 100;
+        hasty.connection.connect_timeout = Duration::from_millis(100);
         loop {
             let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
             assert!(error.is_transient(), "{error:?}");
@@ -385,7 +385,7 @@ mod tokens {
         let setup = Setup::new("outlives").await;
         setup.source.open.send_replace(false);
         let mut hasty = setup.fixture.config.clone();
-        hasty.connection.connect_timeout_ms = 100;
+        hasty.connection.connect_timeout = Duration::from_millis(100);
         for _ in 0..3 {
             let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
             assert!(error.to_string().contains("no answer within 100 ms"), "{error}");

@@ -188,8 +188,8 @@ async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
 async fn a_handler_runs_in_a_span_with_job_and_attempt() {
     let fixture = Fixture::new("span").await;
     let (mut config, queue) = logged_queue(&fixture, "logs: span").await;
-    config.worker.retry.base_ms = 0;
-    config.worker.promote_interval_ms = 10;
+    config.worker.retry.base = Duration::ZERO;
+    config.worker.promote_interval = Duration::from_millis(10);
     let job_id = queue.enqueue_many(&numbers(1)).await.unwrap()[0].job_id;
     let worker = Worker::builder(
         &queue,
@@ -263,7 +263,7 @@ async fn jobs_of_kinds_without_a_handler_are_a_line_a_minute() {
 async fn a_lost_lease_and_the_new_registration_are_a_line_each() {
     let fixture = Fixture::new("lost").await;
     let (mut config, queue) = logged_queue(&fixture, "logs: lost").await;
-    config.worker.heartbeat_interval_ms = 100;
+    config.worker.heartbeat_interval = Duration::from_millis(100);
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     let first_id = line(queue.name(), "the worker started").field("worker_id").to_string();
     fixture.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
@@ -352,7 +352,7 @@ async fn each_reaped_worker_is_a_line() {
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(MINUTE, -1, SYSUTCDATETIME())").await;
     let mut config = fixture.config.worker.clone();
     config.name = format!("reaper of {}", fixture.schema());
-    config.reap_interval_ms = 100;
+    config.reap_interval = Duration::from_millis(100);
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 3);
     let of_reaper = |message: &str| -> Vec<Line> {
@@ -378,7 +378,7 @@ async fn each_reaped_worker_is_a_line() {
 async fn an_error_of_sql_server_is_logged_with_its_number() {
     let fixture = Fixture::new("number").await;
     let (mut config, queue) = logged_queue(&fixture, "logs: number").await;
-    config.worker.heartbeat_interval_ms = 100;
+    config.worker.heartbeat_interval = Duration::from_millis(100);
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config.worker).start().await.unwrap();
     fixture
         .sql(

@@ -190,7 +190,7 @@ async fn errors_are_counted_by_procedure_and_by_sql_server_s_number() {
             Some(SqlError::new(number, "raised by a test").severity(17))
         });
     }
-    let config = changed(fixture.config.worker.clone(), |worker| worker.sample_interval_ms = 1_000);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.sample_interval = Duration::from_secs(1));
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     shown_above(address, r#"readpast_queue_sample_age_seconds{queue="numbered"}"#, 0.0).await;
     assert_eq!(drained(worker).await.stats.done, 20);
@@ -261,17 +261,17 @@ async fn until_ready(address: SocketAddr) {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_lease_a_worker_is_not_ready() {
     let long = changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 60_000;
-        worker.heartbeat_interval_ms = 100;
+        worker.lease = Duration::from_secs(60);
+        worker.heartbeat_interval = Duration::from_millis(100);
     });
-    let short = changed(long.clone(), |worker| worker.lease_ms = 1_000);
+    let short = changed(long.clone(), |worker| worker.lease = Duration::from_secs(1));
     let lost = "UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()";
     for (name, config, refused, change) in
         [("lease_in_doubt", short, "heartbeat", None), ("lease_lost", long, "register_worker", Some(lost))]
     {
         let mut fixture = Fixture::on_dev_server(name, QueueOptions::default()).await;
-        fixture.config.connection.connect_timeout_ms = 1_000;
-        fixture.config.connection.command_timeout_ms = 1_000;
+        fixture.config.connection.connect_timeout = Duration::from_secs(1);
+        fixture.config.connection.command_timeout = Duration::from_secs(1);
         let (queue, address) = queue_with_metrics(&fixture, name).await;
         let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
         let monitor = worker.monitor();
@@ -531,7 +531,7 @@ async fn a_worker_knows_how_old_a_sample_is_that_another_has_taken() {
     let mut session = fixture.session().await;
     session.row("EXEC [$(schema)].[sample] @queue = N'old_sample', @max_age_ms = 0").await;
     session.sql(SAMPLED_EARLIER).await;
-    let config = changed(WorkerConfig::default(), |worker| worker.sample_interval_ms = 3_600_000);
+    let config = changed(WorkerConfig::default(), |worker| worker.sample_interval = Duration::from_secs(3_600));
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     const AGE: &str = r#"readpast_queue_sample_age_seconds{queue="old_sample"}"#;
     let first = shown_above(address, AGE, 0.0).await;
@@ -556,7 +556,7 @@ async fn a_worker_that_stops_shows_how_old_its_sample_gets() {
         Ok(())
     });
     queue.enqueue(&NewJob::bytes("long")).await.unwrap();
-    let config = changed(fixture.config.worker.clone(), |worker| worker.sample_interval_ms = 3_600_000);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.sample_interval = Duration::from_secs(3_600));
     let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
     has_started.recv_timeout(Duration::from_secs(30)).unwrap();
     const AGE: &str = r#"readpast_queue_sample_age_seconds{queue="stops"}"#;

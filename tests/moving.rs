@@ -66,7 +66,8 @@ async fn many_scheduled_jobs_run_now_if_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_worker_of_the_same_process_runs_it_at_once() {
     let fixture = Fixture::new("promote_here").await;
-    let config = crate::support::changed(fixture.config.clone(), |config| config.worker.poll_max_ms = 3_600_000);
+    let config =
+        crate::support::changed(fixture.config.clone(), |config| config.worker.poll_max = Duration::from_secs(3_600));
     let queue = readpast::Queue::connect(&config).await.unwrap();
     let job = queue.enqueue(&NewJob::text("x").delay(HOUR)).await.unwrap().job_id;
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();

@@ -26,7 +26,7 @@ async fn through_proxy_of(test_name: &str, command_timeout: Duration) -> (Fixtur
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.connection.command_timeout_ms = command_timeout.as_millis() as u64;
+    config.connection.command_timeout = command_timeout;
     let queue = Queue::connect(&config).await.unwrap();
     (fixture, proxy, queue)
 }
@@ -36,8 +36,8 @@ async fn through_proxy_with(test_name: &str, options: QueueOptions) -> (Fixture,
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.connection.connect_timeout_ms = 1_000;
-    config.connection.command_timeout_ms = 1_000;
+    config.connection.connect_timeout = Duration::from_secs(1);
+    config.connection.command_timeout = Duration::from_secs(1);
     let queue = Queue::connect(&config).await.unwrap();
     (fixture, proxy, queue)
 }
@@ -45,8 +45,8 @@ async fn through_proxy_with(test_name: &str, options: QueueOptions) -> (Fixture,
 /// A lease that outlasts every fault but those that are meant to outlast it.
 fn long_lease() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
-        worker.lease_ms = 60_000;
-        worker.heartbeat_interval_ms = 300;
+        worker.lease = Duration::from_secs(60);
+        worker.heartbeat_interval = Duration::from_millis(300);
     })
 }
 
@@ -231,7 +231,7 @@ async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_give
         worker.batch_size = 1;
         worker.max_in_flight = 1;
         worker.finish_batch_size = 1;
-        worker.heartbeat_interval_ms = 25_000;
+        worker.heartbeat_interval = Duration::from_secs(25);
     });
     let cut_off = Worker::builder(
         &queue,
@@ -251,7 +251,7 @@ async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_give
 
     // As when SQL Server's clock jumps, or when the worker's machine was suspended.
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
-    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
+    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval = Duration::from_millis(100));
     let (other, _) = counting_worker(&fixture.queue, &elsewhere).await;
     assert_eq!(drained(other).await.stats.done, 1);
 
@@ -304,7 +304,7 @@ async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
     dev_server().await.faults().on_call(&fixture.procedure_to_fail("recover"), |call| {
         (call <= 2).then(|| SqlError::new(1205, "raised by a test").severity(13))
     });
-    let config = changed(long_lease(), |worker| worker.shutdown_deadline_ms = 0);
+    let config = changed(long_lease(), |worker| worker.shutdown_deadline = Duration::ZERO);
     let (worker, runs) = counting_worker(&queue, &config).await;
     until("the answer stalls", || proxy.has_sprung()).await;
     let summary = worker.shutdown().await.unwrap();
@@ -364,8 +364,8 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 1;
         worker.buffer = 10;
-        worker.lease_ms = 1_000;
-        worker.heartbeat_interval_ms = 200;
+        worker.lease = Duration::from_secs(1);
+        worker.heartbeat_interval = Duration::from_millis(200);
     });
     let cut_off = Worker::builder(
         &queue,
@@ -382,7 +382,7 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
     until("it runs one and holds four", || cut_off.stats().running == 1 && cut_off.stats().buffered == 4).await;
     proxy.stall();
 
-    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
+    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval = Duration::from_millis(100));
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
     assert_eq!(drained(other).await.stats.done, 5);
     assert_eq!(runs.lock().len(), 5);
@@ -460,7 +460,7 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     let config = changed(long_lease(), |worker| {
         worker.threads = 1;
         worker.buffer = 20;
-        worker.shutdown_deadline_ms = 300;
+        worker.shutdown_deadline = Duration::from_millis(300);
     });
     let worker = Worker::builder(
         &queue,
@@ -481,7 +481,7 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     assert_eq!((stats.done, stats.released), (0, 0));
     assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 20, "nothing was dropped");
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
-    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
+    let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval = Duration::from_millis(100));
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;
     drained(other).await;
     assert_eq!(runs.lock().len(), 20);

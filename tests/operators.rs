@@ -899,7 +899,7 @@ async fn locked_jobs_are_skipped_but_not_the_one_that_is_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_operators_share_the_work_and_leave_nothing() {
     let mut fixture = Fixture::new("two_operators").await;
-    fixture.config.connection.command_timeout_ms = 120_000; // on a busy machine they wait for each other for long
+    fixture.config.connection.command_timeout = Duration::from_secs(120); // on a busy machine they wait for each other for long
     let plain = (0..1_200).map(|_| NewJob::text("x"));
     let keyed = (0..1_200).map(|number| NewJob::text("x").dedup_key(number.to_string()));
     fixture.queue.enqueue_many(&plain.chain(keyed).collect::<Vec<_>>()).await.unwrap();

@@ -28,10 +28,10 @@ type Runs = Arc<Mutex<HashMap<JobId, (u32, u32)>>>;
 fn worker_config() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
         worker.threads = 2;
-        worker.lease_ms = LEASE.as_millis() as u64;
-        worker.heartbeat_interval_ms = 400;
-        worker.reap_interval_ms = 200;
-        worker.promote_interval_ms = 200;
+        worker.lease = LEASE;
+        worker.heartbeat_interval = Duration::from_millis(400);
+        worker.reap_interval = Duration::from_millis(200);
+        worker.promote_interval = Duration::from_millis(200);
     })
 }
 
@@ -42,8 +42,8 @@ async fn workers(fixture: &Fixture, url: &str) -> (Vec<Worker>, Runs) {
     for _ in 0..WORKERS {
         let mut config = fixture.config.clone();
         config.connection.url = url.into();
-        config.connection.connect_timeout_ms = 1_000;
-        config.connection.command_timeout_ms = 1_000;
+        config.connection.connect_timeout = Duration::from_secs(1);
+        config.connection.command_timeout = Duration::from_secs(1);
         let queue = Queue::connect(&config).await.unwrap();
         let noted = runs.clone();
         let worker_config = worker_config();

@@ -24,8 +24,8 @@ async fn through_proxy(test_name: &str) -> (Fixture, Proxy, Queue) {
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.connection.connect_timeout_ms = 1_000;
-    config.connection.command_timeout_ms = 2_000;
+    config.connection.connect_timeout = Duration::from_secs(1);
+    config.connection.command_timeout = Duration::from_secs(2);
     let queue = Queue::connect(&config).await.unwrap();
     queue.admin().pause().await.unwrap(); // the version is checked, so that the next call is the producer's
     (fixture, proxy, queue)
@@ -105,7 +105,7 @@ async fn in_an_outage_every_caller_hears_in_time_whether_its_job_was_sent() {
     const CALLERS: u32 = 60; // for eight connections
     let server = DevServer::start().await.unwrap();
     let mut fixture = Fixture::on(&server, "outage", QueueOptions::default()).await;
-    fixture.config.connection.command_timeout_ms = 1_000;
+    fixture.config.connection.command_timeout = Duration::from_secs(1);
     let queue = fixture.connect().await;
     queue.enqueue(&PLAIN()).await.unwrap();
     server.faults().freeze();
@@ -280,7 +280,7 @@ async fn errors_that_pass_and_have_undone_the_call_are_waited_out() {
     assert_eq!(fixture.job_counts().await.ready, 1);
 
     dev_server().await.faults().on_call(&procedure, move |_| Some(victim()));
-    fixture.config.connection.command_timeout_ms = 1_000;
+    fixture.config.connection.command_timeout = Duration::from_secs(1);
     let error = fixture.connect().await.enqueue(&PLAIN()).await.unwrap_err();
     assert!(error.is_transient() && error.sql_number() == Some(1205), "{error}");
 

@@ -157,9 +157,9 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
     config.metrics.listen = "127.0.0.1:0".to_string();
-    config.worker.sample_interval_ms = 1_000;
-    config.worker.promote_interval_ms = 100;
-    config.worker.retry.base_ms = 10;
+    config.worker.sample_interval = Duration::from_secs(1);
+    config.worker.promote_interval = Duration::from_millis(100);
+    config.worker.retry.base = Duration::from_millis(10);
     let queue = Queue::connect(&config).await.unwrap();
     queue.admin().create(QueueOptions::default().max_attempts(2)).await.unwrap();
     let worker = Worker::builder(

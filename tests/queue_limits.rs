@@ -49,7 +49,7 @@ async fn drain_with_four(fixture: &Fixture) -> Arc<Ledger> {
     let ledger = Arc::new(Ledger::default());
     let config = changed(fixture.config.worker.clone(), |worker| {
         worker.threads = 3;
-        worker.poll_max_ms = 50;
+        worker.poll_max = Duration::from_millis(50);
     });
     let mut drains = Vec::new();
     for _ in 0..4 {
@@ -342,9 +342,9 @@ async fn a_worker_claims_again_when_its_own_end_makes_room() {
     fixture.queue.enqueue_many(&numbers(6)).await.unwrap();
     // Whoever waits for any of these does not come to the fourth job in half a minute.
     let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.poll_min_ms = 60_000;
-        worker.poll_max_ms = 60_000;
-        worker.finish_linger_ms = 10_000;
+        worker.poll_min = Duration::from_secs(60);
+        worker.poll_max = Duration::from_secs(60);
+        worker.finish_linger = Duration::from_secs(10);
     });
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
@@ -364,8 +364,8 @@ async fn a_worker_that_the_limits_keep_from_jobs_says_so_and_asks_seldom() {
     let address = queue.serve_metrics().await.unwrap().expect("the port is free");
     queue.enqueue_many(&numbers(10)).await.unwrap();
     let worker_config = changed(config.worker.clone(), |worker| {
-        worker.poll_min_ms = 1;
-        worker.poll_max_ms = 200;
+        worker.poll_min = Duration::from_millis(1);
+        worker.poll_max = Duration::from_millis(200);
     });
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&worker_config).start().await.unwrap();
     let monitor = worker.monitor();

@@ -1,5 +1,7 @@
 //! Who may do what: each role may run the procedures that sql/README.md names, and nothing else.
 
+use std::time::Duration;
+
 use readpast::admin::{JobState, NewAudit, QueueOptions, Role, Schedule};
 use readpast::{Error, NewJob};
 
@@ -223,8 +225,8 @@ async fn a_worker_that_may_not_do_all_of_the_queue_s_duties_leaves_them_to_anoth
         let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x"));
         fixture.queue.admin().set_schedule(&each_second).await.unwrap();
         let config = crate::support::changed(readpast::config::WorkerConfig::default(), |worker| {
-            worker.heartbeat_interval_ms = 100;
-            worker.promote_interval_ms = 100;
+            worker.heartbeat_interval = Duration::from_millis(100);
+            worker.promote_interval = Duration::from_millis(100);
         });
         let start = async |queue| {
             let handlers = readpast::Handlers::any(|_, _| Ok(()));

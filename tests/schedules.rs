@@ -100,9 +100,9 @@ fn at(time: &str) -> Timestamp {
 fn settings() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
         worker.threads = 1;
-        worker.promote_interval_ms = 10;
-        worker.heartbeat_interval_ms = 100;
-        worker.lease_ms = 86_400_000;
+        worker.promote_interval = Duration::from_millis(10);
+        worker.heartbeat_interval = Duration::from_millis(100);
+        worker.lease = Duration::from_secs(86_400);
     })
 }
 

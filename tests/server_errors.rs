@@ -64,9 +64,9 @@ async fn errors_that_pass_at_random_on_any_procedure_lose_and_repeat_nothing() {
     let config = changed(WorkerConfig::default(), |worker| {
         worker.batch_size = 50;
         worker.finish_batch_size = 50;
-        worker.heartbeat_interval_ms = 100;
-        worker.promote_interval_ms = 50;
-        worker.reap_interval_ms = 100;
+        worker.heartbeat_interval = Duration::from_millis(100);
+        worker.promote_interval = Duration::from_millis(50);
+        worker.reap_interval = Duration::from_millis(100);
     });
     let (worker, runs) = counting_worker(&fixture.queue, &config).await;
     let raised = Arc::new(AtomicU64::new(0));
@@ -172,7 +172,7 @@ async fn a_disk_that_is_full_for_a_while_ends_no_worker_and_costs_no_job() {
         let config = changed(WorkerConfig::default(), |worker| {
             worker.batch_size = 20;
             worker.finish_batch_size = 20;
-            worker.heartbeat_interval_ms = 200;
+            worker.heartbeat_interval = Duration::from_millis(200);
         });
         let [is_busy, is_full]: [Arc<AtomicBool>; 2] = Default::default();
         let refused: [Arc<AtomicU64>; 3] = Default::default();
@@ -214,10 +214,10 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
         let fixture = fixture("permanent").await;
         let config = changed(WorkerConfig::default(), |worker| {
             worker.threads = 2;
-            worker.heartbeat_interval_ms = 100;
-            worker.promote_interval_ms = 50;
-            worker.reap_interval_ms = 100;
-            worker.shutdown_deadline_ms = 500;
+            worker.heartbeat_interval = Duration::from_millis(100);
+            worker.promote_interval = Duration::from_millis(50);
+            worker.reap_interval = Duration::from_millis(100);
+            worker.shutdown_deadline = Duration::from_millis(500);
         });
         let (worker, _) = counting_worker(&fixture.queue, &config).await;
         on_call(&fixture, procedure, move |_| Some(error(number, 16))).await;
@@ -234,7 +234,7 @@ async fn an_error_that_does_not_pass_stops_the_worker_and_drops_nothing() {
 
         dev_server().await.faults().clear(&fixture.procedure_to_fail(procedure));
         fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
-        let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval_ms = 100);
+        let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval = Duration::from_millis(100));
         let unfinished = fixture.job_counts().await;
         let (second, runs) = counting_worker(&fixture.queue, &elsewhere).await;
         let done = drained(second).await.stats.done;
@@ -264,10 +264,10 @@ async fn a_duty_that_fails_ends_no_worker_and_is_shown_until_it_succeeds() {
         let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x").kind("scheduled"));
         fixture.queue.admin().set_schedule(&each_second).await.unwrap();
         let config = changed(WorkerConfig::default(), |worker| {
-            worker.heartbeat_interval_ms = 100;
-            worker.promote_interval_ms = 50;
-            worker.reap_interval_ms = 100;
-            worker.sample_interval_ms = 1_000;
+            worker.heartbeat_interval = Duration::from_millis(100);
+            worker.promote_interval = Duration::from_millis(50);
+            worker.reap_interval = Duration::from_millis(100);
+            worker.sample_interval = Duration::from_secs(1);
         });
         on_call(&fixture, procedure, move |_| Some(error(number, 16))).await;
         let worker =
@@ -315,8 +315,8 @@ async fn a_procedure_or_a_permission_that_is_gone_for_good_ends_the_worker_soon(
     for (procedure, is_dropped) in [("finish", true), ("finish", false), ("claim", true), ("heartbeat", true)] {
         let fixture = fixture("gone").await;
         let config = changed(fixture.config.worker.clone(), |worker| {
-            worker.heartbeat_interval_ms = 100;
-            worker.shutdown_deadline_ms = 60_000;
+            worker.heartbeat_interval = Duration::from_millis(100);
+            worker.shutdown_deadline = Duration::from_secs(60);
         });
         let (worker, _) = counting_worker(&fixture.queue, &config).await;
         if is_dropped {
@@ -447,8 +447,8 @@ async fn a_server_whose_clock_is_hours_off_or_jumps_changes_nothing() {
     fixture.queue.enqueue_many(&numbers(300)).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.batch_size = 10;
-        worker.reap_interval_ms = 100;
-        worker.promote_interval_ms = 10;
+        worker.reap_interval = Duration::from_millis(100);
+        worker.promote_interval = Duration::from_millis(10);
     });
     let (worker, runs) = counting_worker(&fixture.queue, &config).await;
     until("the first have run", || runs.lock().len() >= 300).await;
@@ -491,9 +491,9 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 1;
         worker.buffer = 10;
-        worker.heartbeat_interval_ms = 100;
-        worker.reap_interval_ms = 100;
-        worker.promote_interval_ms = 10;
+        worker.heartbeat_interval = Duration::from_millis(100);
+        worker.reap_interval = Duration::from_millis(100);
+        worker.promote_interval = Duration::from_millis(10);
     });
     let hour = Duration::from_secs(3_600);
     fixture.queue.enqueue_many(&[NewJob::text("repeated"), NewJob::text("runs"), NewJob::text("waits")]).await.unwrap();

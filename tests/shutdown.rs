@@ -18,7 +18,9 @@ use crate::support::proxy::Proxy;
 use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 async fn blocked(fixture: &Fixture, shutdown_deadline_ms: u64) -> BlockedWorker {
-    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = shutdown_deadline_ms);
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.shutdown_deadline = Duration::from_millis(shutdown_deadline_ms)
+    });
     blocked_worker(fixture, &fixture.queue, config).await
 }
 
@@ -113,7 +115,7 @@ async fn a_job_that_is_cut_off_is_told_and_one_that_has_failed_keeps_its_attempt
     };
     let config = changed(fixture.config.worker.clone(), |worker| {
         worker.threads = 2;
-        worker.shutdown_deadline_ms = 100;
+        worker.shutdown_deadline = Duration::from_millis(100);
     });
     let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
@@ -162,7 +164,7 @@ async fn a_worker_that_died_is_reaped_and_its_jobs_are_run_by_another() {
     gate.add_permits(1);
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     let mut config = fixture.config.worker.clone();
-    config.reap_interval_ms = 100;
+    config.reap_interval = Duration::from_millis(100);
     let second = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     assert_eq!(drained(second).await.stats.done, 10);
     fixture.remove().await;
@@ -256,7 +258,7 @@ async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
         let config = changed(fixture.config.worker.clone(), |worker| {
             worker.threads = 1;
             worker.buffer = 100;
-            worker.shutdown_deadline_ms = 0;
+            worker.shutdown_deadline = Duration::ZERO;
         });
         let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
         let monitor = worker.monitor();
@@ -297,7 +299,8 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
             }
             Ok(())
         };
-        let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 50);
+        let config =
+            changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline = Duration::from_millis(50));
         let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
         let monitor = worker.monitor();
         until("the job runs", || monitor.stats().running == 1).await;
@@ -317,7 +320,7 @@ async fn a_job_that_is_given_back_at_the_deadline_is_not_counted_as_done() {
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.worker.shutdown_deadline_ms = 0;
+    config.worker.shutdown_deadline = Duration::ZERO;
     let queue = Queue::connect(&config).await.unwrap();
     queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let (refused, given_back) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -352,7 +355,7 @@ async fn a_result_that_is_on_its_way_at_the_deadline_is_waited_for() {
         std::thread::sleep(Duration::from_millis(300)); // a slow server
         None
     });
-    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline = Duration::ZERO);
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     under_way.recv_timeout(Duration::from_secs(30)).unwrap();
     let summary = worker.shutdown().await.unwrap();
@@ -369,7 +372,7 @@ async fn a_failed_job_whose_result_is_not_acknowledged_in_time_keeps_its_attempt
         let _ = calls.send(());
         Some(SqlError::new(1205, "raised by a test").severity(13))
     });
-    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline_ms = 0);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.shutdown_deadline = Duration::ZERO);
     let handlers = Handlers::any(|_, _| -> Result<(), readpast::BoxError> { Err("as it does".into()) });
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     refused.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -403,7 +406,7 @@ async fn a_slow_claim_at_the_stop(thread_is_free: bool) {
     let config = changed(fixture.config.worker.clone(), |worker| {
         worker.threads = 1;
         worker.buffer = 8; // more are claimed when two are left
-        worker.shutdown_deadline_ms = 60_000;
+        worker.shutdown_deadline = Duration::from_secs(60);
     });
     let (gate, starts) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU32::new(0)));
     let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
@@ -457,7 +460,7 @@ async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_
         };
         let config = changed(fixture.config.worker.clone(), |worker| {
             worker.threads = 3;
-            worker.shutdown_deadline_ms = 3_600_000;
+            worker.shutdown_deadline = Duration::from_secs(3_600);
         });
         let worker = Worker::builder(&fixture.queue, Handlers::any(handler)).config(&config).start().await.unwrap();
         let monitor = worker.monitor();
@@ -503,7 +506,7 @@ async fn a_job_that_is_given_back_at_the_deadline_is_counted_although_the_answer
     let proxy = Proxy::start(fixture.url()).await;
     let mut config = fixture.config.clone();
     config.connection.url = proxy.connection_string().into();
-    config.worker.shutdown_deadline_ms = 50;
+    config.worker.shutdown_deadline = Duration::from_millis(50);
     let queue = Queue::connect(&config).await.unwrap();
     queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let handler = |_: &readpast::Job, context: &readpast::Context| {

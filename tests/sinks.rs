@@ -66,9 +66,9 @@ async fn echo(queue: &Queue, config: WorkerConfig) -> Worker {
 
 fn quick_retries() -> WorkerConfig {
     changed(WorkerConfig::default(), |worker| {
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
-        worker.promote_interval_ms = 10;
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
+        worker.promote_interval = Duration::from_millis(10);
     })
 }
 
@@ -367,7 +367,7 @@ async fn a_sink_that_hangs_over_one_result_costs_that_job_only() {
     fixture.sql(RESULTS).await;
     let hang = "IF EXISTS (SELECT 1 FROM @done WHERE output = 0x626164) WAITFOR DELAY '00:00:03';";
     give_sink(&fixture, &format!("{hang} {WRITE_RESULTS}")).await;
-    fixture.config.connection.command_timeout_ms = 1_000;
+    fixture.config.connection.command_timeout = Duration::from_secs(1);
     let queue = fixture.connect().await;
     let jobs: Vec<NewJob> =
         (0..20).map(|number| NewJob::text(if number == 5 { "bad".into() } else { number.to_string() })).collect();
@@ -403,7 +403,7 @@ async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
             Some(SqlError::new(40501, "busy").severity(16))
         });
     }
-    fixture.config.connection.command_timeout_ms = 1_000;
+    fixture.config.connection.command_timeout = Duration::from_secs(1);
     let queue = fixture.connect().await;
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     let handlers = Handlers::any(|_, _| -> Result<(), BoxError> { Err(JobError::dead("hopeless").into()) });

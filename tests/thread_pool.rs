@@ -242,7 +242,7 @@ async fn a_job_that_waits_beside_a_neighbours_long_ones_is_claimed_once() {
     until("the neighbour has all threads", || neighbour.stats().running == 2).await;
 
     short.queue.enqueue_many(&numbers(50)).await.unwrap();
-    let config = changed(short.config.worker.clone(), |worker| worker.heartbeat_interval_ms = 300);
+    let config = changed(short.config.worker.clone(), |worker| worker.heartbeat_interval = Duration::from_millis(300));
     let worker = Worker::builder(&short.queue, Handlers::any(|_, _| Ok(()))).config(&config).thread_pool(threads);
     let worker = worker.start().await.unwrap();
     until("one of its jobs waits", || worker.stats().buffered == 1).await;
@@ -299,7 +299,7 @@ async fn hooks_are_called_around_each_run() {
     let (seen, said) = std::sync::mpsc::channel();
     let ended = seen.clone();
     let handlers = Handlers::any(|job, _| if job.json::<u32>()? == 3 { Err("three".into()) } else { Ok(()) });
-    let config = changed(fixture.config.worker.clone(), |worker| worker.retry.base_ms = 3_600_000);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.retry.base = Duration::from_secs(3_600));
     let worker = Worker::builder(&fixture.queue, handlers)
         .config(&config)
         .on_start(move |job| seen.send((job.id(), "start".to_string())).unwrap())

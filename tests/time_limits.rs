@@ -58,7 +58,7 @@ async fn the_job_s_own_limit_wins_whether_it_is_shorter_or_longer() {
     let limited = KindOptions::new().time_limit(SHORT);
     let handlers =
         Handlers::new().kind("limited", until_cancelled).options("limited", limited).kind("plain", until_cancelled);
-    let config = changed(fixture.config.worker.clone(), |worker| worker.job_time_limit_ms = 30);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.job_time_limit = Duration::from_millis(30));
     let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead), (2, 4));

@@ -48,7 +48,7 @@ async fn one_process_works_for_two_servers_and_goes_on_while_one_is_away() {
     let proxy = Proxy::start(far.url()).await;
     let mut far_config = far.config.clone();
     far_config.connection.url = proxy.connection_string().into();
-    far_config.connection.connect_timeout_ms = 1_000;
+    far_config.connection.connect_timeout = Duration::from_secs(1);
     let through_proxy = Queue::connect(&far_config).await.unwrap();
 
     let gate = watch::Sender::new(false);

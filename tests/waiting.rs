@@ -228,8 +228,8 @@ async fn through_proxy(fixture: &Fixture) -> (Proxy, Queue) {
     let proxy = Proxy::start(fixture.url()).await;
     let config = changed(fixture.config.clone(), |config| {
         config.connection.url = proxy.connection_string().into();
-        config.connection.connect_timeout_ms = 1_000;
-        config.connection.command_timeout_ms = 1_000;
+        config.connection.connect_timeout = Duration::from_secs(1);
+        config.connection.command_timeout = Duration::from_secs(1);
     });
     let queue = Queue::connect(&config).await.unwrap();
     (proxy, queue)

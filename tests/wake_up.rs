@@ -24,8 +24,8 @@ async fn idle_worker(queue: &Queue, config: WorkerConfig) -> Worker {
 async fn a_job_of_the_same_process_starts_although_nobody_would_look_for_it_for_half_a_minute() {
     let fixture = Fixture::new("same_process").await;
     let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.poll_min_ms = 60_000;
-        worker.poll_max_ms = 60_000;
+        worker.poll_min = Duration::from_secs(60);
+        worker.poll_max = Duration::from_secs(60);
     });
     let worker = idle_worker(&fixture.queue, config).await;
     let monitor = worker.monitor();

@@ -28,14 +28,14 @@ async fn the_row_of_a_running_worker_tells_the_truth() {
     let fixture = Fixture::new("shown").await;
     let config = changed(fixture.config.worker.clone(), |worker| {
         worker.name = "the first".to_string();
-        worker.heartbeat_interval_ms = 100;
+        worker.heartbeat_interval = Duration::from_millis(100);
     });
     let blocked = blocked_worker(&fixture, &fixture.queue, config.clone()).await;
     let row = row_until(&fixture.queue, "it has said that a job runs", |row| row.running == Some(1)).await;
     assert_eq!((row.queue.as_str(), row.name.as_str()), ("work", "the first"));
     assert!(row.is_live() && row.lost_at.is_none());
     // The lease may have been renewed since the time was read by which it is measured.
-    let longest = Duration::from_millis(config.lease_ms) + Duration::from_secs(5);
+    let longest = config.lease + Duration::from_secs(5);
     assert!(row.lease_left > Duration::ZERO && row.lease_left <= longest, "{row:?}");
     assert_eq!((row.held, row.done, row.failed), (10, Some(0), Some(0)));
     assert_eq!((row.done_per_s, row.failed_per_s), (Some(0.0), Some(0.0)));
@@ -65,10 +65,10 @@ async fn retried_and_dead_jobs_count_as_failed() {
     let fixture = Fixture::with("shown_failed", QueueOptions::default().max_attempts(2)).await;
     fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     let config = changed(fixture.config.worker.clone(), |worker| {
-        worker.heartbeat_interval_ms = 100;
-        worker.promote_interval_ms = 10;
-        worker.retry.base_ms = 1;
-        worker.retry.max_ms = 1;
+        worker.heartbeat_interval = Duration::from_millis(100);
+        worker.promote_interval = Duration::from_millis(10);
+        worker.retry.base = Duration::from_millis(1);
+        worker.retry.max = Duration::from_millis(1);
     });
     let fails = Handlers::any(|_, _| Err::<(), _>(JobError::retry("no").into()));
     let worker = Worker::builder(&fixture.queue, fails).config(&config).start().await.unwrap();
@@ -83,7 +83,8 @@ async fn retried_and_dead_jobs_count_as_failed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_lost_lease_a_worker_counts_from_its_new_registration() {
     let fixture = Fixture::new("shown_anew").await;
-    let config = changed(fixture.config.worker.clone(), |worker| worker.heartbeat_interval_ms = 100);
+    let config =
+        changed(fixture.config.worker.clone(), |worker| worker.heartbeat_interval = Duration::from_millis(100));
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
     row_until(&fixture.queue, "five are done", |row| row.done == Some(5)).await;

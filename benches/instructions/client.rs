@@ -4,6 +4,8 @@
 //! What a worker does once (connecting, registering, ending) goes out by taking the counts of a run with few jobs from
 //! those of one with many.
 
+use std::time::Duration;
+
 use std::process::ExitCode;
 
 use readpast::config::WorkerConfig;
@@ -30,7 +32,7 @@ fn config() -> WorkerConfig {
     let mut config = WorkerConfig::default();
     config.threads = 1;
     config.buffer = 2 * config.batch_size;
-    config.finish_linger_ms = 10_000;
+    config.finish_linger = Duration::from_secs(10);
     config
 }
 

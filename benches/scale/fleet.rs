@@ -25,7 +25,7 @@ impl Fleet {
     /// Workers of these queues, in turn, that start within the first ten seconds.
     pub fn new(workers: usize, queues: usize, config: &WorkerConfig, seed: u64) -> Fleet {
         fastrand::seed(seed);
-        let mut world = World::new(Server::new(queues, workers, config.lease_ms * MS));
+        let mut world = World::new(Server::new(queues, workers, config.lease.as_millis() as u64 * MS));
         let workers: Vec<Worker> = (0..workers).map(|id| Worker::new(id, config, &world)).collect();
         for worker in 0..workers.len() {
             world.at(fastrand::u64(0..STARTING), worker, Event::Starts);

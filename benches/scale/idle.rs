@@ -57,7 +57,7 @@ fn wakes(report: &mut Report, sizes: &Sizes) {
     let mut rows = Vec::new();
     for poll_max_ms in [200_u64, 1_000] {
         let mut config = config();
-        config.poll_max_ms = poll_max_ms;
+        config.poll_max = std::time::Duration::from_millis(poll_max_ms);
         let mut fleet = Fleet::new(workers, 1, &config, sizes.seed);
         fleet.run_until(STARTING + 60 * SECOND);
         let begun = fleet.world.now;

@@ -53,7 +53,7 @@ pub fn calls_of_worker(jobs_per_second: f64, threads: usize, config: &WorkerConf
     let per_claim = (ahead - low_water).clamp(1.0, config.batch_size as f64);
     debug_assert!(threads > 0);
     // A batch every linger time; where none has ended in it, the next job begins another.
-    let linger = config.finish_linger_ms as f64 / 1e3;
+    let linger = config.finish_linger.as_secs_f64();
     let none_in_linger = (-jobs_per_second * linger).exp();
     let between = linger + none_in_linger * (1.0 / jobs_per_second + linger);
     let finishes = (1.0 / between).max(jobs_per_second / config.finish_batch_size as f64);

@@ -117,7 +117,7 @@ fn deaths(report: &mut Report, sizes: &Sizes) {
             number(ready_after),
             number(runs_after),
         ]);
-        let promise = (config.lease_ms as f64 + 1.2 * config.reap_interval_ms as f64) / 1e3;
+        let promise = config.lease.as_secs_f64() + 1.2 * config.reap_interval.as_secs_f64();
         report.claim(
             &format!("jobs of {} s: those of the dead are ready again within {promise} s", job / SECOND),
             ready_after <= promise + 0.1,

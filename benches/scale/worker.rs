@@ -164,8 +164,8 @@ fn micros(duration: Duration) -> Micros {
 
 impl Worker {
     pub fn new(id: usize, config: &WorkerConfig, world: &World) -> Worker {
-        let [poll_min, poll_max] = [config.poll_min_ms, config.poll_max_ms].map(Duration::from_millis);
-        let interval = config.heartbeat_interval_ms * MS;
+        let [poll_min, poll_max] = [config.poll_min, config.poll_max];
+        let interval = config.heartbeat_interval.as_millis() as u64 * MS;
         let repeats = || Pauses::new(duration(FINISH_AGAIN.0), duration(FINISH_AGAIN.1));
         Worker {
             id,

@@ -58,8 +58,8 @@ async fn a_dead_job_shows_its_payload_and_every_failed_attempt() {
     let fixture = Fixture::with("dead_job", QueueOptions::default().max_attempts(2)).await;
     let queue = fixture.queue("work").await;
     let mut config = fixture.config("work").worker;
-    config.retry.base_ms = 1;
-    config.retry.max_ms = 1;
+    config.retry.base = Duration::from_millis(1);
+    config.retry.max = Duration::from_millis(1);
     config.name = "worker-1".to_owned();
     let job = NewJob::text(r#"{"width":640,"of":"a.png"}"#).kind("resize").header("tenant", "acme");
     let job_id = queue.enqueue(&job).await.unwrap().job_id;

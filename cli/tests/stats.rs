@@ -42,7 +42,7 @@ async fn the_rate_is_what_the_workers_report() {
     let fixture = Fixture::new("stats_rate").await;
     let queue = fixture.queue("work").await;
     let mut config = fixture.config("work").worker;
-    config.heartbeat_interval_ms = 100;
+    config.heartbeat_interval = Duration::from_millis(100);
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     // Until it has reported a rate; each turn gives it something to do.
     let rate = loop {

@@ -86,7 +86,7 @@ async fn a_worker_is_shown_with_what_it_holds_and_what_limits_it() {
     let queue = fixture.queue("work").await;
     let mut config = fixture.config("work").worker;
     config.name = "node-7".to_owned();
-    config.heartbeat_interval_ms = 100;
+    config.heartbeat_interval = Duration::from_millis(100);
     config.threads = 1;
     queue.enqueue(&NewJob::text("long").kind("long")).await.unwrap();
     let handlers = Handlers::new().kind("long", |_job: &readpast::Job, context: &readpast::Context| {

@@ -1,5 +1,7 @@
 //! `workers`: who works, as JSON and as a table.
 
+use std::time::Duration;
+
 use readpast::{Handlers, NewJob, Worker};
 
 use crate::support::{Fixture, until};
@@ -17,7 +19,7 @@ async fn a_worker_is_listed_with_what_it_holds() {
     };
     let mut config = fixture.config("work").worker;
     config.name = "worker-1".to_owned();
-    config.heartbeat_interval_ms = 200;
+    config.heartbeat_interval = Duration::from_millis(200);
     config.threads = 2;
     let worker = Worker::builder(&queue, Handlers::any(handler)).config(&config).start().await.unwrap();
     queue.enqueue(&NewJob::text("long")).await.unwrap();

@@ -5,6 +5,7 @@ use crate::error::Error;
 use super::connection::ConnectionConfig;
 use super::metrics::MetricsConfig;
 use super::queue::QueueConfig;
+use super::table::{Section, Table, defaults};
 use super::worker::WorkerConfig;
 
 /// All settings.
@@ -40,7 +41,7 @@ use super::worker::WorkerConfig;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
     /// How to reach SQL Server.
@@ -51,6 +52,23 @@ pub struct Config {
     pub worker: WorkerConfig,
     /// Where metrics are served.
     pub metrics: MetricsConfig,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        defaults()
+    }
+}
+
+impl Section for Config {
+    fn rows(table: &mut Table<'_, Config>) -> Config {
+        Config {
+            connection: table.part(|config| &config.connection),
+            queue: table.part(|config| &config.queue),
+            worker: table.part(|config| &config.worker),
+            metrics: table.part(|config| &config.metrics),
+        }
+    }
 }
 
 impl Config {
@@ -70,6 +88,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::connection::check_schema;
     use crate::config::metrics::PortInUse;
@@ -93,9 +113,9 @@ mod tests {
     #[test]
     fn the_defaults_let_a_worker_end_in_order_within_a_container_s_thirty_seconds() {
         let config = Config::default();
-        let longest_job_ms = 10_000;
-        assert!(config.worker.shutdown_deadline_ms >= longest_job_ms + config.connection.command_timeout_ms);
-        assert!(config.worker.shutdown_deadline_ms < 30_000);
+        let longest_job = Duration::from_secs(10);
+        assert!(config.worker.shutdown_deadline >= longest_job + config.connection.command_timeout);
+        assert!(config.worker.shutdown_deadline < Duration::from_secs(30));
     }
 
     #[test]
@@ -103,7 +123,10 @@ mod tests {
         let text = "[worker]\nlease_ms = 60_000\nbatch_size = 0x10\ntake_over = true\nretry.base_ms = 5\n\
                     [queue]\nname = 'mail'\n[metrics]\nport_in_use = 'next'\n[connection]\nurl = 'Server=s'\n";
         let config = Config::from_toml(text).unwrap();
-        assert_eq!((config.worker.lease_ms, config.worker.batch_size, config.worker.retry.base_ms), (60_000, 16, 5));
+        assert_eq!(
+            (config.worker.lease.as_millis(), config.worker.batch_size, config.worker.retry.base.as_millis()),
+            (60_000, 16, 5)
+        );
         assert!(config.worker.take_over);
         assert_eq!((config.queue.name.as_str(), config.metrics.port_in_use), ("mail", PortInUse::Next));
     }
@@ -127,10 +150,13 @@ mod tests {
             ("colour = 1", "line 1: there is no key 'colour'; there are connection.url, "),
             (
                 "[worker]\nbatch_size = 'many'",
-                "line 2: worker.batch_size is 'many'; it must be a whole number from 0 on",
+                "line 2: worker.batch_size is 'many'; it must be a whole number from 1 to 1000",
             ),
-            ("[worker]\nbatch_size = -1", "line 2: worker.batch_size is -1; it must be a whole number from 0 on"),
-            ("[worker]\nbatch_size = 1.5", "line 2: worker.batch_size is 1.5; it must be a whole number from 0 on"),
+            ("[worker]\nbatch_size = -1", "line 2: worker.batch_size is -1; it must be a whole number from 1 to 1000"),
+            (
+                "[worker]\nbatch_size = 1.5",
+                "line 2: worker.batch_size is 1.5; it must be a whole number from 1 to 1000",
+            ),
             ("[worker]\ntake_over = 1", "line 2: worker.take_over is 1; it must be true or false"),
             ("[queue]\nname = ['a']", "line 2: queue.name is a list; it must be a text in quotes"),
             ("[metrics]\nport_in_use = 'fail'", "line 2: metrics.port_in_use is 'fail'; it must be warn or next"),
@@ -208,22 +234,24 @@ mod tests {
         };
         assert_eq!(message(|c| c.worker.batch_size = 1_001), "worker.batch_size is 1001; it must be 1 to 1000");
         assert_eq!(
-            message(|c| c.worker.heartbeat_interval_ms = 15_000),
+            message(|c| c.worker.heartbeat_interval = Duration::from_millis(15_000)),
             "worker.heartbeat_interval_ms is 15000; it must be less than half of worker.lease_ms (30000)"
         );
         assert_eq!(
-            message(|c| c.worker.poll_min_ms = 300),
+            message(|c| c.worker.poll_min = Duration::from_millis(300)),
             "worker.poll_min_ms is 300; it must be at most worker.poll_max_ms (200)"
         );
         assert_eq!(
-            message(|c| c.connection.command_timeout_ms = 35_000),
+            message(|c| c.connection.command_timeout = Duration::from_millis(35_000)),
             "connection.command_timeout_ms is 35000; it must be at most worker.lease_ms (30000)"
         );
         assert_eq!(
             message(|c| c.connection.url = format!("{URL};Connect Timeout=31").into()),
             "connection.connect_timeout_ms is 31000; it must be at most worker.lease_ms (30000)"
         );
-        assert!(message(|c| c.worker.retry.base_ms = 4_000_000).contains("at most worker.retry.max_ms"));
+        assert!(
+            message(|c| c.worker.retry.base = Duration::from_millis(4_000_000)).contains("at most worker.retry.max_ms")
+        );
         assert!(message(|c| c.worker.buffer = 20_000).contains("at most worker.max_in_flight (10000)"));
         assert!(message(|c| c.worker.max_in_flight = 100).contains("worker.batch_size is 500"));
         assert!(message(|c| c.queue.name = " ".into()).contains("queue.name is ' '"));

@@ -6,7 +6,8 @@ use crate::config::connection_string::{ConnectionString, LoginSettings, PACKET_S
 use crate::error::Error;
 use crate::login::{Login, TokenSource};
 
-use super::ranges::{check_range, refused, refused_text};
+use super::ranges::refused_text;
+use super::table::{Section, Table, check, defaults};
 
 /// How to reach SQL Server: section `connection`.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,38 +37,86 @@ pub struct ConnectionConfig {
     /// reserved word.
     pub schema: String,
 
+    /// Maximum connections that a [`Queue`](crate::Queue) and its clones use at once. They are opened when needed, and
+    /// closed about a minute after their last use. Calls beyond that wait for a connection. A worker has six more of its
+    /// own.
+    pub pool_size: usize,
+
     /// Timeout for opening a connection, including login. At most `worker.lease_ms`.
     ///
     /// Default: `15000`. Range: 100 to 600000 ms.
-    pub connect_timeout_ms: u64,
+    pub connect_timeout: Duration,
 
     /// Timeout for one call, or for one enqueue including retries and the wait for a free connection. A slower
     /// call fails and its connection is dropped, so SQL Server rolls back what was not committed. At most
     /// `worker.lease_ms`.
     ///
     /// Default: `15000`. Range: 1000 to 3600000 ms.
-    pub command_timeout_ms: u64,
+    pub command_timeout: Duration,
 
     /// TDS packet size. Larger packets make large claims and acknowledgements cheaper; SQL Server may grant
     /// less. A packet must fit in one TLS record.
     ///
     /// Default: `16000`. Range: 512 to 16383 bytes.
-    pub packet_size: u32,
+    pub packet_size: usize,
 }
 
 impl Default for ConnectionConfig {
     fn default() -> ConnectionConfig {
+        defaults()
+    }
+}
+
+impl Section for ConnectionConfig {
+    fn rows(table: &mut Table<'_, ConnectionConfig>) -> ConnectionConfig {
         ConnectionConfig {
-            url: ConnectionString::default(),
-            password_file: String::new(),
-            token_source: None,
-            schema: "readpast".to_string(),
-            connect_timeout_ms: 15_000,
-            command_timeout_ms: 15_000,
-            packet_size: 16_000,
+            url: table.connection_string("connection.url", |connection| &connection.url, URL_RULE),
+            password_file: table.text(
+                "connection.password_file",
+                |connection| &connection.password_file,
+                "",
+                "empty, or a file path",
+                |_| true,
+            ),
+            token_source: table.in_code(|connection| &connection.token_source),
+            schema: table.text(
+                "connection.schema",
+                |connection| &connection.schema,
+                "readpast",
+                SCHEMA_RULE,
+                is_schema,
+            ),
+            pool_size: table.count(
+                "connection.pool_size",
+                |connection| connection.pool_size,
+                8,
+                1..=1_000,
+                "connections",
+            ),
+            connect_timeout: table.time(
+                "connection.connect_timeout_ms",
+                |connection| connection.connect_timeout,
+                15_000,
+                100..=600_000,
+            ),
+            command_timeout: table.time(
+                "connection.command_timeout_ms",
+                |connection| connection.command_timeout,
+                15_000,
+                1_000..=3_600_000,
+            ),
+            packet_size: table.rare().count(
+                "connection.packet_size",
+                |connection| connection.packet_size,
+                16_000,
+                PACKET_SIZES,
+                "bytes",
+            ),
         }
     }
 }
+
+const URL_RULE: &str = "a connection string (READPAST_URL in the environment)";
 
 /// The longest schema name. SQL Server allows 128 characters; the roles are named after the schema and need room.
 const MAX_SCHEMA_LENGTH: usize = 100;
@@ -81,19 +130,9 @@ pub(crate) struct Timeouts {
 
 impl ConnectionConfig {
     /// Checks this section alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`Config::validate`](super::config::Config::validate).
-    pub fn validate(&self) -> Result<(), Error> {
-        if self.url.is_empty() {
-            return Err(refused("connection.url", "empty", "a connection string (READPAST_URL in the environment)"));
-        }
-        self.login()?;
-        check_schema(&self.schema)?;
-        check_range("connection.connect_timeout_ms", self.connect_timeout_ms, 100..=600_000)?;
-        check_range("connection.command_timeout_ms", self.command_timeout_ms, 1_000..=3_600_000)?;
-        check_range("connection.packet_size", self.packet_size, PACKET_SIZES)
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        check(self)?;
+        self.login().map(|_| ())
     }
 
     /// Who logs in.
@@ -106,26 +145,25 @@ impl ConnectionConfig {
     pub(crate) fn timeouts(&self) -> Result<Timeouts, Error> {
         let options = self.url.parse()?;
         Ok(Timeouts {
-            connect: options.connect_timeout.unwrap_or(Duration::from_millis(self.connect_timeout_ms)),
-            command: options.command_timeout.unwrap_or(Duration::from_millis(self.command_timeout_ms)),
+            connect: options.connect_timeout.unwrap_or(self.connect_timeout),
+            command: options.command_timeout.unwrap_or(self.command_timeout),
         })
     }
 }
 
+pub(crate) fn check_schema(schema: &str) -> Result<(), Error> {
+    if is_schema(schema) { Ok(()) } else { Err(refused_text("connection.schema", schema, SCHEMA_RULE)) }
+}
+
+const SCHEMA_RULE: &str = "1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word of T-SQL";
+
 /// The schema's name goes into SQL text: into the scripts in brackets, and into the names of the table types without
 /// them, because the protocol has no brackets there. So neither special characters nor reserved words.
-pub(crate) fn check_schema(schema: &str) -> Result<(), Error> {
+fn is_schema(schema: &str) -> bool {
     let begins_well = schema.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let goes_on_well = schema.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
     let is_reserved = RESERVED_WORDS.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case(schema));
-    if begins_well && goes_on_well && schema.len() <= MAX_SCHEMA_LENGTH && !is_reserved {
-        return Ok(());
-    }
-    Err(refused_text(
-        "connection.schema",
-        schema,
-        "1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word of T-SQL",
-    ))
+    begins_well && goes_on_well && schema.len() <= MAX_SCHEMA_LENGTH && !is_reserved
 }
 
 /// From "Reserved keywords (Transact-SQL)" in Microsoft's documentation.

@@ -1,86 +1,213 @@
-//! Compares what is said of the settings: the sections' comments, the defaults, the annotated file, the guide's table
-//! and the list of keys.
+//! Makes what is said of the settings from the table and the fields' comments: the line with default and range below
+//! each field's comment, the tables of docs/configuration.md, and the annotated file. `UPDATE_DOCS=1` writes them.
 
 use super::config::Config;
 use super::connection::ConnectionConfig;
-use super::keys::KEYS;
+use super::names::split;
+use super::table::{Allowed, Setting, Value, settings};
 
-/// The file with every key and its default.
-const ANNOTATED: &str = include_str!("../../examples/readpast.toml");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/");
 
+/// Each section's struct, and the file that it is in.
 const SECTIONS: [(&str, &str, &str); 5] = [
-    ("ConnectionConfig", "connection", include_str!("connection.rs")),
-    ("QueueConfig", "queue", include_str!("queue.rs")),
-    ("WorkerConfig", "worker", include_str!("worker.rs")),
-    ("RetryConfig", "worker.retry", include_str!("worker.rs")),
-    ("MetricsConfig", "metrics", include_str!("metrics.rs")),
+    ("ConnectionConfig", "connection", "src/config/connection.rs"),
+    ("QueueConfig", "queue", "src/config/queue.rs"),
+    ("WorkerConfig", "worker", "src/config/worker.rs"),
+    ("RetryConfig", "worker.retry", "src/config/worker.rs"),
+    ("MetricsConfig", "metrics", "src/config/metrics.rs"),
 ];
 
-/// One row of the guide's table.
-struct Row {
+/// The annotated file's value for the setting without a default.
+const SAMPLE_URL: &str = "Server=tcp:localhost,1433;Database=work;User ID=worker;Password=change-me";
+
+/// A field of a section, as its source has it.
+struct Field {
     key: String,
-    default: String,
-    effect: String,
+    /// What the person who added it has written.
+    prose: String,
+    /// The comment's lines, and what they should be.
+    found: String,
+    made: String,
 }
 
-/// Reads the rows from the comments.
-fn documented() -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (name, section, source) in SECTIONS {
+fn fields() -> Vec<Field> {
+    let settings = settings::<Config>();
+    let mut fields = Vec::new();
+    for (name, section, file) in SECTIONS {
+        let source = read(file);
         let start = format!("pub struct {name} {{");
-        let fields = source.lines().skip_while(|line| *line != start).take_while(|line| *line != "}");
         let mut comment: Vec<&str> = Vec::new();
-        for line in fields {
-            if let Some(text) = line.strip_prefix("    ///") {
-                comment.push(text.trim());
+        for line in source.lines().skip_while(|line| *line != start).take_while(|line| *line != "}") {
+            if line.starts_with("    ///") {
+                comment.push(line);
             } else if let Some((field, kind)) = line.strip_prefix("    pub ").and_then(|field| field.split_once(": ")) {
-                let text = comment.join(" ");
-                comment.clear();
-                // Sections, and what only code can set.
+                let found = comment.join("\n");
+                let prose: Vec<&str> = comment.drain(..).take_while(|line| !line.contains("/// Default: ")).collect();
                 if kind.ends_with("Config,") || kind == "Option<TokenSource>," {
-                    continue;
+                    continue; // a section, or what only code can set
                 }
-                let (effect, rest) = text.split_once(" Default: ").expect("each field has a default");
-                let (default, range) = rest.split_once(". Range: ").expect("each field has a range");
-                let effect = effect.trim_end().replace("[`ConnectionString`]", "`ConnectionString`");
-                rows.push(Row {
-                    key: format!("{section}.{field}"),
-                    default: default.to_string(),
-                    effect: format!("{effect} Range: {range}"),
-                });
+                let unit = if kind == "Duration," { "_ms" } else { "" };
+                let key = format!("{section}.{field}{unit}");
+                let setting = settings.iter().find(|setting| setting.key == key);
+                let setting = setting.unwrap_or_else(|| panic!("the table has no row {key}"));
+                let own = prose.join("\n").trim_end_matches("\n    ///").to_owned();
+                let facts =
+                    format!("Default: {}. Allowed: {}. Key: `{key}`.", default_in_words(setting), allowed(setting));
+                let made = format!("{own}\n    ///\n{}", wrapped("    /// ", &facts));
+                let prose =
+                    own.lines().map(|line| line.trim_start_matches("    ///").trim()).collect::<Vec<_>>().join(" ");
+                fields.push(Field { key, prose: prose.replace("[`", "`").replace("`]", "`"), found, made });
             }
         }
     }
-    rows
+    fields
 }
 
-/// The value that the annotated file has for a key.
-fn annotated(key: &str) -> Option<toml::Value> {
-    let mut value = toml::Value::Table(ANNOTATED.parse().expect("the file is TOML"));
-    for part in key.split('.') {
-        value = value.as_table_mut()?.remove(part)?;
+/// A text in lines of 120 characters.
+fn wrapped(prefix: &str, text: &str) -> String {
+    let mut lines = vec![prefix.to_owned()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one line at least");
+        let space = if *line == prefix { "" } else { " " };
+        if line.len() + space.len() + word.len() <= 120 {
+            *line = format!("{line}{space}{word}");
+        } else {
+            lines.push(format!("{prefix}{word}"));
+        }
     }
-    Some(value)
+    lines.join("\n")
 }
 
-fn count_values(table: &toml::Table) -> usize {
-    table.values().map(|value| value.as_table().map_or(1, count_values)).sum()
+/// A number in the largest unit that it is a whole number of.
+fn amount(number: u64, unit: &'static str) -> (u64, &'static str) {
+    const TIMES: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    const BYTES: [(u64, &str); 2] = [(1 << 40, "TiB"), (1 << 20, "MiB")];
+    let units: &[(u64, &str)] = match unit {
+        "ms" => &TIMES,
+        "bytes" => &BYTES,
+        _ => &[],
+    };
+    let larger = units.iter().find(|(size, _)| number > 0 && number % size == 0);
+    larger.map_or((number, unit), |(size, unit)| (number / size, *unit))
+}
+
+fn allowed(setting: &Setting) -> String {
+    match &setting.allowed {
+        Allowed::Text { rule, .. } => (*rule).to_owned(),
+        Allowed::Word(words) => format!("`{}`", words.join("` or `")),
+        Allowed::Truth => "true or false".to_owned(),
+        Allowed::Number { range, unit } => {
+            let ((first, first_unit), (last, last_unit)) = (amount(*range.start(), unit), amount(*range.end(), unit));
+            if first == 0 || first_unit == last_unit {
+                return format!("{first} to {last} {last_unit}");
+            }
+            format!("{first} {first_unit} to {last} {last_unit}")
+        }
+    }
+}
+
+fn default_in_words(setting: &Setting) -> String {
+    match (&setting.default, &setting.allowed) {
+        (Value::Text(text), Allowed::Text { is_met, .. }) if !is_met(text) => "none".to_owned(),
+        (Value::Text(text), _) if text.is_empty() => "empty".to_owned(),
+        (Value::Text(text), _) => format!("`{text}`"),
+        (Value::Truth(truth), _) => format!("`{truth}`"),
+        (Value::Number(0), _) => "0".to_owned(),
+        (Value::Number(number), Allowed::Number { unit, .. }) => {
+            let (number, unit) = amount(*number, unit);
+            format!("{number} {unit}")
+        }
+        (Value::Number(number), _) => number.to_string(),
+    }
+}
+
+fn default_in_toml(setting: &Setting) -> String {
+    match &setting.default {
+        Value::Text(_) if setting.key == "connection.url" => format!("\"{SAMPLE_URL}\""),
+        Value::Text(text) => format!("\"{text}\""),
+        Value::Number(number) => number.to_string(),
+        Value::Truth(truth) => truth.to_string(),
+    }
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(format!("{ROOT}{file}")).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// Compares a file with what it should be, or writes it.
+fn check_file(file: &str, made: &str) {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(format!("{ROOT}{file}"), made).unwrap();
+    }
+    assert!(read(file) == made, "{file} is behind: UPDATE_DOCS=1 cargo test -p readpast --lib documentation");
 }
 
 #[test]
-fn every_field_is_a_key_and_stands_in_the_annotated_file() {
-    let fields: Vec<String> = documented().into_iter().map(|row| row.key).collect();
-    let keys: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-    assert_eq!(keys, fields, "keys.rs lists the fields in their order");
-    for key in &keys {
-        assert!(annotated(key).is_some(), "examples/readpast.toml has {key}");
-    }
-    assert_eq!(count_values(&ANNOTATED.parse().unwrap()), keys.len(), "and nothing else");
+fn every_field_has_its_row_in_the_same_order() {
+    let fields: Vec<String> = fields().into_iter().map(|field| field.key).collect();
+    let keys: Vec<&str> = settings::<Config>().iter().map(|setting| setting.key).collect();
+    assert_eq!(keys, fields);
 }
 
 #[test]
-fn the_annotated_file_has_the_defaults() {
-    let mut config = Config::from_toml(ANNOTATED).unwrap();
+fn every_comment_has_the_default_and_the_range_of_the_table() {
+    let fields = fields();
+    for (_, section, file) in SECTIONS {
+        let mut source = read(file);
+        for field in fields.iter().filter(|field| split(&field.key).0 == section) {
+            source = source.replacen(&field.found, &field.made, 1);
+        }
+        check_file(file, &source);
+    }
+}
+
+#[test]
+fn the_guide_has_the_tables_of_all_settings() {
+    let fields = fields();
+    let table = |is_rare: bool| {
+        let settings = settings::<Config>();
+        let rows = settings.iter().filter(|setting| setting.is_rare == is_rare).map(|setting| {
+            let prose = &fields.iter().find(|field| field.key == setting.key).expect("each has a field").prose;
+            let value = default_in_toml(setting);
+            let default = match (&setting.default, default_in_words(setting)) {
+                (Value::Number(_), words) if words.split(' ').next() != Some(&value) => format!("`{value}` ({words})"),
+                (Value::Number(_), _) => format!("`{value}`"),
+                (_, words) => words,
+            };
+            format!("| `{}` | {default} | {} | {prose} |\n", setting.key, allowed(setting))
+        });
+        format!("| key | default | allowed | what it does |\n|---|---|---|---|\n{}", rows.collect::<String>())
+    };
+    let page = read("docs/configuration.md");
+    let (text, _) = page.split_once("| key |").expect("the page has the table");
+    check_file("docs/configuration.md", &format!("{text}{}\n## Rarely needed\n\n{}", table(false), table(true)));
+}
+
+const HEAD: &str = "\
+# readpast: every setting with its default. Leave out what you do not change.
+#
+# Read by Config::load. The environment overrides this file: READPAST_<SECTION>_<KEY>, for example
+# READPAST_WORKER_LEASE_MS or READPAST_WORKER_RETRY_BASE_MS; READPAST_URL, READPAST_SCHEMA and READPAST_QUEUE stand for
+# the three that everybody sets. Keys that do not exist are errors, here and there; what Kubernetes sets for a Service
+# named readpast is left alone.
+";
+
+#[test]
+fn the_annotated_file_has_every_setting_with_its_default() {
+    let mut file = HEAD.to_owned();
+    let mut section = "";
+    for (setting, field) in settings::<Config>().iter().zip(fields()) {
+        let (its_section, key) = split(setting.key);
+        if its_section != section {
+            section = its_section;
+            file += &format!("\n[{section}]\n");
+        }
+        let comment = wrapped("# ", &format!("{} Allowed: {}.", field.prose, allowed(setting)));
+        file += &format!("{comment}\n{key} = {}\n", default_in_toml(setting));
+    }
+    check_file("examples/readpast.toml", &file);
+    let mut config = Config::from_toml(&file).unwrap();
+    assert_eq!(config.connection.url, SAMPLE_URL.into());
     config.connection.url = ConnectionConfig::default().url;
     assert_eq!(config, Config::default());
 }
@@ -90,35 +217,10 @@ fn the_annotated_file_has_the_defaults() {
 #[test]
 fn every_key_sets_a_field_of_its_own() {
     let mut seen = vec![Config::default()];
-    for key in KEYS {
-        let mut config = Config::default();
-        let value = if key.name == "metrics.port_in_use" { "next" } else { "12321" };
-        assert!((key.set)(&mut config, value) || (key.set)(&mut config, "true"), "{}", key.name);
-        assert!(!seen.contains(&config), "{}", key.name);
+    for setting in settings::<Config>() {
+        let value = ["next", "12321", "true"].into_iter().find_map(|text| setting.read(text)).expect("one is right");
+        let config = super::table::with(&Config::default(), [(setting.key, value)].into());
+        assert!(!seen.contains(&config), "{}", setting.key);
         seen.push(config);
     }
-}
-
-#[test]
-fn every_comment_names_the_default_that_holds() {
-    for row in documented() {
-        let default = match annotated(&row.key).expect("each key is in the file") {
-            toml::Value::String(text) if text.is_empty() => "empty".to_string(),
-            toml::Value::String(_) if row.key == "connection.url" => "none".to_string(),
-            toml::Value::String(text) => format!("`{text}`"),
-            toml::Value::Integer(number) => format!("`{number}`"),
-            toml::Value::Boolean(truth) => format!("`{truth}`"),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(row.default, default, "{}", row.key);
-    }
-}
-
-#[test]
-fn the_guide_has_the_table_of_all_settings() {
-    let rows: Vec<String> =
-        documented().iter().map(|row| format!("| `{}` | {} | {} |", row.key, row.default, row.effect)).collect();
-    let table = format!("| key | default | what it does |\n|---|---|---|\n{}\n", rows.join("\n"));
-    let page = include_str!("../../docs/configuration.md");
-    assert!(page.contains(&table), "docs/configuration.md must have this table:\n{table}");
 }

@@ -1,13 +1,15 @@
 //! The environment: `READPAST_WORKER_LEASE_MS` for `worker.lease_ms`, under a prefix of the program's choice.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use crate::error::Error;
 
 use super::config::Config;
-use super::keys;
-use super::keys::{KEYS, Key, Kind};
+use super::names::nearest;
 use super::ranges::{refused, refused_text};
+use super::table;
+use super::table::{Allowed, Setting, Value};
 
 /// Sets what the variables set whose names begin with `prefix`.
 pub(super) fn apply(
@@ -20,41 +22,48 @@ pub(super) fn apply(
     if prefix.len() < 2 || !prefix.ends_with('_') || !is_plain(prefix) {
         return Err(refused_text("the prefix of the environment", prefix, "A-Z, 0-9 and _, with a _ at the end"));
     }
+    let settings = table::settings::<Config>();
+    let mut values = BTreeMap::new();
     for (name, value) in variables {
         let Some(name) = name.to_str().filter(|name| name.starts_with(prefix)) else {
             continue;
         };
         let value = value.to_str().ok_or_else(|| refused(name, "not valid Unicode", "text"))?;
-        match KEYS.iter().find(|key| variable(prefix, key) == name) {
-            Some(key) => set(config, key, name, value)?,
+        match settings.iter().find(|setting| variable(prefix, setting) == name) {
+            Some(setting) => {
+                values.insert(setting.key, read(setting, name, value)?);
+            }
             None if is_of_kubernetes(&name[prefix.len() - 1..], value) => {}
             None if is_of_a_job(name) || OF_THE_PROGRAM.contains(&name) => {}
-            None => return Err(refused(name, "set in the environment", format!("unset{}", hint(prefix, name)))),
+            None => {
+                return Err(refused(name, "set in the environment", format!("unset{}", hint(&settings, prefix, name))));
+            }
         }
     }
+    *config = table::with(config, values);
     Ok(())
 }
 
-/// The variable that sets a key.
-fn variable(prefix: &str, key: &Key) -> String {
-    let short = match key.name {
+/// The variable of a setting.
+fn variable(prefix: &str, setting: &Setting) -> String {
+    let short = match setting.key {
         "connection.url" => "URL".to_string(),
         "connection.schema" => "SCHEMA".to_string(),
         "queue.name" => "QUEUE".to_string(),
-        name => name.replace('.', "_").to_ascii_uppercase(),
+        key => key.replace('.', "_").to_ascii_uppercase(),
     };
     format!("{prefix}{short}")
 }
 
-fn set(config: &mut Config, key: &Key, variable: &str, value: &str) -> Result<(), Error> {
-    let value = if key.kind == Kind::Text { value } else { value.trim() };
-    if (key.set)(config, value) { Ok(()) } else { Err(refused_text(variable, value, key.allowed())) }
+fn read(setting: &Setting, variable: &str, text: &str) -> Result<Value, Error> {
+    let text = if let Allowed::Text { .. } = setting.allowed { text } else { text.trim() };
+    setting.read(text).ok_or_else(|| refused_text(variable, text, setting.written()))
 }
 
-fn hint(prefix: &str, name: &str) -> String {
-    let variables: Vec<String> = KEYS.iter().map(|key| variable(prefix, key)).collect();
+fn hint(settings: &[Setting], prefix: &str, name: &str) -> String {
+    let variables: Vec<String> = settings.iter().map(|setting| variable(prefix, setting)).collect();
     let named = variables.iter().map(|variable| (&variable[prefix.len()..], variable));
-    match keys::nearest(&name[prefix.len()..], named) {
+    match nearest(&name[prefix.len()..], named) {
         Some(near) => format!("; did you mean {near}?"),
         None => format!(", or one of {}", variables.join(", ")),
     }
@@ -222,7 +231,7 @@ mod tests {
         );
         assert_eq!(
             refusal("READPAST_WORKER_THREADS", "all"),
-            "READPAST_WORKER_THREADS is 'all'; it must be a whole number from 0 on"
+            "READPAST_WORKER_THREADS is 'all'; it must be a whole number from 0 to 1024"
         );
         assert_eq!(
             refusal("READPAST_METRICS_PORT_IN_USE", "fail"),

@@ -2,6 +2,7 @@
 //!
 //! No message quotes the line itself or a value that may be a connection string.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -10,11 +11,10 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Error;
 
 use super::config::Config;
-use super::keys;
-use super::keys::{KEYS, Key, Kind};
+use super::names::{is_section, nearest, sections, split};
 use super::ranges::{refused, shown};
-
-const SECTIONS: [&str; 5] = ["connection", "queue", "worker", "worker.retry", "metrics"];
+use super::table;
+use super::table::{Allowed, Setting, Value};
 
 /// What is wrong, and where in the text.
 struct Mistake {
@@ -24,7 +24,7 @@ struct Mistake {
 
 /// Sets what the text sets. `file` is its name for messages, if it has one.
 pub(super) fn apply(config: &mut Config, text: &str, file: Option<&str>) -> Result<(), Error> {
-    let result = parse(text).and_then(|table| apply_table(config, "", table.get_ref()));
+    let result = parse(text).and_then(|table| apply_table(config, table.get_ref()));
     result.map_err(placed(text, file))
 }
 
@@ -44,7 +44,7 @@ pub(super) fn apply_section(config: &mut Config, text: &str, section: &str) -> R
                 None => return Ok(()),
             };
         }
-        apply_table(config, "", inside)
+        apply_table(config, inside)
     });
     result.map_err(placed(text, None))
 }
@@ -73,58 +73,67 @@ fn not_a_section(name: &str, value: &Spanned<DeValue<'_>>) -> Mistake {
     Mistake { place: value.span(), message: format!("{name} is a section, not a single value") }
 }
 
-fn apply_table(config: &mut Config, section: &str, table: &DeTable<'_>) -> Result<(), Mistake> {
+fn apply_table(config: &mut Config, table: &DeTable<'_>) -> Result<(), Mistake> {
+    let settings = table::settings::<Config>();
+    let mut values = BTreeMap::new();
+    read_table(&settings, "", table, &mut values)?;
+    *config = table::with(config, values);
+    Ok(())
+}
+
+fn read_table(
+    settings: &[Setting],
+    section: &str,
+    table: &DeTable<'_>,
+    values: &mut BTreeMap<&'static str, Value>,
+) -> Result<(), Mistake> {
     for (key, value) in table {
         let name = if section.is_empty() { key.get_ref().to_string() } else { format!("{section}.{}", key.get_ref()) };
         match value.get_ref() {
-            DeValue::Table(inner) if keys::is_section(&name) => apply_table(config, &name, inner)?,
-            _ if keys::is_section(&name) => return Err(not_a_section(&name, value)),
-            _ => apply_value(config, &name, key.span(), value)?,
+            DeValue::Table(inner) if is_section(settings, &name) => read_table(settings, &name, inner, values)?,
+            _ if is_section(settings, &name) => return Err(not_a_section(&name, value)),
+            _ => {
+                let Some(setting) = settings.iter().find(|setting| setting.key == name) else {
+                    return Err(Mistake { place: key.span(), message: unknown(settings, &name, value.get_ref()) });
+                };
+                values.insert(setting.key, read_value(setting, key.span(), value.get_ref())?);
+            }
         }
     }
     Ok(())
 }
 
-fn apply_value(
-    config: &mut Config,
-    name: &str,
-    place: Range<usize>,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<(), Mistake> {
-    let Some(key) = keys::find(name) else {
-        return Err(Mistake { place, message: unknown(name, value.get_ref()) });
-    };
-    let set = match (key.kind, value.get_ref()) {
-        (Kind::Text, DeValue::String(text)) => Some((key.set)(config, text)),
-        (Kind::Truth, DeValue::Boolean(truth)) => Some((key.set)(config, if *truth { "true" } else { "false" })),
-        (Kind::Number, DeValue::Integer(number)) => {
-            let number = i64::from_str_radix(number.as_str(), number.radix());
-            Some(number.is_ok_and(|number| (key.set)(config, &number.to_string())))
+fn read_value(setting: &Setting, place: Range<usize>, value: &DeValue<'_>) -> Result<Value, Mistake> {
+    let read = match (&setting.allowed, value) {
+        (Allowed::Text { .. } | Allowed::Word(_), DeValue::String(text)) => setting.read(text),
+        (Allowed::Truth, DeValue::Boolean(truth)) => Some(Value::Truth(*truth)),
+        (Allowed::Number { .. }, DeValue::Integer(number)) => {
+            u64::from_str_radix(number.as_str(), number.radix()).ok().map(Value::Number)
         }
         _ => None,
     };
-    if set == Some(true) {
-        return Ok(());
-    }
-    let found = described(value.get_ref(), name.starts_with("connection."));
-    Err(Mistake { place, message: format!("{name} is {found}; it must be {}", key.allowed()) })
+    read.ok_or_else(|| {
+        let found = described(value, setting.key.starts_with("connection."));
+        Mistake { place, message: format!("{} is {found}; it must be {}", setting.key, setting.written()) }
+    })
 }
 
-fn unknown(name: &str, value: &DeValue<'_>) -> String {
+fn unknown(settings: &[Setting], name: &str, value: &DeValue<'_>) -> String {
     if let DeValue::Table(_) = value {
-        let hint = match keys::nearest(name, SECTIONS.into_iter().zip(SECTIONS)) {
+        let sections = sections(settings);
+        let hint = match nearest(name, sections.iter().map(|section| (*section, section))) {
             Some(near) => format!("did you mean [{near}]?"),
-            None => format!("there are [{}]", SECTIONS.join("], [")),
+            None => format!("there are [{}]", sections.join("], [")),
         };
         return format!("there is no section {}; {hint}", shown(name));
     }
-    let (section, last) = keys::split(name);
-    let named = |key: &'static Key| (keys::split(key.name).1, key.name);
-    let near = keys::nearest(last, KEYS.iter().filter(|key| keys::split(key.name).0 == section).map(named))
-        .or_else(|| keys::nearest(last, KEYS.iter().map(named)));
+    let (section, last) = split(name);
+    let named = |setting: &Setting| (split(setting.key).1, setting.key);
+    let near = nearest(last, settings.iter().filter(|setting| split(setting.key).0 == section).map(named))
+        .or_else(|| nearest(last, settings.iter().map(named)));
     let hint = match near {
         Some(near) => format!("did you mean {near}?"),
-        None => format!("there are {}", KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
+        None => format!("there are {}", settings.iter().map(|setting| setting.key).collect::<Vec<_>>().join(", ")),
     };
     format!("there is no key {}; {hint}", shown(name))
 }

@@ -1,14 +1,13 @@
 //! Section `metrics`: where metrics are served.
 
 use std::net::SocketAddr;
-use std::str::FromStr;
 
 use crate::error::Error;
 
-use super::ranges::refused_text;
+use super::table::{Section, Table, check, defaults};
 
 /// Where metrics are served: section `metrics`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetricsConfig {
     /// Address on which a process with a worker serves `/metrics` for Prometheus, `/healthz` and `/readyz`.
@@ -37,16 +36,25 @@ pub enum PortInUse {
     Next,
 }
 
-impl FromStr for PortInUse {
-    type Err = Error;
+impl Default for MetricsConfig {
+    fn default() -> MetricsConfig {
+        defaults()
+    }
+}
 
-    fn from_str(text: &str) -> Result<PortInUse, Error> {
-        match text {
-            "warn" => Ok(PortInUse::Warn),
-            "next" => Ok(PortInUse::Next),
-            _ => Err(refused_text("metrics.port_in_use", text, "warn or next")),
+impl Section for MetricsConfig {
+    fn rows(table: &mut Table<'_, MetricsConfig>) -> MetricsConfig {
+        let rule = "empty, or an address and a port, such as 127.0.0.1:9464";
+        let words = [("warn", PortInUse::Warn), ("next", PortInUse::Next)];
+        MetricsConfig {
+            listen: table.text("metrics.listen", |metrics| &metrics.listen, "", rule, is_empty_or_address),
+            port_in_use: table.word("metrics.port_in_use", |metrics| metrics.port_in_use, &words),
         }
     }
+}
+
+fn is_empty_or_address(text: &str) -> bool {
+    text.is_empty() || text.parse::<SocketAddr>().is_ok()
 }
 
 impl MetricsConfig {
@@ -56,16 +64,7 @@ impl MetricsConfig {
     ///
     /// [`Error::Config`] for what is no address with a port.
     pub(crate) fn address(&self) -> Result<Option<SocketAddr>, Error> {
-        if self.listen.is_empty() {
-            return Ok(None);
-        }
-        match self.listen.parse() {
-            Ok(address) => Ok(Some(address)),
-            Err(_) => Err(refused_text(
-                "metrics.listen",
-                &self.listen,
-                "empty, or an address and a port, such as 127.0.0.1:9464",
-            )),
-        }
+        check(self)?;
+        Ok(self.listen.parse().ok())
     }
 }

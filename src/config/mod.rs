@@ -2,9 +2,9 @@
 //!
 //! TOML file ─▶ environment (`READPAST_…`) ─▶ the program's own changes ─▶ [`Config::validate`]
 //!
-//! The first two are [`Config::load`]; each overrides what came before it. `keys.rs` lists what they may set.
-//! `examples/readpast.toml` has every key with its default; the table in `docs/configuration.md` is made from the
-//! comments of the sections.
+//! The first two are [`Config::load`]; each overrides what came before it. A setting is written in two places: the
+//! field of its section, with its documentation, and the section's row (`table.rs`). The line with default and range
+//! below a field's comment, `examples/readpast.toml` and the tables in `docs/configuration.md` are made from these.
 
 mod config;
 mod connection;
@@ -13,11 +13,12 @@ pub(crate) mod connection_string;
 mod documentation_tests;
 mod environment;
 mod file;
-mod keys;
 mod load;
 mod metrics;
+mod names;
 mod queue;
 mod ranges;
+mod table;
 mod worker;
 
 pub use config::Config;

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::text::MAX_NAME_UNITS;
 
-use super::ranges::refused_text;
+use super::table::{Section, Table, check, defaults};
 
 /// Which queue: section `queue`.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,22 +17,25 @@ pub struct QueueConfig {
 
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
-        QueueConfig { name: "default".to_string() }
+        defaults()
     }
+}
+
+impl Section for QueueConfig {
+    fn rows(table: &mut Table<'_, QueueConfig>) -> QueueConfig {
+        let rule = "1 to 128 characters (UTF-16), with no leading or trailing spaces";
+        QueueConfig { name: table.text("queue.name", |queue| &queue.name, "default", rule, is_name) }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_trimmed = name.trim() == name; // SQL Server takes 'mail' and 'mail ' for equal
+    !name.is_empty() && is_trimmed && name.encode_utf16().count() <= MAX_NAME_UNITS
 }
 
 impl QueueConfig {
     /// Checks this section alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`Config::validate`](super::config::Config::validate).
-    pub fn validate(&self) -> Result<(), Error> {
-        let is_trimmed = self.name.trim() == self.name; // SQL Server takes 'mail' and 'mail ' for equal
-        if self.name.is_empty() || !is_trimmed || self.name.encode_utf16().count() > MAX_NAME_UNITS {
-            let allowed = "1 to 128 characters (UTF-16), with no leading or trailing spaces";
-            return Err(refused_text("queue.name", &self.name, allowed));
-        }
-        Ok(())
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        check(self)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::config::connection_string::may_hold_password;
 use crate::error::Error;
@@ -13,16 +14,11 @@ pub(crate) fn check_range<T: PartialOrd + Display>(key: &str, value: T, range: R
     Err(refused(key, value, format!("{} to {}", range.start(), range.end())))
 }
 
-pub(super) fn check_at_most<T: PartialOrd + Display>(
-    key: &str,
-    value: T,
-    limit_key: &str,
-    limit: T,
-) -> Result<(), Error> {
-    if value <= limit {
+pub(super) fn check_time_at_most(key: &str, time: Duration, limit_key: &str, limit: Duration) -> Result<(), Error> {
+    if time <= limit {
         return Ok(());
     }
-    Err(refused(key, value, format!("at most {limit_key} ({limit})")))
+    Err(refused(key, time.as_millis(), format!("at most {limit_key} ({})", limit.as_millis())))
 }
 
 pub(crate) fn refused(key: &str, value: impl Display, allowed: impl Display) -> Error {
@@ -36,5 +32,9 @@ pub(super) fn refused_text(key: &str, text: &str, allowed: impl Display) -> Erro
 
 /// A text as messages may quote it.
 pub(super) fn shown(text: &str) -> String {
-    if may_hold_password(text) { "a text that is not shown here".to_string() } else { format!("'{text}'") }
+    match text {
+        "" => "empty".to_string(),
+        _ if may_hold_password(text) => "a text that is not shown here".to_string(),
+        _ => format!("'{text}'"),
+    }
 }

@@ -1,13 +1,15 @@
 //! Section `worker`: how a worker works.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::text::MAX_NAME_UNITS;
 use crate::time::TEN_YEARS;
 
 use super::connection::Timeouts;
-use super::ranges::{check_at_most, check_range, refused, refused_text};
+use super::ranges::{check_time_at_most, refused};
+use super::table::{Section, Table, check, defaults};
 
 /// How a worker works: section `worker`.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,14 +59,14 @@ pub struct WorkerConfig {
     /// Delay before the next poll after the first empty claim; it doubles up to `poll_max_ms`.
     ///
     /// Default: `10`. Range: 1 to 60000 ms.
-    pub poll_min_ms: u64,
+    pub poll_min: Duration,
 
     /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
     /// Server polls for as many idle workers as `waiting_sessions` allows, in a call that waits; the others poll every
     /// ten seconds. A shorter delay costs the server more index seeks, but no more calls.
     ///
     /// Default: `200`. Range: 1 to 3600000 ms.
-    pub poll_max_ms: u64,
+    pub poll_max: Duration,
 
     /// Maximum idle workers that wait in SQL Server, for all queues and schemas of the database together; one queue may
     /// use half of them. Each holds a worker thread of SQL Server. 0: as many as the server can spare, which is 64,
@@ -77,28 +79,28 @@ pub struct WorkerConfig {
     /// How often one worker of the queue makes due jobs ready: how late a delayed job or a retry may start.
     ///
     /// Default: `1000`. Range: 10 to 1000 ms.
-    pub promote_interval_ms: u64,
+    pub promote_interval: Duration,
 
     /// How often jobs of workers with expired leases are returned to the queue.
     ///
     /// Default: `5000`. Range: 100 to 3600000 ms.
-    pub reap_interval_ms: u64,
+    pub reap_interval: Duration,
 
     /// How often one of the queue's workers samples its depth for metrics and history.
     ///
     /// Default: `10000`. Range: 1000 to 3600000 ms.
-    pub sample_interval_ms: u64,
+    pub sample_interval: Duration,
 
     /// How long SQL Server considers this worker alive after its last heartbeat. Longer: jobs of a crashed
     /// worker wait longer. Shorter: a worker whose network hangs that long loses its jobs to others.
     ///
     /// Default: `30000`. Range: 1000 to 86400000 ms.
-    pub lease_ms: u64,
+    pub lease: Duration,
 
     /// How often the lease is renewed. Less than half of `lease_ms`, so that one renewal may fail.
     ///
     /// Default: `10000`. Range: 100 to 43200000 ms.
-    pub heartbeat_interval_ms: u64,
+    pub heartbeat_interval: Duration,
 
     /// At startup, take the jobs of an earlier worker of the same name immediately instead of waiting for its
     /// lease to expire. Only if no two processes share a name. (Workers registered by another login are left
@@ -115,35 +117,35 @@ pub struct WorkerConfig {
     /// How long an acknowledgement waits for more jobs.
     ///
     /// Default: `50`. Range: 0 to 10000 ms.
-    pub finish_linger_ms: u64,
+    pub finish_linger: Duration,
 
     /// Time limit of a run. After it, the handler is told that the job is cancelled, and must check for it; the
     /// job is logged and counted. 0: none. A job's own limit takes precedence over that of its kind, and both
     /// over this one.
     ///
     /// Default: `0`. Range: 0 to 86400000 ms.
-    pub job_time_limit_ms: u64,
+    pub job_time_limit: Duration,
 
     /// How long a worker postpones a job for whose kind it has no handler, without using up an attempt, so that
     /// a worker with a handler can claim it: during a rolling deployment, both claim from one queue. Reduced by
     /// up to half at random.
     ///
     /// Default: `10000`. Range: 100 to 3600000 ms.
-    pub unknown_kind_delay_ms: u64,
+    pub unknown_kind_delay: Duration,
 
     /// How long a worker postpones a job for whose kind it has no handler, counted from the first time; then the job is
     /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
     /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job is dead immediately.
     ///
     /// Default: `86400000`. Range: 0 to 315360000000 ms.
-    pub unknown_kind_keep_ms: u64,
+    pub unknown_kind_keep: Duration,
 
     /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once
     /// without a counted attempt, which takes 4 s at the most: the default ends within the 30 s that containers are
     /// given.
     ///
     /// Default: `25000`. Range: 0 to 86400000 ms.
-    pub shutdown_deadline_ms: u64,
+    pub shutdown_deadline: Duration,
 
     /// When failed jobs are tried again.
     pub retry: RetryConfig,
@@ -157,101 +159,155 @@ pub struct RetryConfig {
     /// The delay after the first attempt.
     ///
     /// Default: `1000`. Range: 0 to 315360000000 ms (ten years).
-    pub base_ms: u64,
+    pub base: Duration,
 
     /// The longest delay.
     ///
     /// Default: `3600000`. Range: 0 to 315360000000 ms (ten years).
-    pub max_ms: u64,
+    pub max: Duration,
 }
 
 impl Default for WorkerConfig {
     fn default() -> WorkerConfig {
+        defaults()
+    }
+}
+
+impl Section for WorkerConfig {
+    fn rows(table: &mut Table<'_, WorkerConfig>) -> WorkerConfig {
         WorkerConfig {
-            name: String::new(),
-            threads: 0,
-            batch_size: 500,
-            buffer: 0,
-            max_in_flight: 10_000,
-            max_in_flight_bytes: 256 << 20,
-            look_ahead: 0,
-            poll_min_ms: 10,
-            poll_max_ms: 200,
-            waiting_sessions: 0,
-            promote_interval_ms: 1_000,
-            reap_interval_ms: 5_000,
-            sample_interval_ms: 10_000,
-            lease_ms: 30_000,
-            heartbeat_interval_ms: 10_000,
-            take_over: false,
-            finish_batch_size: 500,
-            finish_linger_ms: 50,
-            job_time_limit_ms: 0,
-            unknown_kind_delay_ms: 10_000,
-            unknown_kind_keep_ms: DAY_MS,
-            shutdown_deadline_ms: 25_000,
-            retry: RetryConfig::default(),
+            name: table.text("worker.name", |worker| &worker.name, "", "128 characters at most", is_name),
+            threads: table.count("worker.threads", |worker| worker.threads, 0, 0..=1_024, "threads"),
+            batch_size: table.count("worker.batch_size", |worker| worker.batch_size, 500, 1..=1_000, "jobs"),
+            buffer: table.rare().count("worker.buffer", |worker| worker.buffer, 0, 0..=MAX_IN_FLIGHT, "jobs"),
+            max_in_flight: table.count(
+                "worker.max_in_flight",
+                |worker| worker.max_in_flight,
+                10_000,
+                1..=MAX_IN_FLIGHT,
+                "jobs",
+            ),
+            max_in_flight_bytes: table.bytes(
+                "worker.max_in_flight_bytes",
+                |worker| worker.max_in_flight_bytes,
+                256 << 20,
+                1 << 20..=1 << 40,
+            ),
+            look_ahead: table.rare().count("worker.look_ahead", |worker| worker.look_ahead, 0, 0..=1_024, "jobs"),
+            poll_min: table.rare().time("worker.poll_min_ms", |worker| worker.poll_min, 10, 1..=60_000),
+            poll_max: table.time("worker.poll_max_ms", |worker| worker.poll_max, 200, 1..=3_600_000),
+            waiting_sessions: table.rare().count(
+                "worker.waiting_sessions",
+                |worker| worker.waiting_sessions,
+                0,
+                0..=1_000,
+                "sessions",
+            ),
+            promote_interval: table.rare().time(
+                "worker.promote_interval_ms",
+                |worker| worker.promote_interval,
+                1_000,
+                10..=1_000,
+            ),
+            reap_interval: table.rare().time(
+                "worker.reap_interval_ms",
+                |worker| worker.reap_interval,
+                5_000,
+                100..=3_600_000,
+            ),
+            sample_interval: table.rare().time(
+                "worker.sample_interval_ms",
+                |worker| worker.sample_interval,
+                10_000,
+                1_000..=3_600_000,
+            ),
+            lease: table.time("worker.lease_ms", |worker| worker.lease, 30_000, 1_000..=DAY_MS),
+            heartbeat_interval: table.time(
+                "worker.heartbeat_interval_ms",
+                |worker| worker.heartbeat_interval,
+                10_000,
+                100..=DAY_MS / 2,
+            ),
+            take_over: table.truth("worker.take_over", |worker| worker.take_over, false),
+            finish_batch_size: table.rare().count(
+                "worker.finish_batch_size",
+                |worker| worker.finish_batch_size,
+                500,
+                1..=1_000,
+                "jobs",
+            ),
+            finish_linger: table.rare().time("worker.finish_linger_ms", |worker| worker.finish_linger, 50, 0..=10_000),
+            job_time_limit: table.time("worker.job_time_limit_ms", |worker| worker.job_time_limit, 0, 0..=DAY_MS),
+            unknown_kind_delay: table.rare().time(
+                "worker.unknown_kind_delay_ms",
+                |worker| worker.unknown_kind_delay,
+                10_000,
+                100..=3_600_000,
+            ),
+            unknown_kind_keep: table.rare().time(
+                "worker.unknown_kind_keep_ms",
+                |worker| worker.unknown_kind_keep,
+                DAY_MS,
+                0..=TEN_YEARS_MS,
+            ),
+            shutdown_deadline: table.time(
+                "worker.shutdown_deadline_ms",
+                |worker| worker.shutdown_deadline,
+                25_000,
+                0..=DAY_MS,
+            ),
+            retry: table.part(|worker| &worker.retry),
         }
     }
 }
 
 impl Default for RetryConfig {
     fn default() -> RetryConfig {
-        RetryConfig { base_ms: 1_000, max_ms: 3_600_000 }
+        defaults()
     }
 }
+
+impl Section for RetryConfig {
+    fn rows(table: &mut Table<'_, RetryConfig>) -> RetryConfig {
+        RetryConfig {
+            base: table.time("worker.retry.base_ms", |retry| retry.base, 1_000, 0..=TEN_YEARS_MS),
+            max: table.time("worker.retry.max_ms", |retry| retry.max, 3_600_000, 0..=TEN_YEARS_MS),
+        }
+    }
+}
+
+/// The largest `worker.max_in_flight`.
+const MAX_IN_FLIGHT: u64 = 1_000_000;
 
 /// A day.
 const DAY_MS: u64 = 86_400_000;
 
 const TEN_YEARS_MS: u64 = TEN_YEARS.as_secs() * 1_000;
 
+fn is_name(name: &str) -> bool {
+    name.encode_utf16().count() <= MAX_NAME_UNITS
+}
+
 impl WorkerConfig {
     /// Checks this section alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`Config::validate`](super::config::Config::validate).
-    pub fn validate(&self) -> Result<(), Error> {
-        if self.name.encode_utf16().count() > MAX_NAME_UNITS {
-            return Err(refused_text("worker.name", &self.name, "128 characters at most"));
-        }
-        check_range("worker.threads", self.threads, 0..=1_024)?;
-        check_range("worker.batch_size", self.batch_size, 1..=1_000)?;
-        check_range("worker.max_in_flight", self.max_in_flight, 1..=1_000_000)?;
-        check_range("worker.max_in_flight_bytes", self.max_in_flight_bytes, 1 << 20..=1 << 40)?;
-        check_range("worker.look_ahead", self.look_ahead, 0..=1_024)?;
-        check_range("worker.poll_min_ms", self.poll_min_ms, 1..=60_000)?;
-        check_range("worker.poll_max_ms", self.poll_max_ms, 1..=3_600_000)?;
-        check_range("worker.waiting_sessions", self.waiting_sessions, 0..=1_000)?;
-        check_range("worker.promote_interval_ms", self.promote_interval_ms, 10..=1_000)?;
-        check_range("worker.reap_interval_ms", self.reap_interval_ms, 100..=3_600_000)?;
-        check_range("worker.sample_interval_ms", self.sample_interval_ms, 1_000..=3_600_000)?;
-        check_range("worker.lease_ms", self.lease_ms, 1_000..=DAY_MS)?;
-        check_range("worker.heartbeat_interval_ms", self.heartbeat_interval_ms, 100..=DAY_MS / 2)?;
-        check_range("worker.finish_batch_size", self.finish_batch_size, 1..=1_000)?;
-        check_range("worker.finish_linger_ms", self.finish_linger_ms, 0..=10_000)?;
-        check_range("worker.job_time_limit_ms", self.job_time_limit_ms, 0..=DAY_MS)?;
-        check_range("worker.unknown_kind_delay_ms", self.unknown_kind_delay_ms, 100..=3_600_000)?;
-        check_range("worker.unknown_kind_keep_ms", self.unknown_kind_keep_ms, 0..=TEN_YEARS_MS)?;
-        check_range("worker.shutdown_deadline_ms", self.shutdown_deadline_ms, 0..=DAY_MS)?;
-        check_range("worker.retry.base_ms", self.retry.base_ms, 0..=TEN_YEARS_MS)?;
-        check_range("worker.retry.max_ms", self.retry.max_ms, 0..=TEN_YEARS_MS)?;
-
-        check_at_most("worker.poll_min_ms", self.poll_min_ms, "worker.poll_max_ms", self.poll_max_ms)?;
-        check_at_most("worker.retry.base_ms", self.retry.base_ms, "worker.retry.max_ms", self.retry.max_ms)?;
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        check(self)?;
+        check_time_at_most("worker.poll_min_ms", self.poll_min, "worker.poll_max_ms", self.poll_max)?;
+        check_time_at_most("worker.retry.base_ms", self.retry.base, "worker.retry.max_ms", self.retry.max)?;
         for (key, jobs) in [
             ("worker.batch_size", self.batch_size),
             ("worker.buffer", self.buffer),
             ("worker.finish_batch_size", self.finish_batch_size),
         ] {
-            check_at_most(key, jobs, "worker.max_in_flight", self.max_in_flight)?;
+            if jobs > self.max_in_flight {
+                return Err(refused(key, jobs, format!("at most worker.max_in_flight ({})", self.max_in_flight)));
+            }
         }
-        if self.heartbeat_interval_ms * 2 >= self.lease_ms {
+        if self.heartbeat_interval * 2 >= self.lease {
             return Err(refused(
                 "worker.heartbeat_interval_ms",
-                self.heartbeat_interval_ms,
-                format!("less than half of worker.lease_ms ({})", self.lease_ms),
+                self.heartbeat_interval.as_millis(),
+                format!("less than half of worker.lease_ms ({})", self.lease.as_millis()),
             ));
         }
         Ok(())
@@ -265,7 +321,7 @@ impl WorkerConfig {
         for (key, timeout) in
             [("connection.connect_timeout_ms", timeouts.connect), ("connection.command_timeout_ms", timeouts.command)]
         {
-            check_at_most(key, timeout.as_millis(), "worker.lease_ms", u128::from(self.lease_ms))?;
+            check_time_at_most(key, timeout, "worker.lease_ms", self.lease)?;
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ impl Connector {
         let options = config.url.parse()?;
         let timeouts = config.timeouts()?;
         let mut driver = options.driver;
-        driver.packet_size(options.packet_size.unwrap_or(config.packet_size));
+        driver.packet_size(options.packet_size.unwrap_or(config.packet_size) as u32); // 16,383 at the most
         // Both are bounded here, as a whole: the driver's own time limits hold for each packet.
         driver.handshake_timeout(None);
         driver.command_timeout(None);
@@ -320,7 +320,11 @@ mod tests {
     async fn a_server_that_does_not_answer_times_out() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("Server=127.0.0.1,{};User ID=u;Password=p", listener.local_addr().unwrap().port());
-        let config = ConnectionConfig { url: url.into(), connect_timeout_ms: 100, ..ConnectionConfig::default() };
+        let config = ConnectionConfig {
+            url: url.into(),
+            connect_timeout: Duration::from_millis(100),
+            ..ConnectionConfig::default()
+        };
         let error = Session::new(Arc::new(Connector::new(&config, "q").unwrap())).ensure_connected().await.unwrap_err();
         assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     }

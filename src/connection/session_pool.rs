@@ -14,14 +14,10 @@ use crate::error::Error;
 use super::connector::Connector;
 use super::session::Session;
 
-/// The most connections that one [`Queue`](crate::queue::Queue) and its clones use at once for enqueueing and
-/// operating. More callers wait their turn.
-const MAX_CONNECTIONS: usize = 8;
-
 /// How often it is looked whether a connection has idled for too long, as long as there are any.
 const LOOK_FOR_IDLE: Duration = Duration::from_secs(1);
 
-/// Up to [`MAX_CONNECTIONS`] sessions, each lent to one caller at a time.
+/// Up to `connection.pool_size` sessions, each lent to one caller at a time.
 #[derive(Clone)]
 pub(crate) struct Pool {
     sessions: managed::Pool<SessionManager>,
@@ -35,11 +31,11 @@ type Closer = Arc<Mutex<Option<JoinHandle<()>>>>;
 pub(crate) type Lent = managed::Object<SessionManager>;
 
 impl Pool {
-    pub(crate) fn new(connector: Arc<Connector>) -> Pool {
+    pub(crate) fn new(connector: Arc<Connector>, size: usize) -> Pool {
         let manager = SessionManager { connector };
         // The one that was used last comes first, so that those beyond what is needed idle, and are closed.
         let sessions = managed::Pool::builder(manager)
-            .max_size(MAX_CONNECTIONS)
+            .max_size(size)
             .queue_mode(QueueMode::Lifo)
             .build()
             .expect("a pool without time limits needs no runtime");

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::config::WorkerConfig;
 use crate::error::{BoxError, Error};
@@ -195,7 +194,7 @@ impl Handlers {
         if let Some(error) = self.refused.take() {
             return Err(error);
         }
-        let time_limit = (config.job_time_limit_ms > 0).then(|| Duration::from_millis(config.job_time_limit_ms));
+        let time_limit = (!config.job_time_limit.is_zero()).then_some(config.job_time_limit);
         for handler in &mut self.handlers {
             handler.options.time_limit = handler.options.time_limit.or(time_limit);
             handler.options.retry.get_or_insert(config.retry);
@@ -291,6 +290,8 @@ impl fmt::Debug for Handlers {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::handler::output::Json;
     use crate::job::NewJob;

@@ -44,8 +44,7 @@ impl KindOptions {
     /// How long failed jobs of this kind wait before they are tried again: `base` after the first attempt, doubled with
     /// each, at most `max`, less up to a quarter at random; instead of `worker.retry`. Up to ten years.
     pub fn retry(mut self, base: Duration, max: Duration) -> KindOptions {
-        let ms = |delay: Duration| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        self.retry = Some(RetryConfig { base_ms: ms(base), max_ms: ms(max) });
+        self.retry = Some(RetryConfig { base, max });
         self
     }
 
@@ -85,12 +84,12 @@ impl KindOptions {
             let key = format!("at_most of the handler of kind '{kind}'");
             return Err(Error::Config { key, value: "0".to_owned(), allowed: "1 or more".to_owned() });
         }
-        if let Some(RetryConfig { base_ms, max_ms }) = self.retry
-            && (base_ms > max_ms || u128::from(max_ms) > TEN_YEARS.as_millis())
+        if let Some(RetryConfig { base, max }) = self.retry
+            && (base > max || max > TEN_YEARS)
         {
             let key = format!("retry of the handler of kind '{kind}'");
             let (value, allowed) = (
-                format!("{base_ms} ms to {max_ms} ms"),
+                format!("{} ms to {} ms", base.as_millis(), max.as_millis()),
                 "base_ms no greater than max_ms, ten years at most".to_owned(),
             );
             return Err(Error::Config { key, value, allowed });

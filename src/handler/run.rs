@@ -18,7 +18,8 @@ use super::output::Output;
 /// at random, so that jobs which failed together do not come back together.
 pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(63);
-    let full_ms = policy.base_ms.saturating_mul(1 << doublings).min(policy.max_ms);
+    let [base_ms, max_ms] = [policy.base, policy.max].map(|time| time.as_millis() as u64); // ten years at most
+    let full_ms = base_ms.saturating_mul(1 << doublings).min(max_ms);
     let jitter_ms = fastrand::u64(0..=full_ms / 4);
     Duration::from_millis(full_ms - jitter_ms)
 }
@@ -109,7 +110,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 mod tests {
     use super::*;
 
-    const POLICY: RetryConfig = RetryConfig { base_ms: 1_000, max_ms: 60_000 };
+    const POLICY: RetryConfig = RetryConfig { base: Duration::from_secs(1), max: Duration::from_secs(60) };
 
     #[test]
     fn it_doubles_up_to_the_maximum_and_jitters_down_only() {

@@ -36,8 +36,8 @@ struct Unlogged {
 impl UnknownKinds {
     pub(crate) fn new(config: &WorkerConfig) -> UnknownKinds {
         UnknownKinds {
-            delay: Duration::from_millis(config.unknown_kind_delay_ms),
-            keep: Duration::from_millis(config.unknown_kind_keep_ms),
+            delay: config.unknown_kind_delay,
+            keep: config.unknown_kind_keep,
             first_put_off: Mutex::default(),
             unlogged: Mutex::default(),
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_job_is_dead_after_the_time_and_new_when_it_comes_again() {
-        let config = WorkerConfig { unknown_kind_keep_ms: 1_000, ..WorkerConfig::default() };
+        let config = WorkerConfig { unknown_kind_keep: Duration::from_secs(1), ..WorkerConfig::default() };
         let kinds = UnknownKinds::new(&config);
         let (start, job) = (Instant::now(), JobId(1));
         let after = |ms| start + Duration::from_millis(ms);

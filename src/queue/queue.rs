@@ -28,7 +28,7 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 
 /// A queue, for producers and operators.
 ///
-/// Cheap to clone. Clones share up to 8 connections, which are made when they are needed, and closed about a minute
+/// Cheap to clone. Clones share up to `connection.pool_size` connections, which are made when they are needed, and closed about a minute
 /// after they were used last. While all are in use, further calls wait for up to `connection.command_timeout_ms` and
 /// then fail with [`Error::NoFreeConnection`].
 ///
@@ -124,7 +124,7 @@ impl Queue {
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
         Ok(Queue {
             name: config.queue.name.as_str().into(),
-            sessions: Pool::new(connector.clone()),
+            sessions: Pool::new(connector.clone(), config.connection.pool_size),
             connector,
             checked: Arc::default(),
             worker_config: Arc::new(config.worker.clone()),

@@ -129,7 +129,7 @@ impl Worker {
             buffer: self.executor.capacity(),
             max_in_flight: config.max_in_flight,
             max_in_flight_bytes: config.max_in_flight_bytes,
-            lease: Duration::from_millis(config.lease_ms),
+            lease: config.lease,
         });
         if let Some(exporter) = self.queue.exporter() {
             exporter.watch(Box::new(self.monitor()));

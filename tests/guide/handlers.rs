@@ -119,7 +119,7 @@ async fn an_error_says_what_becomes_of_the_job() {
     let fixture = Fixture::new("guide_errors").await;
     let jobs = ["late", "busy", "gone", "here"].map(NewJob::text);
     fixture.queue.enqueue_many(&jobs).await.unwrap();
-    let config = changed(fixture.config.worker.clone(), |worker| worker.finish_linger_ms = 0);
+    let config = changed(fixture.config.worker.clone(), |worker| worker.finish_linger = Duration::ZERO);
     let worker = Worker::builder(&fixture.queue, Handlers::any(import)).config(&config).start().await.unwrap();
     let stats = worker.drain_until(Duration::ZERO).await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.retried, stats.snoozed), (1, 1, 1, 1));

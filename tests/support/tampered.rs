@@ -83,16 +83,16 @@ fn bench() -> &'static Bench {
         // The last of several equal keys counts.
         tampered.connection.url =
             format!("{};Server=tcp:127.0.0.1,{port};Encrypt=DANGER_PLAINTEXT", server.connection_string()).into();
-        tampered.connection.connect_timeout_ms = 1_000;
-        tampered.connection.command_timeout_ms = 1_000;
+        tampered.connection.connect_timeout = Duration::from_secs(1);
+        tampered.connection.command_timeout = Duration::from_secs(1);
         tampered.worker.name = "the one".to_string();
         tampered.worker.take_over = true;
         tampered.worker.threads = 1;
-        tampered.worker.poll_min_ms = 1;
-        tampered.worker.poll_max_ms = 5;
-        tampered.worker.finish_linger_ms = 0;
-        tampered.worker.heartbeat_interval_ms = 100;
-        tampered.worker.shutdown_deadline_ms = 50;
+        tampered.worker.poll_min = Duration::from_millis(1);
+        tampered.worker.poll_max = Duration::from_millis(5);
+        tampered.worker.finish_linger = Duration::ZERO;
+        tampered.worker.heartbeat_interval = Duration::from_millis(100);
+        tampered.worker.shutdown_deadline = Duration::from_millis(50);
         let (changes, connections) = (Mutex::default(), AtomicUsize::new(0));
         let bench: &'static Bench =
             Box::leak(Box::new(Bench { runtime, server, changes, connections, tampered, honest }));

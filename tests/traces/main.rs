@@ -1,5 +1,7 @@
 //! A job's spans continue its producer's trace, where the program uses OpenTelemetry.
 
+use std::time::Duration;
+
 use std::sync::OnceLock;
 
 use opentelemetry::trace::{SpanId, TraceContextExt, TraceId, TracerProvider};
@@ -59,7 +61,7 @@ fn producer(name: &str) -> SpanData {
 
 async fn drain(queue: &Queue, handler: impl Fn(&Job, &Context) -> Result<Output, BoxError> + Send + Sync + 'static) {
     let mut config = Config::default().worker;
-    (config.retry.base_ms, config.retry.max_ms) = (1, 1);
+    (config.retry.base, config.retry.max) = (Duration::from_millis(1), Duration::from_millis(1));
     Worker::builder(queue, Handlers::any(handler)).config(&config).start().await.unwrap().drain().await.unwrap();
 }
 

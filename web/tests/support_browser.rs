@@ -59,8 +59,8 @@ impl Site {
         config.queue.name = "work".to_owned();
         config.worker.name = "tester".to_owned();
         // What a worker reports is on the page a second later, and its end does not wait.
-        config.worker.heartbeat_interval_ms = 1_000;
-        config.worker.shutdown_deadline_ms = 1_000;
+        config.worker.heartbeat_interval = Duration::from_secs(1);
+        config.worker.shutdown_deadline = Duration::from_secs(1);
         let queue = Queue::connect(&config).await.expect("the library connects");
         queue.admin().install().await.expect("the schema is installed");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

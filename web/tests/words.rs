@@ -91,7 +91,7 @@ async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
     let mut config = Config::default();
     config.connection.url = fixture.url.as_str().into();
     config.connection.schema = fixture.schema.clone();
-    config.connection.command_timeout_ms = 1_000;
+    config.connection.command_timeout = Duration::from_secs(1);
     config.queue.name = "work".to_owned();
     let mut browser = Browser::new(router(Queue::connect(&config).await.unwrap(), Options::default()));
     browser.page("audit").await;

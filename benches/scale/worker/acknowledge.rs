@@ -9,7 +9,7 @@ use super::{Sent, Worker, micros};
 
 impl Worker {
     fn linger(&self) -> Micros {
-        self.config.finish_linger_ms * MS
+        self.config.finish_linger.as_millis() as u64 * MS
     }
 
     fn ended(&self) -> usize {

@@ -29,7 +29,7 @@ impl Worker {
             self.watch.state = Watching::Nothing;
             return;
         };
-        let most = (self.config.poll_max_ms * MS).min(WAIT);
+        let most = (self.config.poll_max.as_millis() as u64 * MS).min(WAIT);
         self.watch.asked = Some(most); // further looks
         self.watch.state = Watching::Calls;
         self.call(Task::Watch, Call::AwaitJobs { first_look: first_look.min(WAIT), most }, world);
@@ -84,7 +84,7 @@ impl Worker {
     }
 
     pub(super) fn renewed(&mut self, answer: Answer, world: &mut World) {
-        let interval = self.config.heartbeat_interval_ms * MS;
+        let interval = self.config.heartbeat_interval.as_millis() as u64 * MS;
         match answer {
             Answer::Failed => {
                 let pause = micros(self.lease.pauses.next());
@@ -129,9 +129,9 @@ impl Worker {
 
     fn every(&self, duty: usize) -> Micros {
         match duty {
-            0 => self.config.promote_interval_ms * MS,
-            1 => self.config.reap_interval_ms * MS,
-            2 => self.config.sample_interval_ms * MS,
+            0 => self.config.promote_interval.as_millis() as u64 * MS,
+            1 => self.config.reap_interval.as_millis() as u64 * MS,
+            2 => self.config.sample_interval.as_millis() as u64 * MS,
             _ => EXPIRE_EVERY,
         }
     }

@@ -86,7 +86,7 @@ impl Worker {
             Answer::LeaseLost => {
                 // Until the keeper has registered anew.
                 self.prefetch.phase = Phase::Pauses;
-                self.set_prefetch_timer(world.now + self.config.heartbeat_interval_ms * MS, world);
+                self.set_prefetch_timer(world.now + self.config.heartbeat_interval.as_millis() as u64 * MS, world);
             }
             _ => {
                 self.prefetch.answer_lost = false; // the call was a look for what it may have left claimed

@@ -9,7 +9,7 @@ use tiberius::EncryptionLevel;
 use crate::error::Error;
 
 /// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
-pub(crate) const PACKET_SIZES: RangeInclusive<u32> = 512..=16_383;
+pub(crate) const PACKET_SIZES: RangeInclusive<u64> = 512..=16_383;
 
 /// For the error that names one which is not known.
 const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Integrated Security, Authentication, Encrypt, TrustServerCertificate, TrustServerCertificateCA, \
@@ -232,9 +232,9 @@ pub(super) fn seconds(key: &str, value: &str) -> Result<Duration, Error> {
     }
 }
 
-pub(super) fn packet_size(key: &str, value: &str) -> Result<u32, Error> {
-    match value.parse::<u32>() {
-        Ok(size) if PACKET_SIZES.contains(&size) => Ok(size),
+pub(super) fn packet_size(key: &str, value: &str) -> Result<usize, Error> {
+    match value.parse::<usize>() {
+        Ok(size) if PACKET_SIZES.contains(&(size as u64)) => Ok(size),
         _ => Err(bad_value(key, value, &format!("{} to {} (bytes)", PACKET_SIZES.start(), PACKET_SIZES.end()))),
     }
 }

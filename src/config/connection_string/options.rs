@@ -69,6 +69,13 @@ use super::split::split;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionString(String);
 
+impl ConnectionString {
+    /// The text itself, password and all.
+    pub(in crate::config) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
 impl From<&str> for ConnectionString {
     fn from(text: &str) -> ConnectionString {
         ConnectionString(text.to_string())
@@ -118,7 +125,7 @@ pub(crate) struct ConnectionOptions {
     pub(crate) address: Address,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) command_timeout: Option<Duration>,
-    pub(crate) packet_size: Option<u32>,
+    pub(crate) packet_size: Option<usize>,
     level: EncryptionLevel,
     said: Said,
 }

@@ -95,8 +95,7 @@ impl Prefetcher {
         enqueued: watch::Receiver<()>,
     ) -> Prefetcher {
         let config = &state.config;
-        let (poll_min, poll_max) =
-            (Duration::from_millis(config.poll_min_ms), Duration::from_millis(config.poll_max_ms));
+        let (poll_min, poll_max) = (config.poll_min, config.poll_max);
         Prefetcher {
             state: state.clone(),
             session: state.session(),
@@ -231,7 +230,7 @@ impl Prefetcher {
         let claimed = jobs.len();
         arrivals.set_limited(limited);
         let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Idle };
-        self.alone.answered(alone_waits, held_nothing && claimed > 0, Duration::from_millis(config.lease_ms));
+        self.alone.answered(alone_waits, held_nothing && claimed > 0, config.lease);
         let now = Instant::now();
         self.demand.claimed(took, now);
         self.demand.claimed_payloads(jobs.iter().map(|claimed| claimed.held.bytes()).max());

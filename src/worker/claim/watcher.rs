@@ -68,7 +68,7 @@ impl Watcher {
         let (sender, watches) = watch::channel(None);
         let session = state.session();
         let wait = WAIT.min(session.command_timeout() / 2);
-        let poll_max = Duration::from_millis(state.config.poll_max_ms);
+        let poll_max = state.config.poll_max;
         let watcher = Watcher { state: state.clone(), session, poll_max, wait, watches, failed: Pauses::for_errors() };
         (WatchSender(sender), watcher)
     }

@@ -41,8 +41,8 @@ struct Timer {
 }
 
 impl Timer {
-    fn due_now(every_ms: u64) -> Timer {
-        Timer { every: Duration::from_millis(every_ms), due_at: Instant::now() }
+    fn due_now(every: Duration) -> Timer {
+        Timer { every, due_at: Instant::now() }
     }
 
     /// Whether it is to be done now; if so, it is due again after the interval.
@@ -88,9 +88,9 @@ impl Maintenance {
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
         let StageContext { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
-        let mut promote = Timer::due_now(config.promote_interval_ms);
-        let mut reap = Timer::due_now(config.reap_interval_ms);
-        let mut sample = Timer::due_now(config.sample_interval_ms);
+        let mut promote = Timer::due_now(config.promote_interval);
+        let mut reap = Timer::due_now(config.reap_interval);
+        let mut sample = Timer::due_now(config.sample_interval);
         let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
         while stop.is_running() {
             // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long
@@ -149,7 +149,7 @@ impl Maintenance {
     }
 
     async fn sample(&mut self) -> Result<(), Error> {
-        let max_age = Duration::from_millis(self.state.config.sample_interval_ms) / 2;
+        let max_age = self.state.config.sample_interval / 2;
         let asked_at = Instant::now();
         let sample = self.session.within(self.patience.limit()).sample(&self.state.queue, max_age).await;
         self.patience.after(asked_at.elapsed(), &sample);

@@ -182,7 +182,7 @@ impl Completion {
     async fn collect(&self) -> Vec<Ended> {
         let StageContext { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
-        let linger = Duration::from_millis(config.finish_linger_ms);
+        let linger = config.finish_linger;
         let mut collecting = self.collecting.lock().await;
         let Collecting { ended, look_at } = &mut *collecting;
         let mut batch = Vec::with_capacity(most);

@@ -96,7 +96,7 @@ impl LeaseKeeper {
         let (current, _) = watch::channel(Arc::new(registration));
         // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the
         // worker. An interval is added for that.
-        let renewals = Renewals::new(session, Duration::from_millis(config.lease_ms + config.heartbeat_interval_ms));
+        let renewals = Renewals::new(session, config.lease + config.heartbeat_interval);
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
         let state = state.clone();
         Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here })
@@ -116,8 +116,8 @@ impl LeaseKeeper {
     /// the lease may have been in doubt until then.
     pub(in crate::worker) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
         let StageContext { config, stop, metrics, outage, .. } = &*self.state.clone();
-        let interval = Duration::from_millis(config.heartbeat_interval_ms);
-        let lease = Duration::from_millis(config.lease_ms);
+        let interval = config.heartbeat_interval;
+        let lease = config.lease;
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
         let clock = self.clock.clone();
         let mut due_at = clock.now() + interval;
@@ -197,7 +197,7 @@ impl LeaseKeeper {
         old.cancellations().lose_lease();
         metrics.leases_lost.increment(1);
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the worker lost its lease; registering again");
-        let mut pauses = Pauses::new(Duration::from_millis(50), Duration::from_millis(config.heartbeat_interval_ms));
+        let mut pauses = Pauses::new(Duration::from_millis(50), config.heartbeat_interval);
         let mut session = self.renewals.session();
         // What the lost worker has done since its last heartbeat, it says now; what comes after is the new one's.
         let (last, worked) = old.last_report(&self.state.tally);
@@ -248,7 +248,7 @@ async fn register_once(
     worked_before: Worked,
 ) -> Result<Registration, Error> {
     let worker_id = WorkerId::new();
-    let lease = Duration::from_millis(state.config.lease_ms);
+    let lease = state.config.lease;
     let sent_at = clock.now();
     let name = state.config.worker_name();
     let registered = session.within(lease).register_worker(&state.queue, worker_id, &name, lease, take_over).await;

@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
 pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_within: Option<Duration>) {
     let StageContext { queue, config, arrivals, stop, .. } = &*state;
-    let poll_max = Duration::from_millis(config.poll_max_ms);
+    let poll_max = config.poll_max;
     let started_at = Instant::now();
     let mut session = state.session();
     let mut waiting = Waiting::default();

@@ -118,7 +118,7 @@ impl Ending<'_> {
         given_back: &mut usize,
     ) -> bool {
         let Ending { state, executor, lease, own_lines } = *self;
-        let deadline = Duration::from_millis(state.config.shutdown_deadline_ms);
+        let deadline = state.config.shutdown_deadline;
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
         // (Results that nobody is left to acknowledge are not waited for.)
         let in_order = in_time && state.in_flight.awaiting_finish() == 0;

@@ -118,9 +118,9 @@ impl Demo {
 fn settings() -> Config {
     let mut config = Config::default();
     config.worker.name = "demo".to_owned();
-    config.worker.heartbeat_interval_ms = 1_000;
-    config.worker.retry.base_ms = 500;
-    config.worker.shutdown_deadline_ms = 1_000;
+    config.worker.heartbeat_interval = Duration::from_secs(1);
+    config.worker.retry.base = Duration::from_millis(500);
+    config.worker.shutdown_deadline = Duration::from_secs(1);
     // Two workers share the machine, and the server and the producers are on it too. With one thread, a long job would
     // hold up all others of its queue.
     config.worker.threads = (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(2);

@@ -147,7 +147,7 @@ pub struct Work {
 const MAX_OUTPUT: usize = 256 << 20;
 
 /// The most that `worker.unknown_kind_keep_ms` may be: who was told to run some kinds ends no job of another.
-const FOR_EVER_MS: u64 = 315_360_000_000;
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// How much of an error a log line has.
 const LOGGED: usize = 200;
@@ -207,13 +207,13 @@ impl Work {
             config.worker.threads = threads;
         }
         if !self.kinds.is_empty() {
-            config.worker.unknown_kind_keep_ms = FOR_EVER_MS;
+            config.worker.unknown_kind_keep = FOR_EVER;
         }
         if let Some(limit) = self.time_limit {
-            config.worker.job_time_limit_ms = ms(limit);
+            config.worker.job_time_limit = limit;
         }
         if let Some(deadline) = self.shutdown_deadline {
-            config.worker.shutdown_deadline_ms = ms(deadline);
+            config.worker.shutdown_deadline = deadline;
         }
         if let Some(address) = &self.metrics {
             config.metrics.listen.clone_from(address);
@@ -234,10 +234,6 @@ impl Work {
         let runner = Runner { program, starting: Starting::default(), guard, grace, max_output };
         Ok((runner, files))
     }
-}
-
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The threads of the handlers, which outlive the worker by a little.
