@@ -234,7 +234,7 @@ async fn notes_of_a_job_that_a_handler_keeps_locked_hold_up_neither_results_nor_
 /// rolls back, and has its output acknowledged as usual.
 async fn beside_a_locked_row(test_name: &str, sink: &str, command_timeout_ms: u64) -> (Arc<Fixture>, Worker, LeftOpen) {
     let mut fixture = Fixture::new(test_name).await;
-    fixture.config.connection.command_timeout.as_millis() as u64 = command_timeout_ms;
+    fixture.config.connection.command_timeout = std::time::Duration::from_millis(command_timeout_ms);
     fixture.queue = fixture.connect().await;
     fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
     fixture.sql("INSERT [$(schema)].[booked] VALUES (-1)").await;

@@ -15,14 +15,14 @@ use super::table::{Section, Table, check, defaults};
 pub struct ConnectionConfig {
     /// ADO.NET connection string; [`ConnectionString`] lists its keys. Never shown in logs or errors.
     ///
-    /// Default: none. Range: must be set.
+    /// Default: none. Allowed: a connection string (READPAST_URL in the environment). Key: `connection.url`.
     pub url: ConnectionString,
 
     /// File with the password, instead of `Password` in the connection string, as Docker and Kubernetes mount
     /// secrets. Read at each login, so the password can change while workers run. A trailing newline is
     /// ignored.
     ///
-    /// Default: empty. Range: empty, or a file path.
+    /// Default: empty. Allowed: empty, or a file path. Key: `connection.password_file`.
     pub password_file: String,
 
     /// The program's own source of access tokens, instead of the credentials in the connection string. Can be
@@ -33,31 +33,33 @@ pub struct ConnectionConfig {
 
     /// Database schema in which readpast is installed.
     ///
-    /// Default: `readpast`. Range: 1 to 100 of A-Z, a-z, 0-9 and _, not starting with a digit, not a T-SQL
-    /// reserved word.
+    /// Default: `readpast`. Allowed: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word
+    /// of T-SQL. Key: `connection.schema`.
     pub schema: String,
 
     /// Maximum connections that a [`Queue`](crate::Queue) and its clones use at once. They are opened when needed, and
     /// closed about a minute after their last use. Calls beyond that wait for a connection. A worker has six more of its
     /// own.
+    ///
+    /// Default: 8 connections. Allowed: 1 to 1000 connections. Key: `connection.pool_size`.
     pub pool_size: usize,
 
     /// Timeout for opening a connection, including login. At most `worker.lease_ms`.
     ///
-    /// Default: `15000`. Range: 100 to 600000 ms.
+    /// Default: 15 s. Allowed: 100 ms to 10 min. Key: `connection.connect_timeout_ms`.
     pub connect_timeout: Duration,
 
     /// Timeout for one call, or for one enqueue including retries and the wait for a free connection. A slower
     /// call fails and its connection is dropped, so SQL Server rolls back what was not committed. At most
     /// `worker.lease_ms`.
     ///
-    /// Default: `15000`. Range: 1000 to 3600000 ms.
+    /// Default: 15 s. Allowed: 1 s to 1 h. Key: `connection.command_timeout_ms`.
     pub command_timeout: Duration,
 
     /// TDS packet size. Larger packets make large claims and acknowledgements cheaper; SQL Server may grant
     /// less. A packet must fit in one TLS record.
     ///
-    /// Default: `16000`. Range: 512 to 16383 bytes.
+    /// Default: 16000 bytes. Allowed: 512 to 16383 bytes. Key: `connection.packet_size`.
     pub packet_size: usize,
 }
 

@@ -15,13 +15,13 @@ pub struct MetricsConfig {
     /// enqueues does not listen unless it calls `Queue::serve_metrics`, so workers and producers on a host can
     /// share one file.
     ///
-    /// Default: empty. Range: an address and a port, such as `127.0.0.1:9464`; port 0: any free port.
+    /// Default: empty. Allowed: empty, or an address and a port, such as 127.0.0.1:9464. Key: `metrics.listen`.
     pub listen: String,
 
     /// What a worker does if another process uses the port of `listen`. `warn`: log a warning and work without
     /// serving. `next`: use the first free one of the next 20 ports.
     ///
-    /// Default: `warn`. Range: `warn` or `next`.
+    /// Default: `warn`. Allowed: `warn` or `next`. Key: `metrics.port_in_use`.
     pub port_in_use: PortInUse,
 }
 

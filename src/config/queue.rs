@@ -11,7 +11,8 @@ use super::table::{Section, Table, check, defaults};
 pub struct QueueConfig {
     /// Queue name, compared by code point: `Mail` and `mail` are two queues.
     ///
-    /// Default: `default`. Range: 1 to 128 characters (UTF-16), with no leading or trailing spaces.
+    /// Default: `default`. Allowed: 1 to 128 characters (UTF-16), with no leading or trailing spaces. Key:
+    /// `queue.name`.
     pub name: String,
 }
 

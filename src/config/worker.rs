@@ -17,29 +17,29 @@ use super::table::{Section, Table, check, defaults};
 pub struct WorkerConfig {
     /// Worker name in the `workers` table and in error messages; the same at each start. Empty: the host name.
     ///
-    /// Default: empty. Range: up to 128 characters.
+    /// Default: empty. Allowed: 128 characters at most. Key: `worker.name`.
     pub name: String,
 
     /// Jobs that run at the same time, one thread each. 0: one per core.
     ///
-    /// Default: `0`. Range: 0 to 1024.
+    /// Default: 0. Allowed: 0 to 1024 threads. Key: `worker.threads`.
     pub threads: usize,
 
     /// Maximum jobs per claim. Larger batches make claims of short jobs cheaper.
     ///
-    /// Default: `500`. Range: 1 to 1000 jobs.
+    /// Default: 500 jobs. Allowed: 1 to 1000 jobs. Key: `worker.batch_size`.
     pub batch_size: usize,
 
     /// Claimed jobs waiting for a thread. 0: derived from measured run and claim times, so that long jobs are
     /// left to other workers and short ones arrive in full batches.
     ///
-    /// Default: `0`. Range: 0 to `max_in_flight` jobs.
+    /// Default: 0. Allowed: 0 to 1000000 jobs. Key: `worker.buffer`.
     pub buffer: usize,
 
     /// Maximum jobs held by this process: unstarted, running, or run but not yet acknowledged. Bounds memory and what
     /// repeats after a crash.
     ///
-    /// Default: `10000`. Range: 1 to 1000000 jobs.
+    /// Default: 10000 jobs. Allowed: 1 to 1000000 jobs. Key: `worker.max_in_flight`.
     pub max_in_flight: usize,
 
     /// Maximum bytes of payloads, checkpoints and outputs held by this process. A claim never brings more payloads than
@@ -47,25 +47,25 @@ pub struct WorkerConfig {
     /// not fit stays first in the queue until there is room; meanwhile the jobs behind it wait and pass it in turns.
     /// The driver needs memory for two more copies of the largest output.
     ///
-    /// Default: `268435456`. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB) bytes.
+    /// Default: 256 MiB. Allowed: 1 MiB to 1 TiB. Key: `worker.max_in_flight_bytes`.
     pub max_in_flight_bytes: u64,
 
     /// Jobs handed to the thread pool beyond the running ones, so that no thread waits for the next. 0: one per
     /// thread.
     ///
-    /// Default: `0`. Range: 0 to 1024 jobs.
+    /// Default: 0. Allowed: 0 to 1024 jobs. Key: `worker.look_ahead`.
     pub look_ahead: usize,
 
     /// Delay before the next poll after the first empty claim; it doubles up to `poll_max_ms`.
     ///
-    /// Default: `10`. Range: 1 to 60000 ms.
+    /// Default: 10 ms. Allowed: 1 ms to 1 min. Key: `worker.poll_min_ms`.
     pub poll_min: Duration,
 
     /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
     /// Server polls for as many idle workers as `waiting_sessions` allows, in a call that waits; the others poll every
     /// ten seconds. A shorter delay costs the server more index seeks, but no more calls.
     ///
-    /// Default: `200`. Range: 1 to 3600000 ms.
+    /// Default: 200 ms. Allowed: 1 ms to 1 h. Key: `worker.poll_max_ms`.
     pub poll_max: Duration,
 
     /// Maximum idle workers that wait in SQL Server, for all queues and schemas of the database together; one queue may
@@ -73,78 +73,78 @@ pub struct WorkerConfig {
     /// fewer if `max worker threads` is set below 256, and 6 to 50 in Azure SQL Database, depending on the service
     /// objective.
     ///
-    /// Default: `0`. Range: 0 to 1000 sessions.
+    /// Default: 0. Allowed: 0 to 1000 sessions. Key: `worker.waiting_sessions`.
     pub waiting_sessions: usize,
 
     /// How often one worker of the queue makes due jobs ready: how late a delayed job or a retry may start.
     ///
-    /// Default: `1000`. Range: 10 to 1000 ms.
+    /// Default: 1 s. Allowed: 10 ms to 1 s. Key: `worker.promote_interval_ms`.
     pub promote_interval: Duration,
 
     /// How often jobs of workers with expired leases are returned to the queue.
     ///
-    /// Default: `5000`. Range: 100 to 3600000 ms.
+    /// Default: 5 s. Allowed: 100 ms to 1 h. Key: `worker.reap_interval_ms`.
     pub reap_interval: Duration,
 
     /// How often one of the queue's workers samples its depth for metrics and history.
     ///
-    /// Default: `10000`. Range: 1000 to 3600000 ms.
+    /// Default: 10 s. Allowed: 1 s to 1 h. Key: `worker.sample_interval_ms`.
     pub sample_interval: Duration,
 
     /// How long SQL Server considers this worker alive after its last heartbeat. Longer: jobs of a crashed
     /// worker wait longer. Shorter: a worker whose network hangs that long loses its jobs to others.
     ///
-    /// Default: `30000`. Range: 1000 to 86400000 ms.
+    /// Default: 30 s. Allowed: 1 s to 1 d. Key: `worker.lease_ms`.
     pub lease: Duration,
 
     /// How often the lease is renewed. Less than half of `lease_ms`, so that one renewal may fail.
     ///
-    /// Default: `10000`. Range: 100 to 43200000 ms.
+    /// Default: 10 s. Allowed: 100 ms to 12 h. Key: `worker.heartbeat_interval_ms`.
     pub heartbeat_interval: Duration,
 
     /// At startup, take the jobs of an earlier worker of the same name immediately instead of waiting for its
     /// lease to expire. Only if no two processes share a name. (Workers registered by another login are left
     /// alone.)
     ///
-    /// Default: `false`. Range: true or false.
+    /// Default: `false`. Allowed: true or false. Key: `worker.take_over`.
     pub take_over: bool,
 
     /// Maximum jobs per acknowledgement.
     ///
-    /// Default: `500`. Range: 1 to 1000 jobs.
+    /// Default: 500 jobs. Allowed: 1 to 1000 jobs. Key: `worker.finish_batch_size`.
     pub finish_batch_size: usize,
 
     /// How long an acknowledgement waits for more jobs.
     ///
-    /// Default: `50`. Range: 0 to 10000 ms.
+    /// Default: 50 ms. Allowed: 0 to 10 s. Key: `worker.finish_linger_ms`.
     pub finish_linger: Duration,
 
     /// Time limit of a run. After it, the handler is told that the job is cancelled, and must check for it; the
     /// job is logged and counted. 0: none. A job's own limit takes precedence over that of its kind, and both
     /// over this one.
     ///
-    /// Default: `0`. Range: 0 to 86400000 ms.
+    /// Default: 0. Allowed: 0 to 1 d. Key: `worker.job_time_limit_ms`.
     pub job_time_limit: Duration,
 
     /// How long a worker postpones a job for whose kind it has no handler, without using up an attempt, so that
     /// a worker with a handler can claim it: during a rolling deployment, both claim from one queue. Reduced by
     /// up to half at random.
     ///
-    /// Default: `10000`. Range: 100 to 3600000 ms.
+    /// Default: 10 s. Allowed: 100 ms to 1 h. Key: `worker.unknown_kind_delay_ms`.
     pub unknown_kind_delay: Duration,
 
     /// How long a worker postpones a job for whose kind it has no handler, counted from the first time; then the job is
     /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
     /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job is dead immediately.
     ///
-    /// Default: `86400000`. Range: 0 to 315360000000 ms.
+    /// Default: 1 d. Allowed: 0 to 3650 d. Key: `worker.unknown_kind_keep_ms`.
     pub unknown_kind_keep: Duration,
 
     /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once
     /// without a counted attempt, which takes 4 s at the most: the default ends within the 30 s that containers are
     /// given.
     ///
-    /// Default: `25000`. Range: 0 to 86400000 ms.
+    /// Default: 25 s. Allowed: 0 to 1 d. Key: `worker.shutdown_deadline_ms`.
     pub shutdown_deadline: Duration,
 
     /// When failed jobs are tried again.
@@ -158,12 +158,12 @@ pub struct WorkerConfig {
 pub struct RetryConfig {
     /// The delay after the first attempt.
     ///
-    /// Default: `1000`. Range: 0 to 315360000000 ms (ten years).
+    /// Default: 1 s. Allowed: 0 to 3650 d. Key: `worker.retry.base_ms`.
     pub base: Duration,
 
     /// The longest delay.
     ///
-    /// Default: `3600000`. Range: 0 to 315360000000 ms (ten years).
+    /// Default: 1 h. Allowed: 0 to 3650 d. Key: `worker.retry.max_ms`.
     pub max: Duration,
 }
 
