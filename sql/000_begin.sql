@@ -18,15 +18,18 @@ GO
 -- What the procedures need, before anything is made: STRING_AGG came with SQL Server 2017 (14), and CREATE OR ALTER
 -- only with a service pack of 2016. The numbers of Azure SQL (EngineEdition 5 and higher) are no SQL Server's: it is
 -- always new.
-IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4 AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
+IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4
+    AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
     THROW 58003, N'this SQL Server is too old for readpast: SQL Server 2017 (14) or later is needed, or Azure SQL', 1;
 -- Below 130 there is no OPENJSON: databases that were moved up from an old server keep their level.
 -- By name: in Azure SQL Database the ids in sys.databases are others than DB_ID.
-DECLARE @level int = (SELECT d.compatibility_level FROM sys.databases AS d WHERE d.name = DB_NAME()), @message nvarchar(2048);
+DECLARE @level int = (SELECT d.compatibility_level FROM sys.databases AS d WHERE d.name = DB_NAME()),
+    @message nvarchar(2048);
 IF @level < 130
 BEGIN
-    SET @message = CONCAT(N'the compatibility level of database ', DB_NAME(), N' is ', @level, N', and readpast needs 130 or higher: ALTER DATABASE ',
-                          QUOTENAME(DB_NAME()), N' SET COMPATIBILITY_LEVEL = 130');
+    SET @message = CONCAT(N'the compatibility level of database ', DB_NAME(), N' is ', @level,
+                          N', and readpast needs 130 or higher: ALTER DATABASE ', QUOTENAME(DB_NAME()),
+                          N' SET COMPATIBILITY_LEVEL = 130');
     THROW 58003, @message, 1;
 END;
 GO
@@ -59,7 +62,8 @@ IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     CREATE TABLE [$(schema)].[schema_version]
     (
         version        int          NOT NULL,
-        min_compatible int          NOT NULL,  -- the oldest version whose workers and producers work with this one's tables and procedures
+        -- the oldest version whose workers and producers work with this one's tables and procedures
+        min_compatible int          NOT NULL,
         installed_at   datetime2(3) NOT NULL CONSTRAINT schema_version_installed_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT schema_version_pk PRIMARY KEY CLUSTERED (version)
     );
@@ -71,7 +75,8 @@ DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version])
 IF @installed > 1
 BEGIN
     EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
-    SET @message = CONCAT(N'schema $(schema) has version ', @installed, N', these scripts would install version 1; use the scripts of the newer release');
+    SET @message = CONCAT(N'schema $(schema) has version ', @installed,
+        N', these scripts would install version 1; use the scripts of the newer release');
     THROW 58010, @message, 1;
 END;
 GO
@@ -84,16 +89,21 @@ GO
 -- has it.
 DECLARE @index nvarchar(128), @rows bigint, @message nvarchar(2048);
 SELECT TOP (1) @index = v.index_name, @rows = p.rows
-FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_lifo'), (N'jobs', N'jobs_ready_alone'), (N'jobs', N'jobs_scheduled'),
-             (N'jobs', N'jobs_claimed'), (N'jobs', N'jobs_finished'), (N'jobs', N'jobs_dedup'), (N'jobs', N'jobs_dead_keys'),
-             (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_waiting'), (N'archive', N'archive_finished')) AS v (table_name, index_name)
-INNER JOIN sys.partitions AS p ON p.object_id = OBJECT_ID(CONCAT(N'[$(schema)].[', v.table_name, N']'), N'U') AND p.index_id IN (0, 1)
+FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_lifo'), (N'jobs', N'jobs_ready_alone'),
+    (N'jobs', N'jobs_scheduled'),
+             (N'jobs', N'jobs_claimed'), (N'jobs', N'jobs_finished'), (N'jobs', N'jobs_dedup'),
+             (N'jobs', N'jobs_dead_keys'),
+             (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_waiting'), (N'archive', N'archive_finished')) AS v (table_name,
+             index_name)
+INNER JOIN sys.partitions AS p
+    ON p.object_id = OBJECT_ID(CONCAT(N'[$(schema)].[', v.table_name, N']'), N'U') AND p.index_id IN (0, 1)
 WHERE p.rows > 10000 AND INDEXPROPERTY(p.object_id, v.index_name, 'IndexID') IS NULL
 ORDER BY v.index_name;
 IF @index IS NOT NULL AND OBJECT_ID(N'tempdb..#readpast_offline_builds') IS NULL
 BEGIN
     EXEC sys.sp_releaseapplock @Resource = N'$(schema).install', @LockOwner = N'Session';
-    SET @message = CONCAT(N'index ', @index, N' of schema $(schema) is missing, and producers and workers would wait while it is built over ', @rows,
+    SET @message = CONCAT(N'index ', @index,
+        N' of schema $(schema) is missing, and producers and workers would wait while it is built over ', @rows,
                           N' rows; build it with ONLINE = ON where the edition can, or run CREATE TABLE #readpast_offline_builds (agreed bit NOT NULL) before the scripts, in the same session');
     THROW 58014, @message, 1;
 END;

@@ -13,14 +13,19 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         keep_dead_s  int           NULL,  -- the same of dead jobs
         paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
-        sink         nvarchar(517) NULL,  -- a procedure: two names of 128 characters in brackets, where each ] is two; NULL: none
-        group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,   -- how many jobs of a group have the turn at once
-        retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,  -- 1: a job that is retried gives its turn away
+        -- a procedure: two names of 128 characters in brackets, where each ] is two; NULL: none
+        sink         nvarchar(517) NULL,
+        -- how many jobs of a group have the turn at once
+        group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,
+        -- 1: a job that is retried gives its turn away
+        retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,
         max_running  int           NULL,  -- NULL: no limit
         rate_jobs    int           NULL,  -- at most so many starts in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
-        limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',  -- when max_running was last changed
-        places_known bit           NOT NULL CONSTRAINT queues_places_known DEFAULT 0,         -- 1: claim_places has all jobs that are claimed
+        -- when max_running was last changed
+        limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',
+        -- 1: claim_places has all jobs that are claimed
+        places_known bit           NOT NULL CONSTRAINT queues_places_known DEFAULT 0,
         CONSTRAINT queues_pk PRIMARY KEY CLUSTERED (queue_id),
         CONSTRAINT queues_name UNIQUE NONCLUSTERED (name)
     );

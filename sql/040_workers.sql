@@ -1,5 +1,6 @@
--- A worker: one running process that claims from one queue, with its lease. A worker whose lease ran out, and one that has ended, is marked
--- lost, and its row stays for a day: a claim of it that was under way at that moment can still commit, and the next reap must find those jobs.
+-- A worker: one running process that claims from one queue, with its lease. A worker whose lease ran out, and one that
+-- has ended, is marked lost, and its row stays for a day: a claim of it that was under way at that moment can still
+-- commit, and the next reap must find those jobs.
 IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
     CREATE TABLE [$(schema)].[workers]
     (
@@ -11,7 +12,8 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         registered_at datetime2(3)     NOT NULL,
         lease_until   datetime2(3)     NOT NULL,
         lost_at       datetime2(3)     NULL,
-        unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,  -- how often it got a new lease unasked since its last heartbeat, see tend
+        -- how often it got a new lease unasked since its last heartbeat, see tend
+        unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,
         reported_at   datetime2(3)     NULL,  -- of what it says with its heartbeats; NULL: it has said nothing yet
         running       int              NULL,
         done          bigint           NULL,

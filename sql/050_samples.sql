@@ -1,4 +1,5 @@
--- The last sample of each queue's depth, for metrics: taken by one worker at a time, read by all. See the procedure sample.
+-- The last sample of each queue's depth, for metrics: taken by one worker at a time, read by all. See the procedure
+-- sample.
 IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
     CREATE TABLE [$(schema)].[samples]
     (

@@ -1,5 +1,6 @@
--- What running jobs have noted about themselves: a checkpoint, with which the next attempt goes on, and how far they are, for people. A row only
--- for a job that has noted something; it stays until expire finds that the job is gone or done.
+-- What running jobs have noted about themselves: a checkpoint, with which the next attempt goes on, and how far they
+-- are, for people. A row only for a job that has noted something; it stays until expire finds that the job is gone or
+-- done.
 IF OBJECT_ID(N'[$(schema)].[progress]', N'U') IS NULL
     CREATE TABLE [$(schema)].[progress]
     (

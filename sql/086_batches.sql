@@ -1,8 +1,8 @@
--- A batch: jobs that belong together, in any queues, and a follow-up that is enqueued once, when all of them have ended. Jobs come in until it is
--- sealed. Three tables, so that nobody who acknowledges jobs waits for a producer's transaction:
--- batches: what it is. Who adds jobs shares a lock on the row until the end of its transaction, so that sealing waits for it.
--- batch_additions: how many jobs came in, a row for each call, and which of the batch's parts (@part of enqueue) did; when it is sealed, the sum of
--- the jobs becomes batch_counts.members.
+-- A batch: jobs that belong together, in any queues, and a follow-up that is enqueued once, when all of them have
+-- ended. Jobs come in until it is sealed. Three tables, so that nobody who acknowledges jobs waits for a producer's
+-- transaction: batches: what it is. Who adds jobs shares a lock on the row until the end of its transaction, so that
+-- sealing waits for it. batch_additions: how many jobs came in, a row for each call, and which of the batch's parts
+-- (@part of enqueue) did; when it is sealed, the sum of the jobs becomes batch_counts.members.
 -- batch_counts: how its jobs have ended, added to once for each call that ends some.
 -- Locks are taken in the order batches, jobs, batch_counts, and within each by number.
 IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
@@ -11,7 +11,8 @@ IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
         batch_id       bigint           NOT NULL IDENTITY (1, 1),
         queue_id       int              NOT NULL,  -- of the follow-up
         name           nvarchar(128)    NULL,      -- for people
-        parent_id      bigint           NULL,      -- the batch that the follow-up belongs to; it was there before, so that there are no circles
+        -- the batch that the follow-up belongs to; it was there before, so that there are no circles
+        parent_id      bigint           NULL,
         created_at     datetime2(3)     NOT NULL,
         sealed_at      datetime2(3)     NULL,
         -- The follow-up, as enqueue takes it.
@@ -23,7 +24,8 @@ IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
         headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NULL,      -- NULL: there is none
-        CONSTRAINT batches_pk PRIMARY KEY CLUSTERED (batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        CONSTRAINT batches_pk PRIMARY KEY CLUSTERED (batch_id)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX batches_parent NONCLUSTERED (parent_id, batch_id) WHERE parent_id IS NOT NULL
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
@@ -34,15 +36,18 @@ IF OBJECT_ID(N'[$(schema)].[batch_additions]', N'U') IS NULL
         batch_id    bigint NOT NULL,
         addition_id bigint NOT NULL IDENTITY (1, 1),
         jobs        int    NOT NULL,
-        part        bigint NULL,      -- its call was this part of what is enqueued for the batch; of a part there is one
-        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        -- its call was this part of what is enqueued for the batch; of a part there is one
+        part        bigint NULL,
+        CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id)
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX batch_additions_part UNIQUE NONCLUSTERED (batch_id, part) WHERE part IS NOT NULL
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 -- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.
 BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+    IF EXISTS (SELECT 1 FROM sys.tables
+        WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
         ALTER TABLE [$(schema)].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
 END TRY
 BEGIN CATCH
@@ -62,19 +67,25 @@ IF OBJECT_ID(N'[$(schema)].[batch_counts]', N'U') IS NULL
         cancelled    bigint       NOT NULL CONSTRAINT batch_counts_cancelled DEFAULT 0,
         ended_at     datetime2(3) NULL,      -- when the last one had ended; from then on nothing here changes
         follow_up_id bigint       NULL,      -- the job that was enqueued then
-        CONSTRAINT batch_counts_pk PRIMARY KEY CLUSTERED (batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
-        INDEX batch_counts_queue NONCLUSTERED (queue_id, batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
-        INDEX batch_counts_ended NONCLUSTERED (queue_id, ended_at, batch_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        CONSTRAINT batch_counts_pk PRIMARY KEY CLUSTERED (batch_id)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batch_counts_queue NONCLUSTERED (queue_id, batch_id)
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
+        INDEX batch_counts_ended NONCLUSTERED (queue_id, ended_at, batch_id)
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 
 -- A table lock, to which the locks of one statement escalate, is not skipped by READPAST.
 BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[batches]') AND lock_escalation_desc <> N'DISABLE')
+    IF EXISTS (SELECT 1 FROM sys.tables
+        WHERE object_id = OBJECT_ID(N'[$(schema)].[batches]') AND lock_escalation_desc <> N'DISABLE')
         ALTER TABLE [$(schema)].[batches] SET (LOCK_ESCALATION = DISABLE);
-    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
+    IF EXISTS (SELECT 1 FROM sys.tables
+        WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
         ALTER TABLE [$(schema)].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
-    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_counts]') AND lock_escalation_desc <> N'DISABLE')
+    IF EXISTS (SELECT 1 FROM sys.tables
+        WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_counts]') AND lock_escalation_desc <> N'DISABLE')
         ALTER TABLE [$(schema)].[batch_counts] SET (LOCK_ESCALATION = DISABLE);
 END TRY
 BEGIN CATCH

@@ -13,8 +13,10 @@ IF OBJECT_ID(N'[$(schema)].[groups]', N'U') IS NULL
         queue_id  int           NOT NULL,
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
         in_turn   int           NOT NULL,
-        from_id   bigint        NOT NULL CONSTRAINT groups_from_id DEFAULT 0,  -- no job waits below, but for those of group_events
-        CONSTRAINT groups_pk PRIMARY KEY CLUSTERED (queue_id, group_key) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        -- no job waits below, but for those of group_events
+        from_id   bigint        NOT NULL CONSTRAINT groups_from_id DEFAULT 0,
+        CONSTRAINT groups_pk PRIMARY KEY CLUSTERED (queue_id, group_key)
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 IF OBJECT_ID(N'[$(schema)].[group_events]', N'U') IS NULL
@@ -25,7 +27,8 @@ IF OBJECT_ID(N'[$(schema)].[group_events]', N'U') IS NULL
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
         ended     int           NOT NULL,
         job_id    bigint        NULL,      -- the first of the jobs that came to wait
-        CONSTRAINT group_events_pk PRIMARY KEY CLUSTERED (queue_id, event_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        CONSTRAINT group_events_pk PRIMARY KEY CLUSTERED (queue_id, event_id)
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 -- Queues that have had jobs in batches or groups: where there is no row, acknowledgements do not even look for such
@@ -35,15 +38,18 @@ IF OBJECT_ID(N'[$(schema)].[linked_queues]', N'U') IS NULL
     (
         queue_id int    NOT NULL,
         link_id  bigint NOT NULL IDENTITY (1, 1),
-        CONSTRAINT linked_queues_pk PRIMARY KEY CLUSTERED (queue_id, link_id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        CONSTRAINT linked_queues_pk PRIMARY KEY CLUSTERED (queue_id, link_id)
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
 
 -- A table lock, to which the locks of one statement escalate, is not skipped by READPAST.
 BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[groups]') AND lock_escalation_desc <> N'DISABLE')
+    IF EXISTS (SELECT 1 FROM sys.tables
+        WHERE object_id = OBJECT_ID(N'[$(schema)].[groups]') AND lock_escalation_desc <> N'DISABLE')
         ALTER TABLE [$(schema)].[groups] SET (LOCK_ESCALATION = DISABLE);
-    IF EXISTS (SELECT 1 FROM sys.tables WHERE object_id = OBJECT_ID(N'[$(schema)].[group_events]') AND lock_escalation_desc <> N'DISABLE')
+    IF EXISTS (SELECT 1 FROM sys.tables
+        WHERE object_id = OBJECT_ID(N'[$(schema)].[group_events]') AND lock_escalation_desc <> N'DISABLE')
         ALTER TABLE [$(schema)].[group_events] SET (LOCK_ESCALATION = DISABLE);
 END TRY
 BEGIN CATCH

@@ -5,6 +5,7 @@ IF OBJECT_ID(N'[$(schema)].[claim_rates]', N'U') IS NULL
         queue_id int    NOT NULL,
         slot_ms  bigint NOT NULL,  -- when the slot begins: milliseconds since 2000
         claimed  int    NOT NULL,
-        CONSTRAINT claim_rates_pk PRIMARY KEY CLUSTERED (queue_id, slot_ms) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
+        CONSTRAINT claim_rates_pk PRIMARY KEY CLUSTERED (queue_id, slot_ms)
+        WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO

@@ -1,4 +1,5 @@
--- What few of the jobs to enqueue have, beside the enqueue_list that has the jobs: a row only for those that have any of it.
+-- What few of the jobs to enqueue have, beside the enqueue_list that has the jobs: a row only for those that have any
+-- of it.
 IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
     CREATE TYPE [$(schema)].[detail_list] AS TABLE
     (
@@ -9,7 +10,8 @@ IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
         batch_id      bigint         NULL
     );
 GO
--- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is run.
+-- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is
+-- run.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NOT NULL
     GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_producer];
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NOT NULL

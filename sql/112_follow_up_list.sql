@@ -2,7 +2,8 @@
 IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
     CREATE TYPE [$(schema)].[follow_up_list] AS TABLE
     (
-        ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,  -- the caller's order; within a queue, jobs get their ids in it
+        -- the caller's order; within a queue, jobs get their ids in it
+        ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,
         job_id         bigint           NOT NULL,  -- the job that it follows
         queue          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
         payload        varbinary(max)   NOT NULL,
@@ -19,7 +20,8 @@ IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
         batch_id       bigint           NULL
     );
 GO
--- Granted here as well as in 900_roles: in an upgrade, the workers' finish_one takes this type before that script is run.
+-- Granted here as well as in 900_roles: in an upgrade, the workers' finish_one takes this type before that script is
+-- run.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NOT NULL
     GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
 GO

@@ -1,4 +1,5 @@
--- What a queue's sink gets: the jobs that are done in one acknowledgement. A sink is a procedure of the user's with one parameter of this type.
+-- What a queue's sink gets: the jobs that are done in one acknowledgement. A sink is a procedure of the user's with one
+-- parameter of this type.
 IF TYPE_ID(N'[$(schema)].[sink_list]') IS NULL
     CREATE TYPE [$(schema)].[sink_list] AS TABLE
     (

@@ -3,13 +3,15 @@ IF TYPE_ID(N'[$(schema)].[member_list]') IS NULL
     CREATE TYPE [$(schema)].[member_list] AS TABLE
     (
         job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
-        state     tinyint       NULL,      -- what became of it: 3 done, 4 dead, 5 cancelled; anything else: it has not ended
+        -- what became of it: 3 done, 4 dead, 5 cancelled; anything else: it has not ended
+        state     tinyint       NULL,
         in_turn   bit           NULL,      -- 1: it has the turn in its group
         batch_id  bigint        NULL,
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
     );
 GO
--- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish, release and reap declare it.
+-- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish, release and reap
+-- declare it.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NOT NULL
     GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_worker];
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NOT NULL

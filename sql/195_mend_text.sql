@@ -15,7 +15,8 @@ BEGIN
     SET @most = @most - 1;
     SET @at = PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'), (@text + N'.') COLLATE Latin1_General_100_BIN2);
     IF @at = 0
-        SET @at = PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'), (N'.' + @text) COLLATE Latin1_General_100_BIN2);
+        SET @at = PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'),
+            (N'.' + @text) COLLATE Latin1_General_100_BIN2);
     IF @at IS NULL OR @at = 0
         RETURN 0;
     SET @text = STUFF(@text COLLATE Latin1_General_100_BIN2, @at, 1, NCHAR(65533));

@@ -10,7 +10,8 @@ DECLARE @whole nvarchar(max) = @text, @message nvarchar(2048);
 EXEC [$(schema)].[mend_text] @whole OUTPUT, 1;  -- one is enough to tell
 IF @whole <> @text COLLATE Latin1_General_100_BIN2
 BEGIN
-    SET @message = CONCAT(@what, N' has half of a surrogate pair, a character that was cut in two; it must have whole characters');
+    SET @message = CONCAT(@what,
+        N' has half of a surrogate pair, a character that was cut in two; it must have whole characters');
     THROW 58003, @message, 1;
 END;
 GO

@@ -9,13 +9,19 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @completion   varchar(32)   = NULL,  -- delete (default), annotate, archive
     @delivery     varchar(32)   = NULL,  -- at_least_once (default), at_most_once
     @max_attempts int           = NULL,  -- 5 by default; 1 and more
-    @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
+    -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
+    @keep_done_s  int           = NULL,
     @keep_dead_s  int           = NULL,  -- the same of dead jobs
-    @sink         nvarchar(517) = NULL,  -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
+    -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
+    @sink         nvarchar(517) = NULL,
     @group_limit  int           = NULL,  -- how many jobs of one group_key have the turn at once: 1 (default) to 1000
-    @retry_passes bit           = NULL,  -- 1: a job that is retried gives its turn away and gets the next that is free when it is due; 0 (default): it keeps it
-    @max_running  int           = NULL,  -- how many jobs all workers together hold at once: up to 100000; 0: no limit (default)
-    @rate_jobs    int           = NULL,  -- how many jobs all workers together claim in any @rate_ms; 0: no limit (default)
+    -- 1: a job that is retried gives its turn away and gets the next that is free when it is due; 0 (default): it keeps
+    -- it
+    @retry_passes bit           = NULL,
+    -- how many jobs all workers together hold at once: up to 100000; 0: no limit (default)
+    @max_running  int           = NULL,
+    -- how many jobs all workers together claim in any @rate_ms; 0: no limit (default)
+    @rate_jobs    int           = NULL,
     @rate_ms      bigint        = NULL   -- with @rate_jobs: 100 to 86400000 (a day)
 AS
 SET NOCOUNT ON;
@@ -27,17 +33,22 @@ SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open beh
 IF @@TRANCOUNT > 0
 BEGIN
     SET @is_inside = 1;
-    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_name (name)))
+        WHERE name = @queue)
         THROW 58003, N'create_queue locks the queue''s row, for which everybody would wait: change a queue outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
 END;
 
-IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256 OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
+IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256
+    OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
 EXEC [$(schema)].[check_text] N'the name of a queue', @queue;
 -- In the words' own spelling, whatever the database's collation takes for equal to them.
-SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any' ELSE @claim_order END;
-SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate' WHEN 'archive' THEN 'archive' ELSE @completion END;
-SET @delivery = CASE @delivery WHEN 'at_least_once' THEN 'at_least_once' WHEN 'at_most_once' THEN 'at_most_once' ELSE @delivery END;
+SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any'
+    ELSE @claim_order END;
+SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate'
+    WHEN 'archive' THEN 'archive' ELSE @completion END;
+SET @delivery = CASE @delivery WHEN 'at_least_once' THEN 'at_least_once' WHEN 'at_most_once' THEN 'at_most_once'
+    ELSE @delivery END;
 IF @claim_order NOT IN ('fifo', 'lifo', 'any')
     EXEC [$(schema)].[refuse] N'claim_order', @claim_order, N'fifo, lifo or any';
 IF @completion NOT IN ('delete', 'annotate', 'archive')
@@ -54,7 +65,8 @@ IF @group_limit < 1 OR @group_limit > 1000
     EXEC [$(schema)].[refuse] N'group_limit', @group_limit, N'1 to 1000';
 IF @max_running < 0 OR @max_running > 100000
     EXEC [$(schema)].[refuse] N'max_running', @max_running, N'1 to 100000, or 0 for no limit';
-IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0 AND @rate_ms IS NOT NULL
+IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0
+    AND @rate_ms IS NOT NULL
 BEGIN
     SET @message = CONCAT(N'rate_jobs is ', @rate_jobs, N', rate_ms ', @rate_ms,
                           N'; rate_jobs must be 1 or more, with rate_ms between 100 and 86400000 (a day), or 0 for no limit, without rate_ms');
@@ -66,14 +78,17 @@ IF @sink <> N''
 BEGIN
     SET @sink_id = OBJECT_ID(@sink, N'P');
     IF @sink_id IS NULL
-        EXEC [$(schema)].[refuse] N'sink', @sink, N'a procedure of this database on which you have EXECUTE or VIEW DEFINITION';
+        EXEC [$(schema)].[refuse] N'sink', @sink,
+            N'a procedure of this database on which you have EXECUTE or VIEW DEFINITION';
     IF (SELECT COUNT(*) FROM sys.parameters WHERE object_id = @sink_id) <> 1
-        OR NOT EXISTS (SELECT 1 FROM sys.parameters WHERE object_id = @sink_id AND user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
+        OR NOT EXISTS (SELECT 1 FROM sys.parameters
+            WHERE object_id = @sink_id AND user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
         EXEC [$(schema)].[refuse] N'sink', @sink, N'a procedure with one parameter, a [$(schema)].[sink_list] READONLY';
     SET @sink = CONCAT(QUOTENAME(OBJECT_SCHEMA_NAME(@sink_id)), N'.', QUOTENAME(OBJECT_NAME(@sink_id)));
 END;
 
-DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int, @old_rate int, @created bit = 0;
+DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int,
+    @old_rate int, @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key. In a caller's
@@ -93,11 +108,12 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
 
 IF @queue_id IS NULL
 BEGIN
-    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink, group_limit, retry_passes,
-                                   max_running, rate_jobs, rate_ms)
-    VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'), ISNULL(@max_attempts, 5),
-            NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''), ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0),
-            NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0), @rate_ms);
+    INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink,
+                                   group_limit, retry_passes, max_running, rate_jobs, rate_ms)
+    VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'),
+            ISNULL(@max_attempts, 5), NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''),
+            ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0), NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0),
+            @rate_ms);
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -106,15 +122,23 @@ ELSE
 BEGIN
     -- To and from lifo, unfinished jobs would stand in the wrong ready index.
     IF (@old_order = 'lifo' AND @claim_order <> 'lifo' OR @old_order <> 'lifo' AND @claim_order = 'lifo')
-        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 2)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND ended = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id AND state = 6))
+        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id AND state = 1)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id AND state = 2)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id AND ended = 1)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id AND state = 6))
     BEGIN
-        SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order, N' and has jobs; work them off and purge before changing it to ', @claim_order);
+        SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order,
+            N' and has jobs; work them off and purge before changing it to ', @claim_order);
         THROW 58003, @message, 1;
     END;
     UPDATE [$(schema)].[queues]

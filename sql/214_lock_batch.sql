@@ -1,5 +1,5 @@
--- For those who add jobs to a batch, in their transaction: makes sure that it is there and not sealed, and keeps it from being sealed until the
--- transaction has ended. Without a batch it does nothing.
+-- For those who add jobs to a batch, in their transaction: makes sure that it is there and not sealed, and keeps it
+-- from being sealed until the transaction has ended. Without a batch it does nothing.
 CREATE OR ALTER PROCEDURE [$(schema)].[lock_batch]
     @batch_id bigint
 AS
@@ -16,7 +16,8 @@ WHERE batch_id = @batch_id
 OPTION (MAXDOP 1);
 IF @found = 0
 BEGIN
-    SET @message = CONCAT(N'there is no batch ', @batch_id, N'; create one with [$(schema)].[create_batch] (a week after its end, a batch is forgotten)');
+    SET @message = CONCAT(N'there is no batch ', @batch_id,
+        N'; create one with [$(schema)].[create_batch] (a week after its end, a batch is forgotten)');
     THROW 58021, @message, 1;
 END;
 IF @sealed_at IS NOT NULL

@@ -1,5 +1,5 @@
--- For note_ends and seal_batch, in their transaction: ends a batch whose jobs have all ended, and enqueues its follow-up. The caller holds the batch's
--- row of batch_counts, so that this happens once.
+-- For note_ends and seal_batch, in their transaction: ends a batch whose jobs have all ended, and enqueues its
+-- follow-up. The caller holds the batch's row of batch_counts, so that this happens once.
 -- The follow-up has the header readpast-batch: batch_id, done, dead, cancelled.
 CREATE OR ALTER PROCEDURE [$(schema)].[end_batch]
     @batch_id bigint
@@ -9,7 +9,8 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @header nvarchar(200);
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[batches] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE batch_id = @batch_id AND payload IS NOT NULL)
+IF EXISTS (SELECT 1 FROM [$(schema)].[batches] WITH (ROWLOCK, READCOMMITTEDLOCK)
+    WHERE batch_id = @batch_id AND payload IS NOT NULL)
     SET @job_id = NEXT VALUE FOR [$(schema)].[job_ids];
 UPDATE [$(schema)].[batch_counts] WITH (ROWLOCK)
 SET ended_at = @now, follow_up_id = @job_id
@@ -17,20 +18,22 @@ WHERE batch_id = @batch_id;
 IF @job_id IS NULL
     RETURN;
 
-SELECT @header = CONCAT(N'{"readpast-batch":{"batch_id":', batch_id, N',"done":', done, N',"dead":', dead, N',"cancelled":', cancelled, N'}')
+SELECT @header = CONCAT(N'{"readpast-batch":{"batch_id":', batch_id, N',"done":', done, N',"dead":', dead,
+    N',"cancelled":', cancelled, N'}')
 FROM [$(schema)].[batch_counts] WITH (ROWLOCK)
 WHERE batch_id = @batch_id;
 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms, headers,
-     batch_id)
-SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now, @now, b.correlation_id, b.kind,
-       b.payload_utf16, b.payload, b.time_limit_ms,
-       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an object without a name in it.
+    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16,
+     payload, time_limit_ms, headers, batch_id)
+SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now,
+       @now, b.correlation_id, b.kind, b.payload_utf16, b.payload, b.time_limit_ms,
+       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an
+       -- object without a name in it.
        CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id
 FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
-INNER JOIN [$(schema)].[queues] AS q ON q.queue_id = b.queue_id
+INNER LOOP JOIN [$(schema)].[queues] AS q WITH (FORCESEEK (queues_pk (queue_id))) ON q.queue_id = b.queue_id
 WHERE b.batch_id = @batch_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

@@ -1,15 +1,17 @@
--- For advance_groups, and for operators' procedures before they lock waiting jobs: no other session gives turns away in this queue until the
--- transaction ends. Only in a transaction. @granted: 0, somebody else had the lock for @wait_ms. NULL: it waits for as long as the session waits for other
--- locks (LOCK_TIMEOUT), and then fails.
+-- For advance_groups, and for operators' procedures before they lock waiting jobs: no other session gives turns away in
+-- this queue until the transaction ends. Only in a transaction. @granted: 0, somebody else had the lock for @wait_ms.
+-- NULL: it waits for as long as the session waits for other locks (LOCK_TIMEOUT), and then fails.
 CREATE OR ALTER PROCEDURE [$(schema)].[lock_groups]
     @queue_id int,
     @wait_ms  int,
     @granted  bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @resource nvarchar(255) = CONCAT(N'$(schema).groups.', @queue_id), @timeout int = ISNULL(@wait_ms, @@LOCK_TIMEOUT), @result int;
+DECLARE @resource nvarchar(255) = CONCAT(N'$(schema).groups.', @queue_id),
+    @timeout int = ISNULL(@wait_ms, @@LOCK_TIMEOUT), @result int;
 
-EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @timeout;
+EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction',
+    @LockTimeout = @timeout;
 SET @granted = CASE WHEN @result >= 0 THEN 1 ELSE 0 END;
 IF @granted = 0 AND @wait_ms IS NULL
     THROW 58013, N'another session changes groups of this queue, and its transaction has not ended; run it again', 1;

@@ -1,6 +1,7 @@
--- For those who end jobs of batches or groups, in their transaction, whose last statement it is but for the result: adds the ends to the batches' counts,
--- ends the batches that have no more unfinished jobs, and notes which jobs have given their turn away. The caller holds the jobs' rows.
--- A job has given its turn away where it had it (in_turn) and has ended or waits for another turn (state 6).
+-- For those who end jobs of batches or groups, in their transaction, whose last statement it is but for the result:
+-- adds the ends to the batches' counts, ends the batches that have no more unfinished jobs, and notes which jobs have
+-- given their turn away. The caller holds the jobs' rows. A job has given its turn away where it had it (in_turn) and
+-- has ended or waits for another turn (state 6).
 CREATE OR ALTER PROCEDURE [$(schema)].[note_ends]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY
@@ -8,11 +9,13 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @batch_id bigint;
-DECLARE @ended TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, done int NOT NULL, dead int NOT NULL, cancelled int NOT NULL);
+DECLARE @ended TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, done int NOT NULL, dead int NOT NULL,
+    cancelled int NOT NULL);
 DECLARE @complete TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_complete bit NOT NULL);
 
 INSERT @ended (batch_id, done, dead, cancelled)
-SELECT m.batch_id, SUM(CASE WHEN m.state = 3 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 4 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 5 THEN 1 ELSE 0 END)
+SELECT m.batch_id, SUM(CASE WHEN m.state = 3 THEN 1 ELSE 0 END), SUM(CASE WHEN m.state = 4 THEN 1 ELSE 0 END),
+    SUM(CASE WHEN m.state = 5 THEN 1 ELSE 0 END)
 FROM @members AS m
 WHERE m.batch_id IS NOT NULL AND m.state IN (3, 4, 5)
 GROUP BY m.batch_id;
@@ -20,10 +23,12 @@ IF @@ROWCOUNT > 0
 BEGIN
     UPDATE c
     SET done = c.done + e.done, dead = c.dead + e.dead, cancelled = c.cancelled + e.cancelled
-    OUTPUT inserted.batch_id, CASE WHEN inserted.done + inserted.dead + inserted.cancelled >= inserted.members THEN 1 ELSE 0 END
+    OUTPUT inserted.batch_id,
+        CASE WHEN inserted.done + inserted.dead + inserted.cancelled >= inserted.members THEN 1 ELSE 0 END
     INTO @complete (batch_id, is_complete)
     FROM @ended AS e
-    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = e.batch_id
+    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk))
+        ON c.batch_id = e.batch_id
     WHERE c.ended_at IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     WHILE 1 = 1
@@ -37,7 +42,8 @@ BEGIN
 END;
 
 INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-SELECT @queue_id, m.group_key, COUNT(*), NULLIF(MIN(CASE WHEN m.state = 6 THEN m.job_id ELSE 9223372036854775807 END), 9223372036854775807)
+SELECT @queue_id, m.group_key, COUNT(*),
+    NULLIF(MIN(CASE WHEN m.state = 6 THEN m.job_id ELSE 9223372036854775807 END), 9223372036854775807)
 FROM @members AS m
 WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3
 GROUP BY m.group_key;

@@ -20,8 +20,10 @@ SET XACT_ABORT ON;  -- a client that gives the call up must not leave the lock b
 SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint, @last_event bigint, @next_event bigint;
-DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, ended int NOT NULL, job_id bigint NULL);
+DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint,
+    @last_event bigint, @next_event bigint;
+DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    ended int NOT NULL, job_id bigint NULL);
 -- in_turn: how many have the turn, without those that gave it away. from_id: no job waits below (NULL: that is not
 -- known); at last, NULL: none waits.
 DECLARE @groups TABLE
@@ -31,15 +33,19 @@ DECLARE @groups TABLE
     in_turn   int NOT NULL,
     from_id   bigint NULL
 );
-DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @counts TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, started int NOT NULL);
+DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @counts TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    started int NOT NULL);
 
 BEGIN TRY
     WHILE @is_full = 1
     BEGIN
         SET @is_full = 0;
-        SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id), 0);
+        SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
+            WHERE queue_id = @queue_id), 0);
         -- Most calls find nothing where others are quicker: they need not wait for them.
         IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
                        WHERE queue_id = @queue_id AND event_id >= @events_from)
@@ -49,10 +55,12 @@ BEGIN TRY
         SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
         SET @most = 1000 / @limit;
         -- Anew: promote may have lowered it while this call waited.
-        SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id), 0);
+        SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
+            WHERE queue_id = @queue_id), 0);
         IF @granted = 1
             DELETE TOP (@most) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-            OUTPUT deleted.event_id, deleted.group_key, deleted.ended, deleted.job_id INTO @events (event_id, group_key, ended, job_id)
+            OUTPUT deleted.event_id, deleted.group_key, deleted.ended,
+                deleted.job_id INTO @events (event_id, group_key, ended, job_id)
             WHERE queue_id = @queue_id AND event_id >= @events_from
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most THEN 1 ELSE 0 END;
@@ -60,11 +68,15 @@ BEGIN TRY
         IF EXISTS (SELECT 1 FROM @events)
         BEGIN
             INSERT @groups (group_key, is_new, in_turn, from_id)
-            SELECT e.group_key, 1, -SUM(e.ended), NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807) FROM @events AS e GROUP BY e.group_key;
+            SELECT e.group_key, 1, -SUM(e.ended),
+                NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807) FROM @events AS e
+                GROUP BY e.group_key;
             UPDATE k
-            SET is_new = 0, in_turn = g.in_turn + k.in_turn, from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
+            SET is_new = 0, in_turn = g.in_turn + k.in_turn,
+                from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
             FROM @groups AS k
-            INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+            INNER LOOP JOIN [$(schema)].[groups] AS g
+                WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
                 ON g.group_key = k.group_key
             WHERE g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -74,7 +86,8 @@ BEGIN TRY
             FROM @groups AS k
             CROSS APPLY (SELECT TOP (CASE WHEN k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
-                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6 AND j.job_id >= ISNULL(k.from_id, 0)
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                             AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS w
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
@@ -82,7 +95,8 @@ BEGIN TRY
             SET state = 0, in_turn = 1, due_at = SYSUTCDATETIME()
             OUTPUT inserted.job_id, inserted.group_key INTO @started (job_id, group_key)
             FROM @next AS n
-            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
                 ON j.job_id = n.job_id
             WHERE j.state = 6
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -103,11 +117,13 @@ BEGIN TRY
             FROM @groups AS k
             OUTER APPLY (SELECT TOP (1) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
-                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6 AND j.job_id >= ISNULL(k.from_id, 0)
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                             AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS w
             OUTER APPLY (SELECT TOP (1) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6 AND j.job_id >= ISNULL(k.from_id, 0)
+                         WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                             AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS n
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
@@ -119,20 +135,24 @@ BEGIN TRY
             INNER JOIN @groups AS k ON k.group_key = c.group_key;
             DELETE g
             FROM @groups AS k
-            INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+            INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk))
+                ON g.group_key = k.group_key
             WHERE k.in_turn <= 0 AND k.from_id IS NULL AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- A row without turns tells of a job that waits and could not be had: not committed, it has an event of its
             -- own, which is committed with it. So no event is written for it here, again and again; once a minute
             -- promote does.
             UPDATE g
-            SET in_turn = CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END, from_id = ISNULL(k.from_id, 9223372036854775807)
+            SET in_turn = CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END,
+                from_id = ISNULL(k.from_id, 9223372036854775807)
             FROM @groups AS k
-            INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+            INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk))
+                ON g.group_key = k.group_key
             WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 0 AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             INSERT [$(schema)].[groups] (queue_id, group_key, in_turn, from_id)
-            SELECT @queue_id, k.group_key, CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END, ISNULL(k.from_id, 9223372036854775807)
+            SELECT @queue_id, k.group_key, CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END,
+                ISNULL(k.from_id, 9223372036854775807)
             FROM @groups AS k
             WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 1;
         END;

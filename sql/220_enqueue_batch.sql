@@ -1,14 +1,15 @@
--- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals.
--- Takes part in the caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's
--- job_id is that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key.
--- Jobs with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty. Batches and groups are as
--- enqueue has them, and so are @part_of and @part: all jobs of the call belong to that batch, and of a part that is there already nothing is added
--- and the result is empty.
+-- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals. Takes part in the
+-- caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's job_id is
+-- that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key. Jobs
+-- with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty.
+-- Batches and groups are as enqueue has them, and so are @part_of and @part: all jobs of the call belong to that batch,
+-- and of a part that is there already nothing is added and the result is empty.
 --
--- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by one in the order of their keys,
--- so that two batches with keys in common wait for each other and never in a circle. (An INSERT ... SELECT ... ORDER BY promises no order.)
--- Where a key came in between the look and the insert, the rejected row keeps its lock on that key's entry until the transaction ends; so the batch's
--- own transaction is begun anew.
+-- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by
+-- one in the order of their keys, so that two batches with keys in common wait for each other and never in a circle.
+-- (An INSERT ... SELECT ... ORDER BY promises no order.) Where a key came in between the look and the insert, the
+-- rejected row keeps its lock on that key's entry until the transaction ends; so the batch's own transaction is begun
+-- anew.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [$(schema)].[enqueue_list] READONLY,
@@ -22,8 +23,10 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0, @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0, @place int,
-    @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint, @texts nvarchar(max);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0,
+    @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
+    @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
+    @texts nvarchar(max);
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -49,7 +52,8 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL))
     THROW 58003, N'a job needs either a payload or a text', 1;
-IF EXISTS (SELECT 1 FROM @jobs WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
+IF EXISTS (SELECT 1 FROM @jobs
+    WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
     THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
 IF EXISTS (SELECT 1 FROM @jobs WHERE max_attempts < 1)
     THROW 58003, N'max_attempts must be 1 or more', 1;
@@ -57,7 +61,8 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE kind = '' OR kind LIKE '%[^!-~]%')
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
-IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
+IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs
+    WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
 IF @has_keys = 1
 BEGIN
@@ -74,13 +79,16 @@ BEGIN
         THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
     IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
         THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
-    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256 OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
+    IF EXISTS (SELECT 1 FROM @details
+        WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256
+        OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
         THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
     SET @texts = (SELECT STRING_AGG(CAST(group_key AS nvarchar(max)), N'.') FROM @details);
     EXEC [$(schema)].[check_text] N'group_key', @texts;
     SET @texts = (SELECT STRING_AGG(CAST(headers AS nvarchar(max)), N'.') FROM @details);
     EXEC [$(schema)].[check_text] N'headers', @texts;
-    SELECT TOP (1) @wrong = d.ordinal FROM @details AS d WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
+    SELECT TOP (1) @wrong = d.ordinal FROM @details AS d
+        WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
     IF @wrong IS NOT NULL
         EXEC [$(schema)].[refuse] N'ordinal in details', @wrong, N'the ordinal of a job';
     IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
@@ -110,7 +118,8 @@ IF @part IS NOT NULL
 IF @has_keys = 1
 BEGIN
     INSERT @keyed (place, ordinal, dedup_key)
-    SELECT ROW_NUMBER() OVER (ORDER BY n.dedup_key, n.ordinal), n.ordinal, n.dedup_key FROM @jobs AS n WHERE n.dedup_key IS NOT NULL;
+    SELECT ROW_NUMBER() OVER (ORDER BY n.dedup_key, n.ordinal), n.ordinal, n.dedup_key FROM @jobs AS n
+        WHERE n.dedup_key IS NOT NULL;
     SET @keys = (SELECT COUNT(*) FROM @keyed);
 END;
 IF @has_members = 1
@@ -140,20 +149,22 @@ BEGIN
     IF @part IS NOT NULL
     BEGIN
         -- See enqueue.
-        IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+        IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
+            WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
                    WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
         BEGIN
             IF @is_own = 1
                 COMMIT TRANSACTION;
             IF @report = 1
-                SELECT i.ordinal, i.own_id AS job_id, CAST(0 AS bit) AS duplicate FROM @numbered AS i WHERE i.ordinal IS NULL;
+                SELECT i.ordinal, i.own_id AS job_id, CAST(0 AS bit) AS duplicate FROM @numbered AS i
+                    WHERE i.ordinal IS NULL;
             RETURN 0;
         END;
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@part_of, 0, @part);
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16, payload, time_limit_ms,
-         headers, batch_id, group_key, plain)
+        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
+         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, plain)
     SELECT i.own_id,
            @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
@@ -162,7 +173,8 @@ BEGIN
            n.max_attempts,
            @now,
            -- DATEADD counts in int: whole seconds and the rest.
-           COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+           COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
+               DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id,
            n.kind,
            CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
@@ -177,12 +189,14 @@ BEGIN
     WHERE n.dedup_key IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    -- Each step of this loop seeks: none may read the whole list. An earlier job of the batch that has the key is found like any other.
+    -- Each step of this loop seeks: none may read the whole list. An earlier job of the batch that has the key is found
+    -- like any other.
     WHILE @place <= @keys AND @again = 0
     BEGIN
         SELECT @ordinal = k.ordinal, @job_id = j.job_id
         FROM @keyed AS k
-        LEFT LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+        LEFT LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
             ON j.queue_id = @queue_id AND j.dedup_key = k.dedup_key AND j.dedup_key IS NOT NULL AND j.ended = 0
         WHERE k.place = @place
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -196,16 +210,18 @@ BEGIN
             SET XACT_ABORT OFF;
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-                    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, dedup_key, payload_utf16,
-                     payload, time_limit_ms, headers, batch_id, group_key)
+                    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
+                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key)
                 SELECT i.own_id,
                        @queue_id,
-                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
+                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6
+                       ELSE 0 END,
                        @lifo,
                        ISNULL(n.priority, 0),
                        n.max_attempts,
                        @now,
-                       COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END, DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+                       COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
+                       DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                        n.correlation_id,
                        n.kind,
                        n.dedup_key,
@@ -238,11 +254,13 @@ BEGIN
         END;
     END;
     -- The queue may have been deleted since it was looked for, see enqueue.
-    IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
+    IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+        WHERE queue_id = @queue_id)
     BEGIN
         SET XACT_ABORT OFF;
         BEGIN TRY
-            IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+            IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues]
+                WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
                            WHERE queue_id = @queue_id)
                 SET @is_gone = 1;
         END TRY
@@ -256,7 +274,8 @@ BEGIN
             IF @@TRANCOUNT = 0
                 DELETE j
                 FROM @numbered AS i
-                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = i.own_id
+                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                    ON j.job_id = i.own_id
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
             EXEC [$(schema)].[unknown_queue] @queue;
         END;
@@ -264,9 +283,11 @@ BEGIN
     IF @has_members = 1 AND @again = 0
     BEGIN
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs)
-        SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.found_id IS NULL GROUP BY i.batch_id;
+        SELECT i.batch_id, COUNT(*) FROM @numbered AS i WHERE i.batch_id IS NOT NULL AND i.found_id IS NULL
+            GROUP BY i.batch_id;
         INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-        SELECT @queue_id, i.group_key, 0, MIN(i.own_id) FROM @numbered AS i WHERE i.group_key IS NOT NULL AND i.found_id IS NULL GROUP BY i.group_key;
+        SELECT @queue_id, i.group_key, 0, MIN(i.own_id) FROM @numbered AS i
+            WHERE i.group_key IS NOT NULL AND i.found_id IS NULL GROUP BY i.group_key;
     END;
     IF @is_own = 1 AND @again = 0
         COMMIT TRANSACTION;
@@ -274,7 +295,8 @@ END;
 IF @has_members = 1
     EXEC [$(schema)].[advance_groups] @queue_id;
 
--- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are there.
+-- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are
+-- there.
 IF @@TRANCOUNT = 0
 BEGIN
     SET XACT_ABORT OFF;
@@ -290,6 +312,7 @@ END;
 IF @report = 0
     RETURN 0;
 
-SELECT i.ordinal, ISNULL(i.found_id, i.own_id) AS job_id, CAST(CASE WHEN i.found_id IS NULL THEN 0 ELSE 1 END AS bit) AS duplicate
+SELECT i.ordinal, ISNULL(i.found_id, i.own_id) AS job_id,
+    CAST(CASE WHEN i.found_id IS NULL THEN 0 ELSE 1 END AS bit) AS duplicate
 FROM @numbered AS i;
 GO

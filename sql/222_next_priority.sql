@@ -1,5 +1,6 @@
--- For claim, claim_limited and look: the next priority, from @at_least on, that may have ready jobs, and what its mark says (see marks). NULL: there is
--- none. @lowered goes with the mark; NULL: no claim has met this priority yet, and a job of it is ready.
+-- For claim, claim_limited and look: the next priority, from @at_least on, that may have ready jobs, and what its mark
+-- says (see marks). NULL: there is none. @lowered goes with the mark; NULL: no claim has met this priority yet, and a
+-- job of it is ready.
 --
 -- Marks are read with NOLOCK: a claim must not wait for anybody, and a mark that is too low only costs reading.
 CREATE OR ALTER PROCEDURE [$(schema)].[next_priority]
@@ -17,29 +18,34 @@ AS
 SET NOCOUNT ON;
 DECLARE @known smallint, @unknown smallint, @up_to smallint = 32767;
 
-SELECT TOP (1) @known = m.priority, @job_id = m.job_id, @from_id = m.from_id, @below_to = m.below_to, @below_from = m.below_from,
-       @highest = m.highest, @lowered = m.lowered
+SELECT TOP (1) @known = m.priority, @job_id = m.job_id, @from_id = m.from_id, @below_to = m.below_to,
+       @below_from = m.below_from, @highest = m.highest, @lowered = m.lowered
 FROM [$(schema)].[marks] AS m WITH (NOLOCK)
 WHERE m.queue_id = @queue_id AND m.priority >= @at_least
-ORDER BY m.priority;
+ORDER BY m.priority
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- Before the next priority that has a mark there may be a new one. As a claim would see it: not what others have locked.
+-- Before the next priority that has a mark there may be a new one. As a claim would see it: not what others have
+-- locked.
 IF @known > @at_least
     SET @up_to = @known - 1;
 IF @is_lifo = 0 AND (@known IS NULL OR @known > @at_least)
     SELECT TOP (1) @unknown = j.priority
     FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority >= @at_least AND j.priority <= @up_to
+    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority >= @at_least
+        AND j.priority <= @up_to
     ORDER BY j.priority
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE IF @known IS NULL OR @known > @at_least
     SELECT TOP (1) @unknown = j.priority
     FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority >= @at_least AND j.priority <= @up_to
+    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority >= @at_least
+        AND j.priority <= @up_to
     ORDER BY j.priority
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SET @priority = @known;
 IF @unknown IS NOT NULL
-    SELECT @priority = @unknown, @job_id = 0, @from_id = 0, @below_to = 0, @below_from = 0, @highest = 0, @lowered = NULL;
+    SELECT @priority = @unknown, @job_id = 0, @from_id = 0, @below_to = 0, @below_from = 0, @highest = 0,
+        @lowered = NULL;
 GO

@@ -1,9 +1,11 @@
--- For claim, of a queue with delivery at_most_once: deletes up to @room ready jobs of a priority, from @from_id on (lifo: below @end_id, the newest
--- first), and returns them. Result: as claim. @is_over: jobs were deleted, or the first one's payload is withheld. What a claim has deleted is gone: a
--- later statement of it must not fail and take the answer with it.
+-- For claim, of a queue with delivery at_most_once: deletes up to @room ready jobs of a priority, from @from_id on
+-- (lifo: below @end_id, the newest first), and returns them. Result: as claim. @is_over: jobs were deleted, or the
+-- first one's payload is withheld. What a claim has deleted is gone: a later statement of it must not fail and take the
+-- answer with it.
 --
--- What is deleted and has no room in the worker would be lost. So first it locks the jobs whose payloads are short enough, and skips what others have
--- locked. (Read first by S locks, those would be found that another claim is about to delete, and nothing behind them.)
+-- What is deleted and has no room in the worker would be lost. So first it locks the jobs whose payloads are short
+-- enough, and skips what others have locked. (Read first by S locks, those would be found that another claim is about
+-- to delete, and nothing behind them.)
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_once]
     @queue_id     int,
     @is_lifo      bit,
@@ -33,7 +35,8 @@ ELSE
     INSERT @next (job_id, is_long)
     SELECT TOP (@room) job_id, CASE WHEN DATALENGTH(payload) > @max_payload_bytes THEN 1 ELSE 0 END
     FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id >= @from_id AND job_id < @end_id
+    WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+        AND job_id < @end_id
     ORDER BY job_id DESC
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @found = @@ROWCOUNT;
@@ -43,19 +46,23 @@ DELETE @next WHERE (@is_lifo = 0 AND job_id >= @long_id) OR (@is_lifo = 1 AND jo
 IF @@ROWCOUNT < @found
 BEGIN
     DELETE j
-    OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt, COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts,
-           deleted.priority, DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
-           DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16, deleted.payload, deleted.details
+    OUTPUT deleted.job_id, 0 AS fence, deleted.attempt + 1 AS attempt,
+           COALESCE(deleted.max_attempts, @max_attempts) AS max_attempts, deleted.priority,
+           DATEDIFF_BIG(MILLISECOND, deleted.due_at, @now) AS waited_ms,
+           DATEDIFF_BIG(MILLISECOND, deleted.enqueued_at, @now) AS age_ms, deleted.kind, deleted.payload_utf16,
+           deleted.payload, deleted.details
     FROM @next AS n
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @is_over = 1;
 END;
 ELSE IF @found > 0
 BEGIN
     SELECT job_id, 0 AS fence, attempt + 1 AS attempt, COALESCE(max_attempts, @max_attempts) AS max_attempts, priority,
-           DATEDIFF_BIG(MILLISECOND, due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, enqueued_at, @now) AS age_ms, kind,
-           CAST(NULL AS bit) AS payload_utf16, CAST(DATALENGTH(payload) AS binary(8)) AS payload, CAST(NULL AS nvarchar(4000)) AS details
+           DATEDIFF_BIG(MILLISECOND, due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, enqueued_at, @now) AS age_ms,
+           kind, CAST(NULL AS bit) AS payload_utf16, CAST(DATALENGTH(payload) AS binary(8)) AS payload,
+           CAST(NULL AS nvarchar(4000)) AS details
     FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     WHERE job_id = @long_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);

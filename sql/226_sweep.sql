@@ -1,19 +1,21 @@
--- For promote: compares the marks of a queue with its ready index, reading over whatever is not cleaned up there. It finds what a mark has
--- passed over: jobs whose claim was rolled back, and jobs of producers that had not committed when later ones were claimed.
+-- For promote: compares the marks of a queue with its ready index, reading over whatever is not cleaned up there. It
+-- finds what a mark has passed over: jobs whose claim was rolled back, and jobs of producers that had not committed
+-- when later ones were claimed.
 --
--- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order before it was changed to or from
--- lifo, and came in after create_queue had looked.
+-- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order
+-- before it was changed to or from lifo, and came in after create_queue had looked.
 --
--- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth of the time at the most, and
--- the next is put off by no more than twenty minutes: of a sweep no more than a minute counts.
+-- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth
+-- of the time at the most, and the next is put off by no more than twenty minutes: of a sweep no more than a minute
+-- counts.
 CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint, @lowered bigint, @head bigint,
-    @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint, @below_from bigint,
-    @met int = 0, @took_ms bigint, @sweep_ms int, @is_lifo bit = 0;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint,
+    @lowered bigint, @head bigint, @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint,
+    @below_from bigint, @met int = 0, @took_ms bigint, @sweep_ms int, @is_lifo bit = 0;
 DECLARE @misplaced TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 -- Not in a caller's transaction, which would keep the marks locked.
@@ -29,21 +31,24 @@ IF @is_lifo = 0
     INSERT @misplaced (job_id)
     SELECT TOP (1000) j.job_id
     FROM [$(schema)].[jobs] AS e WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = e.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = e.job_id
     WHERE e.queue_id = @queue_id AND e.state = 0 AND e.lifo = 1 AND e.alone = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE
     INSERT @misplaced (job_id)
     SELECT TOP (1000) j.job_id
     FROM [$(schema)].[jobs] AS e WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = e.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = e.job_id
     WHERE e.queue_id = @queue_id AND e.state = 0 AND e.lifo = 0 AND e.alone = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF EXISTS (SELECT 1 FROM @misplaced)
     UPDATE j
     SET lifo = @is_lifo
     FROM @misplaced AS m
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
     WHERE j.state = 0 AND j.lifo <> @is_lifo
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
@@ -62,33 +67,41 @@ BEGIN
         BREAK;
     IF @is_lifo = 1
     BEGIN
-        -- In a gap: what a claim could take cuts it. Above and between the gaps and below them: the highest job, whether it is committed or not.
+        -- In a gap: what a claim could take cuts it. Above and between the gaps and below them: the highest job,
+        -- whether it is committed or not.
         IF @below_to > 0
-            SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+            SELECT @missed = (SELECT TOP (1) j.job_id
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                                  AND j.priority = @priority
                                   AND j.job_id >= @below_from AND j.job_id < @below_to
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @missed IS NULL
-            SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+            SELECT @missed = (SELECT TOP (1) j.job_id
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                                  AND j.priority = @priority
                                   AND j.job_id >= @from_id AND j.job_id < @mark
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                            AND j.priority = @priority
                             AND j.job_id >= @mark
                         ORDER BY j.job_id DESC)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @head IS NULL
             SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                                AND j.priority = @priority
                                 AND j.job_id >= @below_to AND j.job_id < @from_id
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @head IS NULL AND @below_to > 0
             SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                                AND j.priority = @priority
                                 AND j.job_id < @below_from
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -104,37 +117,44 @@ BEGIN
     ELSE
     BEGIN
         SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                            AND j.priority = @priority
                         ORDER BY j.job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would read over all between it and the
-        -- present head until its transaction ends.
+        -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would
+        -- read over all between it and the present head until its transaction ends.
         IF @head < @mark
-            SELECT @missed = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority AND j.job_id < @mark
+            SELECT @missed = (SELECT TOP (1) j.job_id
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                                  AND j.priority = @priority AND j.job_id < @mark
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-        -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a few entries to read over: up to the
-        -- head or, where nothing is ready, to the newest number from before this look. What a claim has seen before no longer raises it.
+        -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a
+        -- few entries to read over: up to the head or, where nothing is ready, to the newest number from before this
+        -- look. What a claim has seen before no longer raises it.
         SET @raised = ISNULL(@head, @newest) - 32;
         UPDATE [$(schema)].[marks] WITH (ROWLOCK)
         SET job_id  = CASE WHEN @missed < job_id THEN @missed - 32
                            WHEN lowered = @lowered AND @raised > job_id + 32 THEN @raised
                            ELSE job_id END,
             lowered = lowered + 1
-        WHERE queue_id = @queue_id AND priority = @priority AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
+        WHERE queue_id = @queue_id AND priority = @priority
+            AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
     END;
 
     -- Most queues have a few priorities. Of more, those without jobs are forgotten: each costs every claim a seek.
     SET @met = @met + 1;
     IF @head IS NULL AND @met > 16
-        DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id AND priority = @priority AND lowered = @lowered;
+        DELETE [$(schema)].[marks] WITH (ROWLOCK)
+            WHERE queue_id = @queue_id AND priority = @priority AND lowered = @lowered;
 
     SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
 END;
 
-SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());  -- days, or less than nothing, if the clock jumped meanwhile
+-- days, or less than nothing, if the clock jumped meanwhile
+SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());
 SET @sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END;
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
 SET swept_at = @now, sweep_ms = @sweep_ms

@@ -1,15 +1,16 @@
--- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval (rate_jobs in rate_ms), whoever claims
--- them. Result: as claim. Return status, where jobs are ready and were kept back: 2 by max_running (or
--- a session that is ending jobs), 4 by the rate (or another claim); otherwise 0.
+-- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval
+-- (rate_jobs in rate_ms), whoever claims them. Result: as claim. Return status, where jobs are ready and were kept
+-- back: 2 by max_running (or a session that is ending jobs), 4 by the rate (or another claim); otherwise 0.
 --
--- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims, then commits, and only then
--- sends the jobs: a client that reads slowly does not keep the others from claiming.
--- What is claimed is counted entry by entry, behind the locks of those that end jobs at this moment: an end that is not committed may be taken
--- back. It waits half a second for them and then claims nothing.
--- With a max_running of up to 1,000 it looks for the entries of the claims in claim_places. All claims of the queue are there: each is noted in the
--- transaction that makes it. They are not where max_running was changed. For ten minutes from then on, in which a claim may still go by the old
--- setting, and with a larger max_running, the index is read from the queue's first entry on.
--- An interval begins at any moment: in none of that length are more than rate_jobs claimed. That is exact to a hundredth of it, on the safe side.
+-- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims,
+-- then commits, and only then sends the jobs: a client that reads slowly does not keep the others from claiming.
+-- What is claimed is counted entry by entry, behind the locks of those that end jobs at this moment: an end that is not
+-- committed may be taken back. It waits half a second for them and then claims nothing.
+-- With a max_running of up to 1,000 it looks for the entries of the claims in claim_places. All claims of the queue are
+-- there: each is noted in the transaction that makes it. They are not where max_running was changed. For ten minutes
+-- from then on, in which a claim may still go by the old setting, and with a larger max_running, the index is read from
+-- the queue's first entry on. An interval begins at any moment: in none of that length are more than rate_jobs claimed.
+-- That is exact to a hundredth of it, on the safe side.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @queue_id  int,
     @worker_id uniqueidentifier,
@@ -20,12 +21,16 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @is_lifo bit, @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255), @granted int,
-    @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int, @counted int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
-    @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @highest bigint, @lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
-    @limited_at datetime2(3), @places_known bit = 0, @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int;
-DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, priority smallint NOT NULL, withheld bit NOT NULL);
-DECLARE @entries TABLE (n int NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, job_id bigint NOT NULL, fence int NOT NULL);
+DECLARE @is_lifo bit, @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255),
+    @granted int, @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int,
+    @counted int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
+    @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @highest bigint, @lowered bigint,
+    @from_id bigint, @end_id bigint, @part tinyint, @limited_at datetime2(3), @places_known bit = 0,
+    @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int;
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, priority smallint NOT NULL,
+    withheld bit NOT NULL);
+DECLARE @entries TABLE (n int NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
+    job_id bigint NOT NULL, fence int NOT NULL);
 DECLARE @taken TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @unmarked TABLE (priority smallint NOT NULL PRIMARY KEY CLUSTERED);
 
@@ -34,14 +39,16 @@ SET @allowed = @max;
 BEGIN TRANSACTION;
 BEGIN TRY
     SET @resource = CONCAT(N'$(schema).limits.', @queue_id);
-    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 500;
+    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction',
+        @LockTimeout = 500;
     IF @granted < 0
     BEGIN
         SET @allowed = 0;
         SET @kept_by = 4;
     END;
     SET @now = SYSUTCDATETIME();
-    SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @max_attempts = max_attempts, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
+    SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @max_attempts = max_attempts,
+        @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
            @limited_at = limited_at, @places_known = CASE WHEN max_running <= 1000 THEN places_known ELSE 0 END
     FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
 
@@ -51,7 +58,8 @@ BEGIN TRY
         SET LOCK_TIMEOUT 500;
         IF @places_known = 0 AND @max_running <= 1000 AND DATEADD(MINUTE, 10, @limited_at) <= @now
         BEGIN
-            -- One more than may be claimed: then there may be others, too. (Into a variable first: where this waits in vain, the places stay as they are.)
+            -- One more than may be claimed: then there may be others, too. (Into a variable first: where this waits in
+            -- vain, the places stay as they are.)
             INSERT @entries (n, worker_id, job_id, fence)
             SELECT ROW_NUMBER() OVER (ORDER BY c.worker_id, c.job_id), c.worker_id, c.job_id, c.fence
             FROM (SELECT TOP (@max_running + 1) j.worker_id, j.job_id, j.fence
@@ -60,7 +68,8 @@ BEGIN TRY
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF @@ROWCOUNT <= @max_running
             BEGIN
-                DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id OPTION (MAXDOP 1, KEEPFIXED PLAN);
+                DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id
+                    OPTION (MAXDOP 1, KEEPFIXED PLAN);
                 INSERT [$(schema)].[claim_places] (queue_id, place, worker_id, job_id, fence)
                 SELECT @queue_id, n, worker_id, job_id, fence FROM @entries
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -73,7 +82,8 @@ BEGIN TRY
             INSERT @taken (place)
             SELECT p.place
             FROM [$(schema)].[claim_places] AS p WITH (ROWLOCK)
-            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id, job_id)))
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id, job_id)))
                 ON j.queue_id = @queue_id AND j.worker_id = p.worker_id AND j.job_id = p.job_id
             WHERE p.queue_id = @queue_id AND j.state = 2 AND j.fence = p.fence
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -82,7 +92,8 @@ BEGIN TRY
         ELSE
             SELECT @room = @max_running - (SELECT COUNT(*)
                                            FROM (SELECT TOP (@max_running) j.job_id
-                                                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                                                 FROM [$(schema)].[jobs] AS j
+                                                     WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
                                                  WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- From here on it waits as claim does: not for jobs that others have locked.
@@ -102,7 +113,8 @@ BEGIN TRY
         -- Slots of the future are from before the clock was set back.
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK)
         WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
-        SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id);
+        SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [$(schema)].[claim_rates] WITH (ROWLOCK)
+            WHERE queue_id = @queue_id);
         IF @room < @allowed
         BEGIN
             SET @allowed = CASE WHEN @room < 0 THEN 0 ELSE @room END;
@@ -122,7 +134,8 @@ BEGIN TRY
         )
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-        OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+        OUTPUT inserted.job_id, inserted.fence, inserted.priority,
+            CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
             INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- A queue without limits is here for such a job only.
@@ -142,8 +155,8 @@ BEGIN TRY
             BREAK;
         ELSE
         BEGIN
-            EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT, @below_to OUTPUT,
-                 @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;
+            EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT,
+                 @gap_from OUTPUT, @below_to OUTPUT, @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;
             IF @priority IS NULL
                 BREAK;
             IF @lowered IS NULL
@@ -157,12 +170,15 @@ BEGIN TRY
             (
                 SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
                 FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority
+                    AND job_id >= @from_id
                 ORDER BY job_id
             )
             UPDATE next_jobs
-            SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-            OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+            SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id,
+                claimed_at = @now
+            OUTPUT inserted.job_id, inserted.fence, inserted.priority,
+                CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
                 INTO @jobs (job_id, fence, priority, withheld)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         ELSE
@@ -170,12 +186,15 @@ BEGIN TRY
             (
                 SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
                 FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id >= @from_id AND job_id < @end_id
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                    AND job_id >= @from_id AND job_id < @end_id
                 ORDER BY job_id DESC
             )
             UPDATE next_jobs
-            SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
-            OUTPUT inserted.job_id, inserted.fence, inserted.priority, CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
+            SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id,
+                claimed_at = @now
+            OUTPUT inserted.job_id, inserted.fence, inserted.priority,
+                CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
                 INTO @jobs (job_id, fence, priority, withheld)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @room = @room - @@ROWCOUNT;
@@ -198,7 +217,8 @@ BEGIN TRY
         SET @room = @@ROWCOUNT;
         IF @room < @claimed
         BEGIN
-            SELECT @places = COUNT(*) FROM [$(schema)].[claim_places] WHERE queue_id = @queue_id OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SELECT @places = COUNT(*) FROM [$(schema)].[claim_places] WHERE queue_id = @queue_id
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
             INSERT [$(schema)].[claim_places] (queue_id, place, worker_id, job_id, fence)
             SELECT @queue_id, @places + c.n - @room, @worker_id, c.job_id, c.fence
             FROM (SELECT job_id, fence, ROW_NUMBER() OVER (ORDER BY job_id) AS n FROM @jobs) AS c
@@ -208,19 +228,22 @@ BEGIN TRY
     END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
-        -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld and, unless they may pass it, those
-        -- behind it, whose payloads are withheld for that reason.
+        -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld and,
+        -- unless they may pass it, those behind it, whose payloads are withheld for that reason.
         SET @direction = CASE WHEN @is_lifo = 1 THEN -1 ELSE 1 END;
-        SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1 ORDER BY priority, job_id * @direction;
+        SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1
+            ORDER BY priority, job_id * @direction;
         IF @passes = 0
             UPDATE @jobs SET withheld = 1
-            WHERE priority > @long_priority OR (priority = @long_priority AND job_id * @direction >= @long_id * @direction);
+            WHERE priority > @long_priority
+                OR (priority = @long_priority AND job_id * @direction >= @long_id * @direction);
         SET @counted = (SELECT COUNT(*) FROM @jobs WHERE withheld = 0);
         UPDATE [$(schema)].[claim_rates] WITH (ROWLOCK)
         SET claimed = claimed + @counted
         WHERE queue_id = @queue_id AND slot_ms = @now_ms - @now_ms % @slot_ms;
         IF @@ROWCOUNT = 0
-            INSERT [$(schema)].[claim_rates] (queue_id, slot_ms, claimed) VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @counted);
+            INSERT [$(schema)].[claim_rates] (queue_id, slot_ms, claimed)
+                VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @counted);
     END;
     COMMIT TRANSACTION;
 END TRY
@@ -236,24 +259,29 @@ BEGIN CATCH
     RETURN 2;
 END CATCH;
 
--- Only now: this claim may have waited, and nobody shall wait for the queue's row. Whoever has claimed meanwhile has found the places, too.
+-- Only now: this claim may have waited, and nobody shall wait for the queue's row. Whoever has claimed meanwhile has
+-- found the places, too.
 IF @places_found = 1 AND @@TRANCOUNT = 0
-    UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET places_known = 1 WHERE queue_id = @queue_id AND limited_at = @limited_at AND places_known = 0;
+    UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET places_known = 1
+        WHERE queue_id = @queue_id AND limited_at = @limited_at AND places_known = 0;
 
 -- As claim does: the sweep raises them. Only now, and not in a caller's transaction, which would keep them locked.
 IF @@TRANCOUNT = 0
     INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
     SELECT @queue_id, u.priority, 0, 0
     FROM @unmarked AS u
-    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND priority = u.priority);
+    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK)
+        WHERE queue_id = @queue_id AND priority = u.priority);
 
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
-       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms, j.kind,
+       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
+       j.kind,
        CASE WHEN c.withheld = 0 THEN j.payload_utf16 END AS payload_utf16,
        CASE WHEN c.withheld = 0 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
        j.details
 FROM @jobs AS c
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = c.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 

@@ -1,14 +1,16 @@
--- For await_jobs: whether a queue that is not paused has a job that a claim would get. It looks where a claim does (see marks).
+-- For await_jobs: whether a queue that is not paused has a job that a claim would get. It looks where a claim does (see
+-- marks).
 CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @queue_id int,
     @found    bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @is_lifo bit, @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @highest bigint,
-    @lowered bigint;
+DECLARE @is_lifo bit, @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
+    @below_from bigint, @highest bigint, @lowered bigint;
 
 SET @found = 0;
-SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND paused = 0;
+SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END FROM [$(schema)].[queues]
+    WHERE queue_id = @queue_id AND paused = 0;
 IF @is_lifo IS NULL
     RETURN;
 SELECT TOP (1) @found = 1
@@ -19,8 +21,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- adopt: look_for_rows
 WHILE @found = 0
 BEGIN
-    EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT, @below_to OUTPUT, @below_from OUTPUT,
-         @highest OUTPUT, @lowered OUTPUT;
+    EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
+         @below_to OUTPUT, @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;
     IF @priority IS NULL
         RETURN;
     IF @lowered IS NULL
@@ -32,13 +34,18 @@ BEGIN
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         SELECT @found = 1
-        WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                      WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id >= @mark)
-            OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs]
+            WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                      WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                          AND job_id >= @mark)
+            OR EXISTS (SELECT 1 FROM [$(schema)].[jobs]
+                WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
                        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
                            AND job_id >= @below_to AND job_id < @gap_from)
-            OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                       WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id < @below_from)
+            OR EXISTS (SELECT 1 FROM [$(schema)].[jobs]
+                WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                       WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                           AND job_id < @below_from)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @priority = 32767
         RETURN;

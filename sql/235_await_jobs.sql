@@ -1,15 +1,20 @@
--- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and no transaction is open and no lock on a table is held while
--- it waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready indexes between two delays.
--- Result: found; waited, 0 where all places are taken: then it has looked once, and the caller comes again a good deal later.
+-- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and no transaction is open and no
+-- lock on a table is held while it waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready
+-- indexes between two delays.
+-- Result: found; waited, 0 where all places are taken: then it has looked once, and the caller comes again a good deal
+-- later.
 --
--- There are @most_sessions places for all queues of all schemas of the database, half of which one queue may take. NULL: 64, an eighth of the worker
--- threads that SQL Server gives itself, or a quarter of 'max worker threads' where that is set lower than 256 ("Configure the max worker threads").
--- Threads are the instance's and an application lock the database's ("sp_getapplock"): databases of one instance add up. In Azure SQL Database it is a
--- quarter of the workers that the service objective allows, at the most ("Resource limits for single databases", DTU and vCore). Which elastic pool
--- a database is in does not show: there it is a quarter of the fewest that one of its databases can be given (0.25 vCores: 25).
+-- There are @most_sessions places for all queues of all schemas of the database, half of which one queue may take.
+-- NULL: 64, an eighth of the worker threads that SQL Server gives itself, or a quarter of 'max worker threads' where
+-- that is set lower than 256 ("Configure the max worker threads"). Threads are the instance's and an application lock
+-- the database's ("sp_getapplock"): databases of one instance add up. In Azure SQL Database it is a quarter of the
+-- workers that the service objective allows, at the most ("Resource limits for single databases", DTU and vCore). Which
+-- elastic pool a database is in does not show: there it is a quarter of the fewest that one of its databases can be
+-- given (0.25 vCores: 25).
 --
--- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index seeks for each look; polling
--- from outside would cost a call each. Whatever it says, only a claim decides who gets a job.
+-- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index
+-- seeks for each look; polling from outside would cost a call each. Whatever it says, only a claim decides who gets a
+-- job.
 CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
     @queue         nvarchar(129),
     @first_ms      int,      -- the delay before the first look; it doubles from look to look. 10 at the least
@@ -20,13 +25,15 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int, @delay datetime, @found bit = 0,
-    @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255);
+DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int,
+    @delay datetime, @found bit = 0, @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0,
+    @granted int = -1, @resource nvarchar(255);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
-IF @first_ms IS NULL OR @most_ms IS NULL OR @wait_ms IS NULL OR @first_ms < 1 OR @most_ms < @first_ms OR @most_ms > 3600000 OR @wait_ms < 1 OR @wait_ms > 3600000
+IF @first_ms IS NULL OR @most_ms IS NULL OR @wait_ms IS NULL OR @first_ms < 1 OR @most_ms < @first_ms
+    OR @most_ms > 3600000 OR @wait_ms < 1 OR @wait_ms > 3600000
     THROW 58003, N'first_ms must be at least 1 and at most most_ms, most_ms and wait_ms at most 3600000 (an hour)', 1;
 IF @most_sessions IS NULL
 BEGIN
@@ -38,7 +45,8 @@ BEGIN
                                   WHEN @tier = N'S0' THEN 15
                                   WHEN @tier = N'S1' THEN 22
                                   WHEN @tier = N'S2' THEN 30
-                                  WHEN @tier LIKE N'%[_]1' THEN 18  -- a serverless vCore has 75 workers, others have more
+                                  -- a serverless vCore has 75 workers, others have more
+                                  WHEN @tier LIKE N'%[_]1' THEN 18
                                   WHEN @tier LIKE N'%[_]2' THEN 37
                                   ELSE 50 END;
     END;
@@ -51,16 +59,18 @@ END;
 IF @most_sessions < 1 OR @most_sessions > 1000
     THROW 58003, N'most_sessions must be between 1 and 1000', 1;
 
--- A place among those that wait is an application lock of the session, which is gone when the session is. Each queue has half of them, beginning
--- elsewhere, so that a queue with many idle workers leaves some to the others. From a place of chance on. The names are the same in every schema,
--- and @@PROCID has the queues of each begin elsewhere, too.
+-- A place among those that wait is an application lock of the session, which is gone when the session is. Each queue
+-- has half of them, beginning elsewhere, so that a queue with many idle workers leaves some to the others. From a place
+-- of chance on. The names are the same in every schema, and @@PROCID has the queues of each begin elsewhere, too.
 SET @own = (@most_sessions + 1) / 2;
 SET @first = ABS(CHECKSUM(NEWID()) % @own);
 WHILE @granted < 0 AND @tries < @own
 BEGIN
-    SET @slot = (@queue_id % @most_sessions * 13 + ABS(@@PROCID % @most_sessions) + (@first + @tries) % @own) % @most_sessions;
+    SET @slot = (@queue_id % @most_sessions * 13 + ABS(@@PROCID % @most_sessions)
+        + (@first + @tries) % @own) % @most_sessions;
     SET @resource = CONCAT(N'readpast_wait_', @slot);
-    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
+    EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Session',
+        @LockTimeout = 0;
     SET @tries = @tries + 1;
 END;
 IF @granted < 0
@@ -77,7 +87,8 @@ BEGIN TRY
     BEGIN
         SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));
         WAITFOR DELAY @delay;
-        SET @delay_ms = CASE WHEN @delay_ms < @most_ms / 2 THEN @delay_ms * 2 WHEN @most_ms > 10 THEN @most_ms ELSE 10 END;
+        SET @delay_ms = CASE WHEN @delay_ms < @most_ms / 2 THEN @delay_ms * 2 WHEN @most_ms > 10 THEN @most_ms
+            ELSE 10 END;
         EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
         SET @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, SYSUTCDATETIME());
     END;

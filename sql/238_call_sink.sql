@@ -1,8 +1,10 @@
--- Calls the sink of a queue with the jobs of @jobs that are done and still this worker's, inside of finish's transaction and before its own
--- changes: while the sink runs, the jobs' rows are locked U, which no claim, enqueue or look of an operator waits for.
+-- Calls the sink of a queue with the jobs of @jobs that are done and still this worker's, inside of finish's
+-- transaction and before its own changes: while the sink runs, the jobs' rows are locked U, which no claim, enqueue or
+-- look of an operator waits for.
 --
--- When the sink fails, everything is rolled back, a caller's transaction too, and the error is 58020. Its text begins with the number of the
--- sink's own error and a colon, so that the worker can tell a deadlock, after which it repeats the call, from a result that the sink refuses.
+-- When the sink fails, everything is rolled back, a caller's transaction too, and the error is 58020. Its text begins
+-- with the number of the sink's own error and a colon, so that the worker can tell a deadlock, after which it repeats
+-- the call, from a result that the sink refuses.
 CREATE OR ALTER PROCEDURE [$(schema)].[call_sink]
     @sink      nvarchar(517),
     @queue_id  int,
@@ -32,11 +34,12 @@ BEGIN TRY
     IF @@TRANCOUNT <> @open
         THROW 58003, N'it has ended a transaction or left one open; it must leave the one in which it is called as it is', 1;
     IF XACT_STATE() <> 1
-        THROW 58003, N'it has caught an error after which the transaction cannot be committed; it must raise it again', 1;
+        THROW 58003, N'it has caught an error after which the transaction cannot be committed; it must raise it again',
+            1;
 END TRY
 BEGIN CATCH
-    SET @message = CONCAT(ERROR_NUMBER(), N': the sink ', @sink, N' failed with error ', ERROR_NUMBER(), N' in line ', ERROR_LINE(), N' of ',
-                          ERROR_PROCEDURE(), N': ', ERROR_MESSAGE());
+    SET @message = CONCAT(ERROR_NUMBER(), N': the sink ', @sink, N' failed with error ', ERROR_NUMBER(), N' in line ',
+                          ERROR_LINE(), N' of ', ERROR_PROCEDURE(), N': ', ERROR_MESSAGE());
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
     EXEC [$(schema)].[mend_text] @message OUTPUT;  -- the sink's own, or what CONCAT cut

@@ -1,5 +1,6 @@
--- For finish, where an error has half of a surrogate pair: acknowledges the jobs with errors that are mended (mend_text). The
--- errors are a program's own texts, which were cut: refused, each of these jobs would run again when its lease has run out.
+-- For finish, where an error has half of a surrogate pair: acknowledges the jobs with errors that are mended
+-- (mend_text). The errors are a program's own texts, which were cut: refused, each of these jobs would run again when
+-- its lease has run out.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_mended]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -15,7 +16,8 @@ SELECT job_id, fence, outcome, retry_ms, run_us, error, output FROM @jobs;
 WHILE 1 = 1
 BEGIN
     SET @job_id = NULL;
-    SELECT TOP (1) @job_id = job_id, @error = error FROM @mended WHERE job_id > @last_id AND error IS NOT NULL ORDER BY job_id;
+    SELECT TOP (1) @job_id = job_id, @error = error FROM @mended WHERE job_id > @last_id AND error IS NOT NULL
+        ORDER BY job_id;
     IF @job_id IS NULL
         BREAK;
     SET @last_id = @job_id;

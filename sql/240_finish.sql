@@ -28,7 +28,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517), @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
+DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
+    @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
     @is_linked bit = 0, @retry_passes bit,
     -- The halves of surrogate pairs, see mend_text.
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
@@ -112,7 +113,8 @@ BEGIN
         DELETE a
         FROM @jobs AS f
         INNER JOIN @found AS d ON d.job_id = f.job_id
-        INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = f.job_id
+        INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk))
+            ON a.job_id = f.job_id
         WHERE f.fence > 1 AND f.outcome = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
@@ -128,13 +130,15 @@ ELSE IF @completion = 'annotate'
 ELSE
 BEGIN
     DELETE j
-    OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at, deleted.due_at,
-           deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind, deleted.dedup_key,
-           deleted.payload_utf16, deleted.payload, CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms,
+    OUTPUT deleted.job_id, deleted.queue_id, deleted.priority, deleted.attempt, deleted.fence, deleted.enqueued_at,
+           deleted.due_at, deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind,
+           deleted.dedup_key, deleted.payload_utf16, deleted.payload,
+           CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms,
            deleted.headers, deleted.batch_id, deleted.group_key
     INTO [$(schema)].[archive]
-         (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, correlation_id,
-          kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key)
+         (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us,
+          correlation_id, kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id,
+          group_key)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
@@ -152,18 +156,21 @@ IF @outcome > 0
 BEGIN
     UPDATE j
     SET state       = CASE WHEN j.cancelling = 1 THEN 5
-                           WHEN f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
+                           WHEN f.outcome = 2 OR (f.outcome = 1
+                               AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
-        ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2 OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
+        ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2
+        OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
                            THEN 1 ELSE 0 END,
         attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
-        due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000, DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
-        finished_at = @now,
+        due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000,
+        DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)), finished_at = @now,
         run_us      = f.run_us,
         error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
         cancelling  = NULL
-    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END, CASE WHEN f.outcome < 3 THEN inserted.attempt END
+    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END,
+        CASE WHEN f.outcome < 3 THEN inserted.attempt END
     INTO @found (job_id, dead, attempt)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -197,7 +204,8 @@ BEGIN
     UPDATE m
     SET state = CASE WHEN j.job_id IS NULL THEN 3 WHEN j.state = 1 AND j.in_turn IS NULL THEN 6 ELSE j.state END
     FROM @members AS m
-    LEFT JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = m.job_id
+    LEFT JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = m.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     EXEC [$(schema)].[note_ends] @queue_id, @members;
 END;

@@ -1,9 +1,10 @@
--- Acknowledges jobs as finish does and, in the same transaction, enqueues the jobs that follow them. A follow-up of a job that is not done in this
--- call, or is no longer this worker's under this fence, is not enqueued. For calls that bring follow-ups: others call finish, which is one list less.
+-- Acknowledges jobs as finish does and, in the same transaction, enqueues the jobs that follow them. A follow-up of a
+-- job that is not done in this call, or is no longer this worker's under this fence, is not enqueued. For calls that
+-- bring follow-ups: others call finish, which is one list less.
 --
--- The follow-ups come after the acknowledgements, so that one may have the de-duplication key of the job that it follows. When one cannot be enqueued
--- (its queue does not exist, or enqueue_batch refuses it), everything is rolled back, a caller's transaction too, and the error is 58020,
--- as when a sink fails.
+-- The follow-ups come after the acknowledgements, so that one may have the de-duplication key of the job that it
+-- follows. When one cannot be enqueued (its queue does not exist, or enqueue_batch refuses it), everything is rolled
+-- back, a caller's transaction too, and the error is 58020, as when a sink fails.
 -- Result: as finish.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @queue      nvarchar(129),
@@ -15,7 +16,8 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
+DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+    WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
     @first_id bigint, @locked int, @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 -- Of the follow-ups.
@@ -33,7 +35,8 @@ BEGIN
     INSERT @batches (batch_id) SELECT u.batch_id FROM @follow_ups AS u WHERE u.batch_id IS NOT NULL GROUP BY u.batch_id;
     SELECT @locked = b.queue_id
     FROM @batches AS u
-    INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = u.batch_id
+    INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id)))
+        ON b.batch_id = u.batch_id
     ORDER BY u.batch_id  -- so that the join keeps to it
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
@@ -80,16 +83,18 @@ BEGIN
         EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @details = @details;
     END TRY
     BEGIN CATCH
-        SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ', ERROR_NUMBER(), N': ',
-                              ERROR_MESSAGE());
+        SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ',
+                              ERROR_NUMBER(), N': ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
         EXEC [$(schema)].[mend_text] @message OUTPUT;
         THROW 58020, @message, 1;
     END CATCH;
-    INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @next;
+    INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+        WHERE name = @next;
     IF EXISTS (SELECT 1 FROM @details WHERE group_key IS NOT NULL)
-        INSERT @grouped (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @next;
+        INSERT @grouped (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+            WHERE name = @next;
 END;
 COMMIT TRANSACTION;
 
@@ -104,7 +109,8 @@ BEGIN
         DELETE @grouped WHERE queue_id = @next_id;
     END;
 END;
--- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the caller's: all is committed.
+-- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the
+-- caller's: all is committed.
 IF @@TRANCOUNT = 0
 BEGIN
     SET XACT_ABORT OFF;
@@ -114,7 +120,8 @@ BEGIN
             SET @next_id = NULL;
             SELECT TOP (1) @next_id = q.queue_id
             FROM @queues AS q
-            WHERE EXISTS (SELECT 1 FROM [$(schema)].[marks] AS m WITH (NOLOCK) WHERE m.queue_id = q.queue_id AND m.job_id > @first_id);
+            WHERE EXISTS (SELECT 1 FROM [$(schema)].[marks] AS m WITH (NOLOCK)
+                WHERE m.queue_id = q.queue_id AND m.job_id > @first_id);
             IF @next_id IS NULL
                 BREAK;
             EXEC [$(schema)].[lower_marks] @next_id, @first_id;

@@ -1,5 +1,6 @@
--- Acknowledges one job, as finish and finish_with do: for callers that cannot pass a table-valued parameter, or not a row as large as this one's
--- output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes part in the caller's transaction. @follow_ups may be left out.
+-- Acknowledges one job, as finish and finish_with do: for callers that cannot pass a table-valued parameter, or not a
+-- row as large as this one's output (the driver of the Rust crate takes no value over 65,535 bytes into one). Takes
+-- part in the caller's transaction. @follow_ups may be left out.
 -- Result: as finish.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
     @queue      nvarchar(129),

@@ -1,5 +1,5 @@
--- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt not counted. Those that were asked to be
--- cancelled are cancelled.
+-- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt
+-- not counted. Those that were asked to be cancelled are cancelled.
 -- Result: job_id of every job that was no longer this worker's under this fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[release]
     @worker_id uniqueidentifier,
@@ -10,14 +10,15 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @members [$(schema)].[member_list];
-DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint, @released int,
-    @locked int;
+DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker_id = @worker_id), @first_ready bigint,
+    @released int, @locked int;
 
 BEGIN TRANSACTION;
 -- All rows first, in the order of job_id: an UPDATE promises no order.
 SELECT @locked = j.fence
 FROM @jobs AS r
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = r.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = r.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
 ORDER BY r.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -39,7 +40,8 @@ IF @released < (SELECT COUNT(*) FROM @jobs)
 BEGIN
     UPDATE j
     SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
-    OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key INTO @members (job_id, state, in_turn, batch_id, group_key)
+    OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id,
+        inserted.group_key INTO @members (job_id, state, in_turn, batch_id, group_key)
     FROM @jobs AS r
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
     WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1

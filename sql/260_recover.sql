@@ -1,8 +1,9 @@
 -- Lists the jobs that this worker holds in the table but does not know of: those of a claim whose answer never arrived.
--- @known is everything the worker has in memory. What it gets here it gives back by release, which names each fence: this call itself
--- changes nothing, so that it does no harm when it arrives late, after the worker has given it up and claimed again.
--- Reads entries of jobs_claimed alone (it has all columns that are asked for): going on to the rows would be the order opposite to finish's.
--- Waits for a claim of this worker that is still running on a connection the worker has given up.
+-- @known is everything the worker has in memory. What it gets here it gives back by release, which names each fence:
+-- this call itself changes nothing, so that it does no harm when it arrives late, after the worker has given it up and
+-- claimed again. Reads entries of jobs_claimed alone (it has all columns that are asked for): going on to the rows
+-- would be the order opposite to finish's. Waits for a claim of this worker that is still running on a connection the
+-- worker has given up.
 -- Result: job_id, fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[recover]
     @queue     nvarchar(129),

@@ -1,9 +1,10 @@
--- For promote and reap: notes that the queue is served. Where nobody has done so for more than two seconds, SQL Server was not there, or none of the
--- workers was: a lease that ran out meanwhile says nothing about its worker, and each worker whose lease is at most twice as long as that time gets
--- a new one, three times at the most between two heartbeats: a dead worker is lost in the end, whatever comes and goes.
+-- For promote and reap: notes that the queue is served. Where nobody has done so for more than two seconds, SQL Server
+-- was not there, or none of the workers was: a lease that ran out meanwhile says nothing about its worker, and each
+-- worker whose lease is at most twice as long as that time gets a new one, three times at the most between two
+-- heartbeats: a dead worker is lost in the end, whatever comes and goes.
 --
--- With @worker_id, only for the worker that has the duties, which keeps them for three more seconds, or that takes them because nobody has them.
--- The leases come first: whoever sees the new tended_at sees them, too.
+-- With @worker_id, only for the worker that has the duties, which keeps them for three more seconds, or that takes them
+-- because nobody has them. The leases come first: whoever sees the new tended_at sees them, too.
 CREATE OR ALTER PROCEDURE [$(schema)].[tend]
     @queue_id  int,
     @worker_id uniqueidentifier,
@@ -22,7 +23,8 @@ SET @elected = 0;
 SELECT @gap_ms = DATEDIFF_BIG(MILLISECOND, tended_at, @now)
 FROM [$(schema)].[duties] WITH (NOLOCK)
 WHERE queue_id = @queue_id
-    AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));  -- the last: the clock was set back
+    -- the last: the clock was set back
+    AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
 IF @gap_ms IS NULL
     RETURN;
 

@@ -1,8 +1,8 @@
--- Marks up to @max workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready again or, where the
--- attempts are used up, dead. The attempt counts: a job that kills its process must not come back for ever.
--- But nobody knows which of the jobs of a lost worker had started, let alone which one killed it. So a job whose next attempt is its last
--- must run alone: only a worker that holds nothing else gets it (claim). If that worker is lost too, the job is dead; a job that was lost
--- on its last attempt in company has that attempt once more, alone.
+-- Marks up to @max workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready
+-- again or, where the attempts are used up, dead. The attempt counts: a job that kills its process must not come back
+-- for ever. But nobody knows which of the jobs of a lost worker had started, let alone which one killed it. So a job
+-- whose next attempt is its last must run alone: only a worker that holds nothing else gets it (claim). If that worker
+-- is lost too, the job is dead; a job that was lost on its last attempt in company has that attempt once more, alone.
 -- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
 -- A job that was asked to be cancelled is cancelled.
 -- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
@@ -19,7 +19,8 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint;
-DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL, name nvarchar(128) NOT NULL);
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
+    name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE
 (
@@ -34,50 +35,57 @@ DECLARE @given_back TABLE
 DECLARE @members [$(schema)].[member_list];
 DECLARE @failed [$(schema)].[attempt_list];
 
-SELECT @queue_id = queue_id, @max_attempts = max_attempts FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @max_attempts = max_attempts
+    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
 EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @elected OUTPUT;
 
--- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's would last until the
--- clock has caught up. (Not one: a renewal may be newer than @now.)
+-- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's
+-- would last until the clock has caught up. (Not one: a renewal may be newer than @now.)
 UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
 
--- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right now.
+-- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right
+-- now.
 UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 SET @workers_lost = @@ROWCOUNT;
 
--- Found in the index, changed by their keys: a row before its index entry, as finish does. Only rows that are had count for @max: who holds a row
--- need not hold its entry, and the same locked rows would be found each time.
+-- Found in the index, changed by their keys: a row before its index entry, as finish does. Only rows that are had count
+-- for @max: who holds a row need not hold its entry, and the same locked rows would be found each time.
 BEGIN TRANSACTION;
 INSERT @held (job_id, worker_id, name)
 SELECT TOP (@max) j.job_id, w.worker_id, w.name
 FROM [$(schema)].[workers] AS w WITH (READPAST, READCOMMITTEDLOCK)
-INNER LOOP JOIN [$(schema)].[jobs] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+INNER LOOP JOIN [$(schema)].[jobs] AS c
+    WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
     ON c.queue_id = w.queue_id AND c.worker_id = w.worker_id
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
-WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND c.queue_id = @queue_id AND c.state = 2 AND j.state = 2 AND j.worker_id = w.worker_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j
+    WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
+WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND c.queue_id = @queue_id AND c.state = 2 AND j.state = 2
+    AND j.worker_id = w.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
 SET state       = CASE WHEN j.cancelling = 1 THEN 5
                        WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
                        ELSE 0 END,
-    ended       = CASE WHEN j.cancelling = 1 OR (j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
+    ended       = CASE WHEN j.cancelling = 1
+    OR (j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
     attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
                        THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
     error       = CASE WHEN j.cancelling = 1 THEN j.error
-                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')') END,
-    cancelling  = NULL
-OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.in_turn, inserted.batch_id, inserted.group_key
+                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt,
+    N')') END, cancelling  = NULL
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.in_turn, inserted.batch_id,
+    inserted.group_key
 INTO @given_back (job_id, state, fence, attempt, in_turn, batch_id, group_key)
 FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -112,9 +120,9 @@ SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
--- A day is longer than any claim of a lost worker can still be running, unless the clock was put forward: so whatever is not committed counts, too.
--- NOLOCK sees a claim, and nothing waits for it; READCOMMITTEDLOCK waits for the end of a release, which may be rolled back. What it has said must be
--- in history first (note_history).
+-- A day is longer than any claim of a lost worker can still be running, unless the clock was put forward: so whatever
+-- is not committed counts, too. NOLOCK sees a claim, and nothing waits for it; READCOMMITTEDLOCK waits for the end of a
+-- release, which may be rolled back. What it has said must be in history first (note_history).
 DELETE w
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)

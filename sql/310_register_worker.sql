@@ -1,9 +1,10 @@
--- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease.
--- With @take_over = 1, other workers of the queue that have the same name and were registered by the same login are marked lost and their jobs
--- given back at once: for a process that is the only one of its name and knows that its predecessor is gone. (The login, because anybody who may
--- register a worker may choose its name.)
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that are ready again or dead), has_sink, workers_lost
--- (that were marked lost: its namesakes, and all whose lease had run out) and jobs_dead (of those taken over).
+-- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease. With @take_over
+-- = 1, other workers of the queue that have the same name and were registered by the same login are marked lost and
+-- their jobs given back at once: for a process that is the only one of its name and knows that its predecessor is gone.
+-- (The login, because anybody who may register a worker may choose its name.)
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that are ready
+-- again or dead), has_sink, workers_lost (that were marked lost: its namesakes, and all whose lease had run out) and
+-- jobs_dead (of those taken over).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -34,8 +35,10 @@ IF @@ROWCOUNT = 0
     VALUES (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
 -- The queue may have been deleted since it was looked for, see enqueue.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
-    SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+    WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id
+        FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
 BEGIN
@@ -50,8 +53,8 @@ BEGIN
     WHERE queue_id = @queue_id AND name = @name AND login = @login AND worker_id <> @worker_id AND lost_at IS NULL;
     SET @namesakes = @@ROWCOUNT;
 
-    EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_ready = @jobs_ready OUTPUT, @jobs_dead = @jobs_dead OUTPUT,
-        @workers_lost = @run_out OUTPUT;
+    EXEC [$(schema)].[reap] @queue = @queue, @report = 0, @jobs_ready = @jobs_ready OUTPUT,
+        @jobs_dead = @jobs_dead OUTPUT, @workers_lost = @run_out OUTPUT;
 END;
 
 -- Somebody may have waited, and the clock may have jumped meanwhile: the lease must not have run out when it is given.

@@ -11,7 +11,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808, @text nvarchar(max), @message nvarchar(2048),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808,
+    @text nvarchar(max), @message nvarchar(2048),
     -- The halves of surrogate pairs, see mend_text.
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -31,7 +32,8 @@ BEGIN TRANSACTION;
 INSERT @held (job_id, queue_id)
 SELECT j.job_id, j.queue_id
 FROM @notes AS n
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = n.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
 ORDER BY n.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -40,7 +42,8 @@ UPDATE j
 SET checkpointed = 1, plain = NULL
 FROM @notes AS n
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
-WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
+WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND j.worker_id = @worker_id
+    AND j.fence = n.fence
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE p
@@ -58,7 +61,8 @@ INSERT [$(schema)].[progress] (job_id, queue_id, fence, noted_at, fraction, text
 SELECT n.job_id, h.queue_id, n.fence, @now, n.fraction, n.text, n.[checkpoint]
 FROM @held AS h
 INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
-WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[progress] AS p WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id)))
+WHERE NOT EXISTS (SELECT 1
+    FROM [$(schema)].[progress] AS p WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id)))
                   WHERE p.job_id = h.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
@@ -70,8 +74,10 @@ BEGIN
     FROM @held AS h
     INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
     WHERE h.job_id > @last_id
-        AND (PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'), (n.text + N'.') COLLATE Latin1_General_100_BIN2) > 0
-             OR PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'), (N'.' + n.text) COLLATE Latin1_General_100_BIN2) > 0)
+        AND (PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'),
+            (n.text + N'.') COLLATE Latin1_General_100_BIN2) > 0
+             OR PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'),
+                 (N'.' + n.text) COLLATE Latin1_General_100_BIN2) > 0)
     ORDER BY h.job_id;
     IF @job_id IS NULL
         BREAK;

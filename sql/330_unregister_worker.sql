@@ -1,7 +1,8 @@
--- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day, even where it holds nothing: a
--- claim of it may still be on its way, and only by this row does reap find the jobs of it. Duties that it had pass to the next heartbeat.
--- With it a worker says for the last time what it has done, as with a heartbeat; one that was marked lost may do so, too. The last worker of a queue
--- has it written into history: nobody else may come for long.
+-- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day,
+-- even where it holds nothing: a claim of it may still be on its way, and only by this row does reap find the jobs of
+-- it. Duties that it had pass to the next heartbeat. With it a worker says for the last time what it has done, as with
+-- a heartbeat; one that was marked lost may do so, too. The last worker of a queue has it written into history: nobody
+-- else may come for long.
 CREATE OR ALTER PROCEDURE [$(schema)].[unregister_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -16,15 +17,16 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @tries int = 0;
 
-IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000 OR @dead NOT BETWEEN 0 AND 1000000000000000
+IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000
+    OR @dead NOT BETWEEN 0 AND 1000000000000000
     THROW 58003, N'done, failed and dead must be 0 to 10^15', 1;
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE worker_id = @worker_id AND lost_at IS NULL;
 
 -- Once: a call that is repeated brings no greater number.
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
-SET done = ISNULL(@done, done), failed = ISNULL(@failed, failed), dead = ISNULL(@dead, dead), times = ISNULL(@times, times), report_no = @report_no,
-    reported_at = @now
+SET done = ISNULL(@done, done), failed = ISNULL(@failed, failed), dead = ISNULL(@dead, dead),
+    times = ISNULL(@times, times), report_no = @report_no, reported_at = @now
 WHERE worker_id = @worker_id AND @report_no > ISNULL(report_no, 0);
 
 UPDATE d
@@ -34,12 +36,15 @@ INNER JOIN [$(schema)].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
 WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
--- Again, where another that ended at the same moment was faster: what this one has said may not have been there yet when that one looked.
+-- Again, where another that ended at the same moment was faster: what this one has said may not have been there yet
+-- when that one looked.
 WHILE @tries < 3
-    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK) WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
+        WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
     AND EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
                 WHERE queue_id = @queue_id
-                    AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0) OR dead <> ISNULL(noted_dead, 0)
+                    AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0)
+                        OR dead <> ISNULL(noted_dead, 0)
                          OR times <> ISNULL(noted_times, '')))
 BEGIN
     SET @tries = @tries + 1;

@@ -12,9 +12,11 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int, @schedules_due bit = 0, @error nvarchar(2048),
-    @due_from datetime2(3), @first_due datetime2(3), @looks bit, @events_from bigint, @first_event bigint;
-DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
+    @schedules_due bit = 0, @error nvarchar(2048), @due_from datetime2(3), @first_due datetime2(3), @looks bit,
+    @events_from bigint, @first_event bigint;
+DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -23,7 +25,9 @@ IF @queue_id IS NULL
 -- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is
 -- about to be committed may be due by then. NOLOCK sees what is locked or not committed, which must not be passed.
 SELECT @due_from = due_from, @events_from = events_from,
-       @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0 ELSE 1 END  -- the clock was set back
+       -- the clock was set back
+       @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0
+           ELSE 1 END
 FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id;
 IF @looks = 1
 BEGIN

@@ -1,12 +1,15 @@
--- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than @max_age_ms. The worker that has the
--- duties of the queue calls it at its interval; the others get the sample with their heartbeat. Of several callers one at a time pays for a sample. In a transaction it takes none.
+-- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than
+-- @max_age_ms. The worker that has the duties of the queue calls it at its interval; the others get the sample with
+-- their heartbeat. Of several callers one at a time pays for a sample. In a transaction it takes none.
 --
--- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where there are more, the
--- rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and cancelled jobs 100,000 are counted at the most. The oldest
--- ready job is looked for among those that were counted. At most 100 priorities are looked at. Exact numbers: the procedure stats.
--- The first sample of a minute has the one before it written into history, with what the workers have done until then.
--- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms (NULL: there is no
--- sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose follow-ups go to the queue).
+-- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where
+-- there are more, the rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and
+-- cancelled jobs 100,000 are counted at the most. The oldest ready job is looked for among those that were counted. At
+-- most 100 priorities are looked at. Exact numbers: the procedure stats. The first sample of a minute has the one
+-- before it written into history, with what the workers have done until then.
+-- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms
+-- (NULL: there is no sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose
+-- follow-ups go to the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
     @queue      nvarchar(129),
     @max_age_ms int = 10000
@@ -15,27 +18,32 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int = 0, @most int;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int = 0,
+    @most int;
 
-SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order
+    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max_age_ms IS NULL OR @max_age_ms < 0
     THROW 58003, N'max_age_ms must be 0 or more', 1;
 
--- Whoever changes begun_at takes the sample. Should it die over it, the next one comes when @max_age_ms have passed again.
--- In a caller's transaction nobody does: the worker that has the duties would wait for the row until that has ended.
+-- Whoever changes begun_at takes the sample. Should it die over it, the next one comes when @max_age_ms have passed
+-- again. In a caller's transaction nobody does: the worker that has the duties would wait for the row until that has
+-- ended.
 IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [$(schema)].[samples] WITH (ROWLOCK)
     SET begun_at = @now
     WHERE queue_id = @queue_id
-        AND (begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now) OR begun_at > DATEADD(MINUTE, 1, @now));  -- or the clock was set back
+        -- or the clock was set back
+        AND (begun_at <= DATEADD(MILLISECOND, -@max_age_ms, @now) OR begun_at > DATEADD(MINUTE, 1, @now));
     SET @is_mine = @@ROWCOUNT;
 END;
 IF @is_mine = 0 AND @@TRANCOUNT = 0
 BEGIN
-    -- HOLDLOCK locks the key also where there is no row yet: of two first samples the second waits, and finds the first's row.
+    -- HOLDLOCK locks the key also where there is no row yet: of two first samples the second waits, and finds the
+    -- first's row.
     INSERT [$(schema)].[samples] (queue_id, begun_at)
     SELECT @queue_id, @now
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id);
@@ -45,18 +53,21 @@ END;
 IF @is_mine = 1
 BEGIN
     -- Who calls it at an interval has @max_age_ms at half of that, and comes a little later now and then.
-    IF EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (NOLOCK)
+        WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
     BEGIN
         SET @most = 1 + @max_age_ms / 30000;
         EXEC [$(schema)].[note_history] @queue_id, @most;
     END;
 
-    DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint, @first_id bigint,
-        @last_id bigint, @end_id bigint, @due_at datetime2(3);
+    DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint,
+        @first_id bigint, @last_id bigint, @end_id bigint, @due_at datetime2(3);
 
-    -- From one priority to the next: one seek each. TOP and ORDER BY, not MIN and MAX: the order of the index answers them in any plan.
+    -- From one priority to the next: one seek each. TOP and ORDER BY, not MIN and MAX: the order of the index answers
+    -- them in any plan.
     IF @claim_order = 'lifo'
-        SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+        SELECT @priority = (SELECT TOP (1) j.priority
+            FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
                             WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
                             ORDER BY j.priority)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -71,7 +82,8 @@ BEGIN
         SET @priorities = @priorities + 1;
         IF @claim_order = 'lifo'
             SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
-            FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+            FROM (SELECT TOP (10000) j.job_id, j.due_at
+                FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
                   WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
                   ORDER BY j.job_id) AS h
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -85,31 +97,38 @@ BEGIN
         IF @counted = 10000
         BEGIN
             IF @claim_order = 'lifo'
-                SELECT @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                SELECT @end_id = (SELECT TOP (1) j.job_id
+                    FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                                      AND j.priority = @priority
                                   ORDER BY j.job_id DESC)
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
             ELSE
                 SELECT @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                                      AND j.priority = @priority
                                   ORDER BY j.job_id DESC)
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- As many to each id as among those that were counted. The end may have gone meanwhile.
             IF @end_id > @last_id
-                SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
+                SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id
+                    + 1) AS bigint);
         END;
         SET @ready = @ready + @counted;
         IF @oldest IS NULL OR @due_at < @oldest
             SET @oldest = @due_at;
 
         IF @claim_order = 'lifo'
-            SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority > @priority
+            SELECT @priority = (SELECT TOP (1) j.priority
+                FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
+                                    AND j.priority > @priority
                                 ORDER BY j.priority)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         ELSE
             SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority > @priority
+                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
+                                    AND j.priority > @priority
                                 ORDER BY j.priority)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
@@ -127,21 +146,29 @@ BEGIN
     UPDATE [$(schema)].[samples]
     SET sampled_at    = @now,
         ready         = @ready,
-        scheduled     = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+        scheduled     = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
                          WHERE j.queue_id = @queue_id AND j.state = 1) AS s),
-        claimed       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+        claimed       = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                          WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
-        dead          = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+        dead          = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                          WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1) AS d),
-        cancelled     = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+        cancelled     = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                          WHERE j.queue_id = @queue_id AND j.state = 5 AND j.ended = 1) AS d),
-        waiting       = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+        waiting       = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.state = 6) AS w),
-        open_batches  = (SELECT COUNT_BIG(*) FROM (SELECT TOP (100000) c.batch_id FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
+        open_batches  = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (100000) c.batch_id
+        FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
                          WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
         workers       = (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
-                             AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),  -- a later one: see reap
+                             -- a later one: see reap
+                             AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),
         oldest_due_at = @oldest
     -- A sample that was begun later may be there already.
     WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now))
@@ -150,7 +177,8 @@ END;
 
 SELECT s.ready, s.scheduled, s.claimed, s.dead, s.workers, @paused AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
-       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting, s.open_batches
+       DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting,
+       s.open_batches
 FROM [$(schema)].[samples] AS s
 WHERE s.queue_id = @queue_id;
 GO

@@ -1,6 +1,6 @@
--- For expire: makes one row of each ten minutes that are older than a day, of up to an hour in a call, and deletes up to 1,000 rows that are older
--- than 90 days. Counts and times are added up; of the depth the greatest of each stays, which is what one looks for in a chart: the backlog of those
--- minutes.
+-- For expire: makes one row of each ten minutes that are older than a day, of up to an hour in a call, and deletes up
+-- to 1,000 rows that are older than 90 days. Counts and times are added up; of the depth the greatest of each stays,
+-- which is what one looks for in a chart: the backlog of those minutes.
 -- Each ten minutes are a transaction of their own: a call that breaks off leaves the rest to the next one.
 CREATE OR ALTER PROCEDURE [$(schema)].[thin_history]
     @queue_id int
@@ -8,8 +8,8 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0), @done int = 0,
-    @oldest datetime2(0) = DATEADD(DAY, -90, SYSUTCDATETIME()),
+DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0),
+    @done int = 0, @oldest datetime2(0) = DATEADD(DAY, -90, SYSUTCDATETIME()),
     @times varchar(1400), @bucket varchar(3), @jobs bigint;
 DECLARE @old TABLE
 (
@@ -27,7 +27,8 @@ DECLARE @old TABLE
     died            bigint       NOT NULL,
     times           varchar(1400) COLLATE Latin1_General_100_BIN2 NULL
 );
-DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED, jobs bigint NOT NULL);
+DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    jobs bigint NOT NULL);
 
 -- A caller's transaction would end with a wait that was too long.
 IF @@TRANCOUNT > 0
@@ -50,15 +51,18 @@ BEGIN TRY
         DELETE @counts;
         BEGIN TRANSACTION;
         DELETE h
-        OUTPUT deleted.at, deleted.ready, deleted.scheduled, deleted.waiting, deleted.claimed, deleted.dead, deleted.cancelled, deleted.workers,
-            deleted.oldest_ready_ms, deleted.done, deleted.failed, deleted.died, deleted.times
-        INTO @old (at, ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms, done, failed, died, times)
+        OUTPUT deleted.at, deleted.ready, deleted.scheduled, deleted.waiting, deleted.claimed, deleted.dead,
+            deleted.cancelled, deleted.workers, deleted.oldest_ready_ms, deleted.done, deleted.failed, deleted.died,
+            deleted.times
+        INTO @old (at, ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms, done, failed,
+            died, times)
         FROM [$(schema)].[history] AS h WITH (ROWLOCK, FORCESEEK, INDEX (history_pk))
         WHERE h.queue_id = @queue_id AND h.at >= @at AND h.at < DATEADD(MINUTE, 10, @at)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
         INSERT @counts (bucket, jobs)
-        SELECT j.[key], SUM(CAST(j.value AS bigint)) FROM @old AS o CROSS APPLY OPENJSON(CASE WHEN ISJSON(o.times) = 1 THEN o.times END) AS j
+        SELECT j.[key], SUM(CAST(j.value AS bigint))
+            FROM @old AS o CROSS APPLY OPENJSON(CASE WHEN ISJSON(o.times) = 1 THEN o.times END) AS j
         GROUP BY j.[key];
         SET @times = NULL;
         SET @bucket = '';
@@ -70,10 +74,10 @@ BEGIN TRY
             SET @times = CONCAT(@times + ',', '"', @bucket, '":', @jobs);
         END;
 
-        INSERT [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms,
-                                      done, failed, died, times)
-        SELECT @queue_id, @at, 10, MAX(ready), MAX(scheduled), MAX(waiting), MAX(claimed), MAX(dead), MAX(cancelled), MAX(workers),
-               MAX(oldest_ready_ms), SUM(done), SUM(failed), SUM(died), '{' + @times + '}'
+        INSERT [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled,
+                                      workers, oldest_ready_ms, done, failed, died, times)
+        SELECT @queue_id, @at, 10, MAX(ready), MAX(scheduled), MAX(waiting), MAX(claimed), MAX(dead), MAX(cancelled),
+               MAX(workers), MAX(oldest_ready_ms), SUM(done), SUM(failed), SUM(died), '{' + @times + '}'
         FROM @old
         HAVING COUNT(*) > 0;  -- another session may have been faster
         COMMIT TRANSACTION;

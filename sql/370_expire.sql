@@ -14,14 +14,15 @@ AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3), @expired int = 0,
-    @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3),
+    @expired int = 0, @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int;
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
 DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
-SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s
+    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1
@@ -34,7 +35,8 @@ BEGIN
     INSERT @old (job_id)
     SELECT TOP (@max) f.job_id
     FROM [$(schema)].[jobs] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
     WHERE f.queue_id = @queue_id AND f.state = 3 AND f.ended = 1 AND f.finished_at <= @before
     ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -43,7 +45,8 @@ BEGIN
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+        INNER LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
         WHERE j.queue_id = @queue_id AND j.state = 3 AND j.finished_at <= @before
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -54,7 +57,8 @@ BEGIN
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) f.job_id
     FROM [$(schema)].[archive] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
-    INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON a.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[archive] AS a
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON a.job_id = f.job_id
     WHERE f.queue_id = @queue_id AND f.finished_at <= @before
     ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -63,7 +67,8 @@ BEGIN
         DELETE a
         OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
         FROM @old AS o
-        INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
+        INNER LOOP JOIN [$(schema)].[archive] AS a
+            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @expired = @expired + @@ROWCOUNT;
@@ -78,7 +83,8 @@ BEGIN
     INSERT @old (job_id)
     SELECT TOP (@max - @expired) f.job_id
     FROM [$(schema)].[jobs] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
     WHERE f.queue_id = @queue_id AND f.state = @number AND f.ended = 1 AND f.finished_at <= @before
     ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -87,7 +93,8 @@ BEGIN
         DELETE j
         OUTPUT deleted.job_id, 1 INTO @gone (job_id, failed)
         FROM @old AS o
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+        INNER LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
         WHERE j.queue_id = @queue_id AND j.state = @number AND j.finished_at <= @before
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -117,9 +124,11 @@ BEGIN
     INSERT @old (job_id)
     SELECT TOP ((@max + 9) / 10) p.job_id
     FROM [$(schema)].[progress] AS f WITH (NOLOCK, INDEX (progress_queue))
-    INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = f.job_id
+    INNER LOOP JOIN [$(schema)].[progress] AS p
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (progress_pk (job_id))) ON p.job_id = f.job_id
     WHERE f.queue_id = @queue_id AND f.job_id > @last_id
-        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE j.job_id = f.job_id AND j.state <> 3)
+        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+            WHERE j.job_id = f.job_id AND j.state <> 3)
     ORDER BY f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT = 0
@@ -128,8 +137,10 @@ BEGIN
     BEGIN TRY
         DELETE p
         FROM @old AS o
-        INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = o.job_id
-        WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk))
+            ON p.job_id = o.job_id
+        WHERE NOT EXISTS (SELECT 1
+            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                           WHERE j.job_id = p.job_id AND j.state <> 3)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @noted = @noted + @@ROWCOUNT;
@@ -147,8 +158,11 @@ DELETE @old;
 INSERT @old (job_id)
 SELECT TOP (@max) f.batch_id
 FROM [$(schema)].[batch_counts] AS f WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (batch_counts_ended))
-INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = f.batch_id
-INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id))) ON c.batch_id = f.batch_id
+INNER LOOP JOIN [$(schema)].[batches] AS b
+    WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = f.batch_id
+INNER LOOP JOIN [$(schema)].[batch_counts] AS c
+    WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id)))
+    ON c.batch_id = f.batch_id
 WHERE f.queue_id = @queue_id AND f.ended_at < DATEADD(DAY, -7, @now)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @batches = @@ROWCOUNT;
@@ -156,7 +170,8 @@ IF @batches > 0
 BEGIN
     DELETE c
     FROM @old AS o
-    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = o.job_id
+    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk))
+        ON c.batch_id = o.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     DELETE b
     FROM @old AS o

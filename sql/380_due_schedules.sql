@@ -1,7 +1,8 @@
--- For the worker that has the duties: the schedules that it has to look at now, up to @max, the longest due first. Schedules that somebody has
--- locked are left out.
--- Where the clock was set back since a schedule was last looked at, its next time may be hours or days too far away: it is looked at again, and its
--- times count from now on. A minute or less does not matter; without this margin, a small correction of the clock would fire a time twice.
+-- For the worker that has the duties: the schedules that it has to look at now, up to @max, the longest due first.
+-- Schedules that somebody has locked are left out.
+-- Where the clock was set back since a schedule was last looked at, its next time may be hours or days too far away: it
+-- is looked at again, and its times count from now on. A minute or less does not matter; without this margin, a small
+-- correction of the clock would fire a time twice.
 -- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now.
 CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
     @queue nvarchar(129),
@@ -17,7 +18,8 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
 SELECT TOP (@max) s.name, s.revision, s.cron, s.time_zone, s.make_up, s.jitter_ms,
-       CASE WHEN s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now ELSE s.next_at END AS next_at, s.error, @now AS now
+       CASE WHEN s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now ELSE s.next_at END AS next_at,
+       s.error, @now AS now
 FROM [$(schema)].[schedules] AS s WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
 WHERE s.queue_id = @queue_id AND s.paused = 0 AND (s.look_at <= @now OR s.looked_at > DATEADD(MINUTE, 1, @now))
 ORDER BY s.look_at

@@ -22,8 +22,10 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 -- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later
 -- (fail_schedule).
 SET LOCK_TIMEOUT 1000;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
-    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300), @group_key nvarchar(128), @job_id bigint, @duplicate bit;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max),
+    @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
+    @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300),
+    @group_key nvarchar(128), @job_id bigint, @duplicate bit;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -31,8 +33,8 @@ IF @queue_id IS NULL
 
 BEGIN TRANSACTION;
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-SET next_at = @next_at, look_at = @next_at, looked_at = ISNULL(@looked_at, @now), last_at = ISNULL(@fire_at, last_at), error = NULL,
-    revision = revision + 1
+SET next_at = @next_at, look_at = @next_at, looked_at = ISNULL(@looked_at, @now), last_at = ISNULL(@fire_at, last_at),
+    error = NULL, revision = revision + 1
 WHERE queue_id = @queue_id AND name = @name AND revision = @revision AND paused = 0
     AND (@looked_at IS NULL OR @looked_at <= DATEADD(MINUTE, 1, @now));
 IF @@ROWCOUNT = 0
@@ -42,14 +44,16 @@ BEGIN
     SET @revision = @revision + 1;
     IF @fire_at IS NOT NULL
     BEGIN
-        SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END, @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
-            @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind, @correlation_id = correlation_id,
-            @headers = headers, @group_key = group_key,
+        SELECT @payload = CASE WHEN payload_utf16 = 0 THEN payload END,
+            @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
+            @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind,
+            @correlation_id = correlation_id, @headers = headers, @group_key = group_key,
             @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(19), @fire_at, 126), N'Z'))
         FROM [$(schema)].[schedules]
         WHERE queue_id = @queue_id AND name = @name;
-        EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority, @due_at = @due_at,
-            @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
+        EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority,
+            @due_at = @due_at, @max_attempts = @max_attempts, @dedup_key = @dedup_key,
+            @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
             @headers = @headers, @group_key = @group_key, @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
     END;
 END;

@@ -8,13 +8,15 @@
 -- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL,
-    @most  bigint        = NULL  -- of each state at most so many are counted, 1 or more; of ready jobs so many of each index; NULL: all
+    -- of each state at most so many are counted, 1 or more; of ready jobs so many of each index; NULL: all
+    @most  bigint        = NULL
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
-IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue)
+IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+    WHERE name = @queue)
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @most < 1
     THROW 58003, N'most must be 1 or more', 1;
@@ -22,23 +24,31 @@ SET @most = ISNULL(@most, 9223372036854775807);
 
 SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused,
        r.ready,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
                                     WHERE j.queue_id = q.queue_id AND j.state = 1) AS c) AS scheduled,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                                     WHERE j.queue_id = q.queue_id AND j.state = 2) AS c) AS claimed,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                                     WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS c) AS done,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                                     WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS c) AS dead,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) a.job_id FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) a.job_id
+       FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
                                     WHERE a.queue_id = q.queue_id) AS c) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL
-            AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)) AS workers,  -- a later one: see reap
+            -- a later one: see reap
+            AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                                     WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS c) AS cancelled,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
                                     WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
        q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms
 FROM [$(schema)].[queues] AS q WITH (NOLOCK)
@@ -52,11 +62,13 @@ CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c
                    UNION ALL
                    SELECT COUNT_BIG(*), MIN(c.due_at)
-                   FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+                   FROM (SELECT TOP (@most) j.due_at
+                       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
                    -- adopt: count_rows
                   ) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name
-OPTION (MAXDOP 1);  -- TOP makes it serial anyway: counts take some seconds of one core for tens of millions of jobs, and no more cores
+-- TOP makes it serial anyway: counts take some seconds of one core for tens of millions of jobs, and no more cores
+OPTION (MAXDOP 1);
 GO

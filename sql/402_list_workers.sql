@@ -1,11 +1,11 @@
--- Shows the workers of a queue or, with NULL, of each: those that have a lease, and those that have ended, were lost, or ran out of it within the
--- last @ended_s seconds.
--- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Of each worker it counts the entries of jobs_claimed, and reads the rows of
--- the first 50 jobs that it holds.
--- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at), lost_at (it has ended or was
--- lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of more than 50, of the 50 that were
--- enqueued first), and as it has said at reported_at, with its heartbeat or (done and failed) when it ended: running, done, failed, done_per_s,
--- failed_per_s, limited_by (see heartbeat).
+-- Shows the workers of a queue or, with NULL, of each: those that have a lease, and those that have ended, were lost,
+-- or ran out of it within the last @ended_s seconds.
+-- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Of each worker it counts the entries of
+-- jobs_claimed, and reads the rows of the first 50 jobs that it holds.
+-- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at),
+-- lost_at (it has ended or was lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of
+-- more than 50, of the 50 that were enqueued first), and as it has said at reported_at, with its heartbeat or (done and
+-- failed) when it ended: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
     @queue   nvarchar(129) = NULL,
     @ended_s int           = 86400  -- 0 to 86,400: a day, for as long as they are kept at least
@@ -22,10 +22,11 @@ IF @ended_s IS NULL OR @ended_s < 0 OR @ended_s > 86400
     THROW 58003, N'ended_s must be 0 to 86400 (a day)', 1;
 
 SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
-       CASE WHEN w.lost_at IS NULL AND w.lease_until <= DATEADD(MILLISECOND, 2 * w.lease_ms, @now)  -- a later one: see reap
+       -- a later one: see reap
+       CASE WHEN w.lost_at IS NULL AND w.lease_until <= DATEADD(MILLISECOND, 2 * w.lease_ms, @now)
             THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
-       w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed, CAST(w.done_per_s AS float) AS done_per_s,
-       CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by
+       w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed,
+       CAST(w.done_per_s AS float) AS done_per_s, CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by
 FROM [$(schema)].[workers] AS w WITH (NOLOCK)
 INNER JOIN [$(schema)].[queues] AS q WITH (NOLOCK) ON q.queue_id = w.queue_id
 CROSS APPLY (SELECT COUNT_BIG(*) AS held
@@ -36,7 +37,8 @@ CROSS APPLY (SELECT MIN(f.claimed_at) AS oldest_claimed_at
                    FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
                    WHERE j.queue_id = w.queue_id AND j.worker_id = w.worker_id AND j.state = 2
                    ORDER BY j.job_id) AS f) AS c
-WHERE (@queue_id IS NULL OR w.queue_id = @queue_id) AND ISNULL(w.lost_at, w.lease_until) >= DATEADD(SECOND, -@ended_s, @now)
+WHERE (@queue_id IS NULL OR w.queue_id = @queue_id)
+    AND ISNULL(w.lost_at, w.lease_until) >= DATEADD(SECOND, -@ended_s, @now)
 ORDER BY q.name, w.name, w.registered_at
 OPTION (MAXDOP 1);
 GO

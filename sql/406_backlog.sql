@@ -1,15 +1,18 @@
--- For an autoscaler, KEDA's mssql scaler for example: how many workers the waiting jobs of a queue are work for. That many, each with @threads jobs
--- at once, would have run what waits in about @target_s seconds, by the run times of the last minutes in which jobs ran (history); where none were
--- measured in the last seven days, a job counts as a second. Never more workers than have a job for each of their threads: an hour's job is not done
--- sooner by sixty workers. And no more than may run at once by the queue's own limits (max_running, rate). But never fewer than those that hold a
+-- For an autoscaler, KEDA's mssql scaler for example: how many workers the waiting jobs of a queue are work for. That
+-- many, each with @threads jobs at once, would have run what waits in about @target_s seconds, by the run times of the
+-- last minutes in which jobs ran (history); where none were measured in the last seven days, a job counts as a second.
+-- Never more workers than have a job for each of their threads: an hour's job is not done sooner by sixty workers. And
+-- no more than may run at once by the queue's own limits (max_running, rate). But never fewer than those that hold a
 -- job now: whoever makes them fewer would stop one that runs a long job.
 --
--- 0: there is nothing for a worker to do, and nothing comes due within @due_within_s. At least 1 where there is: jobs that are ready or claimed (their worker
--- may be lost, and another must give them back), scheduled jobs that come due, a schedule that is to be fired, groups that wait for their turn to be
--- given. Of a paused queue what is claimed counts, and nothing else.
+-- 0: there is nothing for a worker to do, and nothing comes due within @due_within_s. At least 1 where there is: jobs
+-- that are ready or claimed (their worker may be lost, and another must give them back), scheduled jobs that come due,
+-- a schedule that is to be fired, groups that wait for their turn to be given. Of a paused queue what is claimed
+-- counts, and nothing else.
 --
--- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Cheap at any depth: of each state @most jobs are counted; where more are ready, the
--- depth that the workers have sampled within the last minute counts instead (see sample).
+-- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Cheap at any depth: of each state @most jobs
+-- are counted; where more are ready, the depth that the workers have sampled within the last minute counts instead (see
+-- sample).
 -- Result: workers, alone: KEDA takes one row with one column, and no other.
 CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
     @queue        nvarchar(129),
@@ -20,9 +23,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int, @rate_ms bigint, @soon datetime2(3),
-    @since datetime2(0), @holders int = 0, @ready bigint, @sampled bigint, @due bigint, @claimed bigint, @jobs bigint, @run_ms float = 1000,
-    @at_once float, @workers float = 0;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
+    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @ready bigint, @sampled bigint,
+    @due bigint, @claimed bigint, @jobs bigint, @run_ms float = 1000, @at_once float, @workers float = 0;
 
 SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -39,7 +42,8 @@ IF @most IS NULL OR @most < 1
 SET @soon = DATEADD(SECOND, @due_within_s, @now);
 SET @since = DATEADD(DAY, -7, @now);
 
-SELECT @claimed = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+SELECT @claimed = (SELECT COUNT_BIG(*)
+    FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
                                                WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @jobs = @claimed;
@@ -47,27 +51,35 @@ IF @claimed > 0
     SELECT @holders = (SELECT COUNT(*)
                        FROM [$(schema)].[workers] AS w WITH (NOLOCK)
                        WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
-                           AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+                           AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j
+                               WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
                                        WHERE j.queue_id = @queue_id AND j.state = 2 AND j.worker_id = w.worker_id))
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @paused = 0
 BEGIN
-    SELECT @ready = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c)
-                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c)
-                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+    SELECT @ready = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0
+                                                     AND j.alone = 0) AS c)
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+                      FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
+                                                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1
+                                                     AND j.alone = 0) AS c)
+                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
+                      FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
                                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
     -- adopt: count_rows
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @ready >= @most
     BEGIN
         SET @sampled = (SELECT ready FROM [$(schema)].[samples] WITH (NOLOCK)
-                        WHERE queue_id = @queue_id AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now) AND DATEADD(MINUTE, 1, @now));
+                        WHERE queue_id = @queue_id AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now)
+                            AND DATEADD(MINUTE, 1, @now));
         IF @sampled > @ready
             SET @ready = @sampled;
     END;
-    SELECT @due = (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+    SELECT @due = (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
                                                WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon
                                                ORDER BY j.due_at) AS c)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -76,11 +88,14 @@ END;
 
 IF @jobs > 0
 BEGIN
-    -- "r0" is under 1 ms, "r1" from 1 ms up to 2 ms, and so on by powers of two, see heartbeat: a job counts as the middle.
-    SELECT @run_ms = CASE WHEN SUM(r.jobs) > 0 THEN SUM(r.jobs * CASE WHEN r.bucket = 0 THEN 0.5 ELSE 0.75 * POWER(CAST(2 AS float), r.bucket) END) / SUM(r.jobs)
+    -- "r0" is under 1 ms, "r1" from 1 ms up to 2 ms, and so on by powers of two, see heartbeat: a job counts as the
+    -- middle.
+    SELECT @run_ms = CASE WHEN SUM(r.jobs) > 0 THEN SUM(r.jobs * CASE WHEN r.bucket = 0 THEN 0.5
+        ELSE 0.75 * POWER(CAST(2 AS float), r.bucket) END) / SUM(r.jobs)
                           ELSE @run_ms END
     FROM (SELECT TRY_CAST(SUBSTRING(t.[key], 2, 2) AS int) AS bucket, TRY_CAST(t.value AS bigint) AS jobs
-          FROM (SELECT TOP (60) h.times FROM [$(schema)].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at)))
+          FROM (SELECT TOP (60) h.times
+              FROM [$(schema)].[history] AS h WITH (NOLOCK, FORCESEEK (history_pk (queue_id, at)))
                 WHERE h.queue_id = @queue_id AND h.at > @since AND h.times LIKE '%"r%'
                 ORDER BY h.at DESC) AS n
           CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.times) = 1 THEN n.times END) AS t
@@ -106,7 +121,8 @@ ELSE IF @paused = 0
     AND (EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
          OR EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (NOLOCK, INDEX (schedules_due))
                     WHERE queue_id = @queue_id AND paused = 0
-                        AND (look_at <= @soon OR looked_at > DATEADD(MINUTE, 1, @now))))  -- the latter: see due_schedules
+                        -- the latter: see due_schedules
+                        AND (look_at <= @soon OR looked_at > DATEADD(MINUTE, 1, @now))))
     SET @workers = 1;
 
 -- More than an int could say is as good as that.

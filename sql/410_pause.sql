@@ -1,4 +1,5 @@
--- Stops the claims of a queue; jobs that are claimed already are finished, and enqueueing goes on. Not in a transaction.
+-- Stops the claims of a queue; jobs that are claimed already are finished, and enqueueing goes on. Not in a
+-- transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause]
     @queue nvarchar(129)
 AS

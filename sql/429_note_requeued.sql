@@ -1,5 +1,5 @@
--- For requeue, in its transaction: jobs of batches that have not ended count as unfinished again, and jobs of groups wait for their turn. state: the one
--- that the job had.
+-- For requeue, in its transaction: jobs of batches that have not ended count as unfinished again, and jobs of groups
+-- wait for their turn. state: the one that the job had.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_requeued]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY
@@ -17,7 +17,8 @@ IF @@ROWCOUNT > 0
     UPDATE c
     SET dead = c.dead - b.dead, cancelled = c.cancelled - b.cancelled
     FROM @back AS b
-    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk)) ON c.batch_id = b.batch_id
+    INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (ROWLOCK, FORCESEEK, INDEX (batch_counts_pk))
+        ON c.batch_id = b.batch_id
     WHERE c.ended_at IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 

@@ -1,13 +1,15 @@
--- Makes dead jobs ready again: one (@job_id) or up to 1,000 (@listed = 1 and @jobs), which may also be cancelled, or up to @max, the oldest first.
--- The attempt starts at 0 again, the fence goes on growing. Of the listed ones, which come all at once whatever
--- @max is, those that are locked at the moment are passed over.
--- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several with one key, the newest comes back.
--- A job of a group waits for its turn again. In a batch that has not ended it counts as unfinished again; one that has ended stays so.
--- With @payload or @text, the one job gets another payload. Run it until it returns less than @max. Result: requeued.
+-- Makes dead jobs ready again: one (@job_id) or up to 1,000 (@listed = 1 and @jobs), which may also be cancelled, or up
+-- to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing. Of the listed ones, which come
+-- all at once whatever @max is, those that are locked at the moment are passed over.
+-- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several with one key, the newest
+-- comes back. A job of a group waits for its turn again. In a batch that has not ended it counts as unfinished again;
+-- one that has ended stays so. With @payload or @text, the one job gets another payload. Run it until it returns less
+-- than @max. Result: requeued.
 --
--- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and promote lock them. Jobs without a
--- key come back by one statement. Of those with a key each is a transaction of its own, the newest first, because its key's new entry in
--- jobs_dedup may have to wait for a producer's: waiting for one while holding another could deadlock with a producer that enqueues several.
+-- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and
+-- promote lock them. Jobs without a key come back by one statement. Of those with a key each is a transaction of its
+-- own, the newest first, because its key's new entry in jobs_dedup may have to wait for a producer's: waiting for one
+-- while holding another could deadlock with a producer that enqueues several.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
     @queue   nvarchar(129),
     @job_id  bigint         = NULL,
@@ -21,8 +23,8 @@ SET NOCOUNT ON;
 -- adopt: requeue_refused
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int, @listed_so_far int = 0,
-    @id bigint, @last_id bigint, @first_ready bigint;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int,
+    @listed_so_far int = 0, @id bigint, @last_id bigint, @first_ready bigint;
 -- has_key: NULL when it was tried. IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
 -- What one transaction brings back; state: the one that it had.
@@ -40,36 +42,47 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'another payload is for one job, named by job_id, and is either a payload or a text', 1;
 
--- Again, where fewer came back than were found, because others had some of them locked or a producer took a key meanwhile: for as many behind those.
--- Ten times, so that it ends whatever others do.
+-- Again, where fewer came back than were found, because others had some of them locked or a producer took a key
+-- meanwhile: for as many behind those. Ten times, so that it ends whatever others do.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
 
-    -- The keys are looked for with NOLOCK: an enqueue that is not committed counts already, and nobody waits for its transaction.
+    -- The keys are looked for with NOLOCK: an enqueue that is not committed counts already, and nobody waits for its
+    -- transaction.
     IF @listed = 1
         INSERT @dead (job_id, has_key)
         SELECT j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
         FROM @jobs AS a
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
         WHERE j.queue_id = @queue_id AND j.state IN (4, 5)
             AND (j.dedup_key IS NULL
-                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
-                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
-                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
-                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
+                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u
+                     WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL
+                                    AND u.ended = 0)
+                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n
+                        WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
+                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key
+                                        AND n.dedup_key IS NOT NULL AND n.state = 4
                                         AND n.job_id > j.job_id))
         OPTION (MAXDOP 1);
     ELSE IF @job_id IS NULL
         INSERT @dead (job_id, has_key)
         SELECT TOP (@max - @requeued) j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
-        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1 AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
+        WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1
+            AND NOT EXISTS (SELECT 1 FROM @dead AS d WHERE d.job_id = j.job_id)
             AND (j.dedup_key IS NULL
-                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
-                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
-                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
-                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
+                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u
+                     WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL
+                                    AND u.ended = 0)
+                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n
+                        WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
+                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key
+                                        AND n.dedup_key IS NOT NULL AND n.state = 4
                                         AND n.job_id > j.job_id))
         ORDER BY j.finished_at, j.job_id
         OPTION (MAXDOP 1);
@@ -79,10 +92,14 @@ BEGIN
         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
         WHERE j.job_id = @job_id AND j.queue_id = @queue_id AND j.state IN (4, 5)
             AND (j.dedup_key IS NULL
-                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
-                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL AND u.ended = 0)
-                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
-                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key AND n.dedup_key IS NOT NULL AND n.state = 4
+                 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS u
+                     WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                                WHERE u.queue_id = @queue_id AND u.dedup_key = j.dedup_key AND u.dedup_key IS NOT NULL
+                                    AND u.ended = 0)
+                    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS n
+                        WITH (NOLOCK, FORCESEEK (jobs_dead_keys (queue_id, dedup_key)))
+                                    WHERE n.queue_id = @queue_id AND n.dedup_key = j.dedup_key
+                                        AND n.dedup_key IS NOT NULL AND n.state = 4
                                         AND n.job_id > j.job_id))
         OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
@@ -93,10 +110,13 @@ BEGIN
         DELETE @back;
         BEGIN TRANSACTION;
         UPDATE j
-        SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
-        OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
+        SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL,
+            due_at = @now
+        OUTPUT inserted.job_id, deleted.state, inserted.batch_id,
+            inserted.group_key INTO @back (job_id, state, batch_id, group_key)
         FROM @dead AS d
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+        INNER LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = d.job_id
         WHERE d.has_key = 0 AND j.queue_id = @queue_id AND (j.state = 4 OR j.state = 5 AND @listed = 1)
         OPTION (MAXDOP 1);
@@ -124,19 +144,25 @@ BEGIN
             BEGIN TRANSACTION;
             IF @payload IS NOT NULL OR @text IS NOT NULL
                 UPDATE j
-                SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))), payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+                SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
+                    payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
                     checkpointed = NULL,  -- that was of the old payload
-                    state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
-                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
+                    state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
+                        in_turn = NULL, due_at = @now
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id,
+                    inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
                 OPTION (MAXDOP 1);
             ELSE
                 UPDATE j
-                SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL, due_at = @now
-                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key INTO @back (job_id, state, batch_id, group_key)
+                SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
+                    in_turn = NULL, due_at = @now
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id,
+                    inserted.group_key INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-                WHERE j.job_id = @id AND j.queue_id = @queue_id AND (j.state = 4 OR j.state = 5 AND (@job_id IS NOT NULL OR @listed = 1))
+                WHERE j.job_id = @id AND j.queue_id = @queue_id
+                    AND (j.state = 4 OR j.state = 5 AND (@job_id IS NOT NULL OR @listed = 1))
                 OPTION (MAXDOP 1);
             SET @requeued = @requeued + @@ROWCOUNT;
             EXEC [$(schema)].[note_requeued] @queue_id, @back;
@@ -144,7 +170,8 @@ BEGIN
             SELECT @first_ready = job_id FROM @back WHERE @first_ready IS NULL OR job_id < @first_ready;
         END TRY
         BEGIN CATCH
-            -- A producer has enqueued the key meanwhile: the job stays dead. Any other error rolls the caller's transaction back, as everywhere.
+            -- A producer has enqueued the key meanwhile: the job stays dead. Any other error rolls the caller's
+            -- transaction back, as everywhere.
             SET XACT_ABORT ON;
             IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
                 THROW;

@@ -1,15 +1,18 @@
--- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead ones; their de-duplication keys
--- are free. Of those that run, the worker is told with its next heartbeat. Until they end they stay claimed: what is acknowledged as done is done, and
--- whatever else becomes of the run (an error, a snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are.
--- Those that wait count as cancelled in their batches, and give their turn in their groups away. The job's error says who cancelled it, and why.
+-- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead
+-- ones; their de-duplication keys are free. Of those that run, the worker is told with its next heartbeat. Until they
+-- end they stay claimed: what is acknowledged as done is done, and whatever else becomes of the run (an error, a
+-- snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are. Those that wait
+-- count as cancelled in their batches, and give their turn in their groups away. The job's error says who cancelled it,
+-- and why.
 --
--- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows first, in the order of job_id
--- like everybody, so that no job changes its state between the look and the change.
+-- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows
+-- first, in the order of job_id like everybody, so that no job changes its state between the look and the change.
 -- Result: job_id, fence, running (1: its worker is to be told; 0: cancelled), for every job that had not ended.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
     @queue  nvarchar(129),
     @job_id bigint         = NULL,
-    @why    nvarchar(1001) = NULL,  -- up to 1,000 characters; one more here, so that a longer text is refused and not cut
+    -- up to 1,000 characters; one more here, so that a longer text is refused and not cut
+    @why    nvarchar(1001) = NULL,
     @jobs   [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
@@ -46,13 +49,15 @@ BEGIN TRANSACTION;
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     AND EXISTS (SELECT 1
                 FROM @asked AS a
-                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                    ON j.job_id = a.job_id
                 WHERE j.group_key IS NOT NULL)
     EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 INSERT @held (job_id, fence, running, worker_id)
 SELECT j.job_id, j.fence, CASE WHEN j.state = 2 THEN 1 ELSE 0 END, j.worker_id
 FROM @asked AS a
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.ended = 0
 ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);

@@ -1,5 +1,6 @@
--- Makes scheduled jobs ready before their time: one (@job_id) or up to 1,000 (@jobs), delayed ones or such as wait for their next attempt. A job of a
--- group that has not the turn waits for it then. It waits for whoever is changing one of the jobs, in the order of job_id like everybody.
+-- Makes scheduled jobs ready before their time: one (@job_id) or up to 1,000 (@jobs), delayed ones or such as wait for
+-- their next attempt. A job of a group that has not the turn waits for it then. It waits for whoever is changing one of
+-- the jobs, in the order of job_id like everybody.
 -- Result: promoted (how many of them were scheduled jobs of the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote_now]
     @queue  nvarchar(129),
@@ -34,7 +35,8 @@ BEGIN TRANSACTION;
 INSERT @held (job_id)
 SELECT j.job_id
 FROM @asked AS a
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.state = 1
 ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);

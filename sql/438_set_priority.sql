@@ -1,6 +1,7 @@
--- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits for whoever is changing one of
--- the jobs, in the order of job_id like everybody. Result: changed (not those that have this priority already).
--- A job that waits for its turn in its group gets it in the group's order, whatever its priority.
+-- Gives up to 1,000 jobs that have not ended another priority; of a claimed one it counts when it comes back. It waits
+-- for whoever is changing one of the jobs, in the order of job_id like everybody. Result: changed (not those that have
+-- this priority already). A job that waits for its turn in its group gets it in the group's order, whatever its
+-- priority.
 CREATE OR ALTER PROCEDURE [$(schema)].[set_priority]
     @queue    nvarchar(129),
     @jobs     [$(schema)].[id_list] READONLY,
@@ -27,7 +28,8 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_i
 INSERT @held (job_id)
 SELECT j.job_id
 FROM @jobs AS a
-INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.ended = 0 AND j.priority <> @priority
 ORDER BY a.job_id  -- so that the join keeps to it
 OPTION (MAXDOP 1);

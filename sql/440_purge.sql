@@ -1,15 +1,17 @@
 -- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
--- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled, waiting (@older_than_s seconds and
--- more after they were enqueued). Unfinished ones count as cancelled in their batches. Claimed jobs cannot be purged. Result: purged.
--- With @listed = 1 only those of @jobs that are in this state, all at once: up to 1,000, whatever @max is.
+-- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled,
+-- waiting (@older_than_s seconds and more after they were enqueued). Unfinished ones count as cancelled in their
+-- batches. Claimed jobs cannot be purged. Result: purged. With @listed = 1 only those of @jobs that are in this state,
+-- all at once: up to 1,000, whatever @max is.
 --
--- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all procedures but claim and promote
--- lock them. What others have locked is skipped both times (READPAST).
+-- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all
+-- procedures but claim and promote lock them. What others have locked is skipped both times (READPAST).
 --
--- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is not old enough ends the search (a page of
--- @max jobs that begins with an old one is searched to its end). So a million jobs of which none is old enough cost a look at each priority. Jobs
--- whose enqueueing had to wait for another with its key, or for a clock that was set back, may be older than their ids say: they go a little later.
--- Scheduled jobs stand by the time that they are due and waiting ones by their groups, which says nothing about their age: with an age, all of them
+-- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is not old
+-- enough ends the search (a page of @max jobs that begins with an old one is searched to its end). So a million jobs of
+-- which none is old enough cost a look at each priority. Jobs whose enqueueing had to wait for another with its key, or
+-- for a clock that was set back, may be older than their ids say: they go a little later. Scheduled jobs stand by the
+-- time that they are due and waiting ones by their groups, which says nothing about their age: with an age, all of them
 -- may be read.
 CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @queue        nvarchar(129),
@@ -23,13 +25,14 @@ SET NOCOUNT ON;
 -- adopt: refuse_states
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0, @found int,
-    @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3);
+DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0,
+    @found int, @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3);
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
-SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+    WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled', 'waiting')
@@ -41,10 +44,11 @@ IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs)
 IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must be up to 1000', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
-SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
+SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4
+    WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
--- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those. Ten times, so that it ends
--- whatever others do.
+-- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those.
+-- Ten times, so that it ends whatever others do.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
@@ -54,28 +58,32 @@ BEGIN
         INSERT @old (job_id) SELECT job_id FROM @jobs;
     ELSE IF @number IN (3, 4, 5)
         INSERT @old (job_id)
-        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+        SELECT TOP (@max - @purged) job_id
+            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
         WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
     ELSE IF @state = 'archived'
         INSERT @old (job_id)
-        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+        SELECT TOP (@max - @purged) job_id
+            FROM [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
         WHERE queue_id = @queue_id AND finished_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY finished_at, job_id
         OPTION (MAXDOP 1);
     ELSE IF @state = 'waiting'
         INSERT @old (job_id)
-        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+        SELECT TOP (@max - @purged) job_id
+            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
         WHERE queue_id = @queue_id AND state = 6 AND enqueued_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY group_key, job_id
         OPTION (MAXDOP 1);
     ELSE IF @state = 'scheduled'
         INSERT @old (job_id)
-        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+        SELECT TOP (@max - @purged) job_id
+            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
         WHERE queue_id = @queue_id AND state = 1 AND enqueued_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY due_at, job_id
@@ -83,7 +91,8 @@ BEGIN
     ELSE
         -- Those that must run alone (see reap) stand in an index of their own; they are few.
         INSERT @old (job_id)
-        SELECT TOP (@max - @purged) job_id FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        SELECT TOP (@max - @purged) job_id
+            FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND enqueued_at <= @before
             AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
         ORDER BY priority, job_id
@@ -151,7 +160,8 @@ BEGIN
         DELETE a
         OUTPUT deleted.job_id INTO @gone (job_id)
         FROM @old AS o
-        INNER LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
+        INNER LOOP JOIN [$(schema)].[archive] AS a
+            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (archive_pk))
             ON a.job_id = o.job_id
         WHERE a.queue_id = @queue_id AND a.finished_at <= @before
         OPTION (MAXDOP 1);
@@ -161,14 +171,18 @@ BEGIN
     BEGIN
         IF @number = 6
             EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
-        -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by this.
+        -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by
+        -- this.
         DELETE j
-        OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
+        OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id,
+            deleted.group_key
         INTO @gone (job_id, state, in_turn, batch_id, group_key)
         FROM @old AS o
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+        INNER LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = @number AND CASE WHEN j.ended = 0 THEN j.enqueued_at ELSE j.finished_at END <= @before
+        WHERE j.queue_id = @queue_id AND j.state = @number AND CASE WHEN j.ended = 0 THEN j.enqueued_at
+            ELSE j.finished_at END <= @before
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;

@@ -1,32 +1,37 @@
--- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page of the jobs in one state,
--- or one job by its id, whatever its state.
--- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages are as the index of the state has them: ready in the order of the claims
--- (those that must run alone, then by priority and id; in a lifo queue the newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), done, dead, cancelled and
--- archived by (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its job_id (@after) and
--- what else the order needs. A page may be short; after the last job comes one with no row.
+-- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page
+-- of the jobs in one state, or one job by its id, whatever its state.
+-- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages are as the index of the state has
+-- them: ready in the order of the claims (those that must run alone, then by priority and id; in a lifo queue the
+-- newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), done, dead, cancelled and archived by
+-- (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its
+-- job_id (@after) and what else the order needs. A page may be short; after the last job comes one with no row.
 --
--- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what follows. An OR of the two, or >= and
--- a filter, would read the same time's million jobs for each page again. Only the claimed jobs are sorted, by id: as many as the workers hold.
--- First the ids, from entries of the index alone; then a copy of the rows; then that is sent. So it never waits, and nobody waits until the client
--- has read.
--- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves both directions: with the other
--- one, the page has what lies before it. The other states have an order of their own, in which nothing is the newest.
+-- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what
+-- follows. An OR of the two, or >= and a filter, would read the same time's million jobs for each page again. Only the
+-- claimed jobs are sorted, by id: as many as the workers hold. First the ids, from entries of the index alone; then a
+-- copy of the rows; then that is sent. So it never waits, and nobody waits until the client has read.
+-- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves
+-- both directions: with the other one, the page has what lies before it. The other states have an order of their own,
+-- in which nothing is the newest.
 -- @worker_id: of the claimed jobs those that this worker holds, by a seek.
 --
--- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only jobs of this kind, with this id, with this text in their error (compared as
--- the database's collation does; none: any error or no error), with this key, of this group, of this batch. @older_than_ms, @since, @until: only jobs
--- of this age, from this time on, before this time (UTC): those that have ended counted from their end, the others from when they were enqueued, as
--- purge counts. No index has these, but for the end of the jobs that have ended, because every job would pay for that: up to @scan jobs are read, in
--- the order of the state, and the page has those of them that match. So such a page costs @scan rows at the most, and may be empty although jobs that
--- match come later: the next one begins at @next. Where only times are asked for of jobs that have ended, a page costs its rows.
--- @next and what stands with it: where the next page begins, to be passed on as @after and so on. NULL: there is no further page.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only jobs of this kind, with this id, with this
+-- text in their error (compared as the database's collation does; none: any error or no error), with this key, of this
+-- group, of this batch. @older_than_ms, @since, @until: only jobs of this age, from this time on, before this time
+-- (UTC): those that have ended counted from their end, the others from when they were enqueued, as purge counts. No
+-- index has these, but for the end of the jobs that have ended, because every job would pay for that: up to @scan jobs
+-- are read, in the order of the state, and the page has those of them that match. So such a page costs @scan rows at
+-- the most, and may be empty although jobs that match come later: the next one begins at @next. Where only times are
+-- asked for of jobs that have ended, a page costs its rows. @next and what stands with it: where the next page begins,
+-- to be passed on as @after and so on. NULL: there is no further page.
 --
--- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind, dedup_key,
--- correlation_id, payload_utf16, payload, payload_text, error, output, output_text, time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end.
--- The texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL where they are not: UTF-8
--- beyond ASCII cannot be decoded before SQL Server 2019.
--- @max_bytes: payload and output are cut to so many bytes, and the texts are NULL; payload_bytes and output_bytes say how many they have. For lists:
--- of a thousand jobs, a look at each beginning costs no more than a page of each.
+-- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at,
+-- run_us, kind, dedup_key, correlation_id, payload_utf16, payload, payload_text, error, output, output_text,
+-- time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end. The
+-- texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL
+-- where they are not: UTF-8 beyond ASCII cannot be decoded before SQL Server 2019.
+-- @max_bytes: payload and output are cut to so many bytes, and the texts are NULL; payload_bytes and output_bytes say
+-- how many they have. For lists: of a thousand jobs, a look at each beginning costs no more than a page of each.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @queue          nvarchar(129),
     @state          varchar(32)   = NULL,
@@ -66,7 +71,8 @@ SET @newest_first = ISNULL(@newest_first, 0);
 IF @max_bytes IS NOT NULL
     SET @texts = 0;
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0;
-DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL AND @group_key IS NULL
+DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL
+    AND @group_key IS NULL
                                      AND @batch_id IS NULL THEN 0 ELSE 1 END;
 -- Of jobs that have ended, the index has the time.
 DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL AND @since IS NULL AND @until IS NULL
@@ -77,15 +83,18 @@ IF @older_than_ms IS NOT NULL OR @since IS NOT NULL OR @until IS NOT NULL
 -- The first and the last time that are asked for: of all that there are, if none is.
 DECLARE @from datetime2(3) = ISNULL(@since, '00010101');
 DECLARE @to datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231 23:59:59.999'
-                                    WHEN @older_than_ms >= 63072000000000 THEN '00010101'  -- 2,000 years: older than any
+                                    -- 2,000 years: older than any
+                                    WHEN @older_than_ms >= 63072000000000 THEN '00010101'
                                     ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int),
-                                                 DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
+                                                 DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int),
+                                                 SYSUTCDATETIME())) END;
 IF @until <= @to
     SET @to = CASE WHEN @until > '00010101' THEN DATEADD(MILLISECOND, -1, @until) ELSE '00010101' END;
 DECLARE @has_ended bit = CASE WHEN @state IN ('done', 'dead', 'cancelled', 'archived') THEN 1 ELSE 0 END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
-                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
+                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5
+                                          WHEN 'waiting' THEN 6 END;
 -- What the page is read from, with what names each job's place in the order of its state; and which of them match.
 DECLARE @page TABLE
 (
@@ -101,11 +110,14 @@ SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NUL
 -- What is not plain text, when it is looked for in the characters' own order (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
-SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+    WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
-IF @job_id IS NULL AND (@state IS NULL OR @state NOT IN ('ready', 'scheduled', 'waiting', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
-    EXEC [$(schema)].[refuse] N'state', @state, N'ready, scheduled, waiting, claimed, done, dead, cancelled or archived';
+IF @job_id IS NULL AND (@state IS NULL
+    OR @state NOT IN ('ready', 'scheduled', 'waiting', 'claimed', 'done', 'dead', 'cancelled', 'archived'))
+    EXEC [$(schema)].[refuse] N'state', @state,
+        N'ready, scheduled, waiting, claimed, done, dead, cancelled or archived';
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
     THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1
@@ -135,7 +147,8 @@ BEGIN
     SET @after_alone = 1;
     SET @after_group = N'';
 END;
--- Jobs that have ended: the page begins where the times that are asked for do, if that is later. A seek goes to one bound on each side.
+-- Jobs that have ended: the page begins where the times that are asked for do, if that is later. A seek goes to one
+-- bound on each side.
 IF @has_ended = 1 AND @newest_first = 0 AND @after_time < @from
     SELECT @after_time = DATEADD(MILLISECOND, -1, @from), @after = 9223372036854775807;
 IF @newest_first = 1 AND @after_time > @to
@@ -158,13 +171,15 @@ BEGIN
     IF @after_alone = 1
     BEGIN
         INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take) job_id, priority, 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        SELECT TOP (@take) job_id, priority, 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND priority = @after_priority AND job_id > @after
         ORDER BY job_id
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
         INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+        SELECT TOP (@take - @found) job_id, priority, 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1 AND priority > @after_priority
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
@@ -176,13 +191,16 @@ BEGIN
     IF @claim_order = 'lifo'
     BEGIN
         INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @after_priority AND job_id < @after
+        SELECT TOP (@take - @found) job_id, priority, 0
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @after_priority
+            AND job_id < @after
         ORDER BY job_id DESC
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
         INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+        SELECT TOP (@take - @found) job_id, priority, 0
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
         WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority > @after_priority
         ORDER BY priority, job_id DESC
         OPTION (MAXDOP 1);
@@ -190,13 +208,16 @@ BEGIN
     ELSE
     BEGIN
         INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @after_priority AND job_id > @after
+        SELECT TOP (@take - @found) job_id, priority, 0
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @after_priority
+            AND job_id > @after
         ORDER BY job_id
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
         INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 0 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        SELECT TOP (@take - @found) job_id, priority, 0
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
         WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority > @after_priority
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
@@ -205,13 +226,15 @@ END;
 ELSE IF @state = 'scheduled'
 BEGIN
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, due_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    SELECT TOP (@take) job_id, due_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 AND due_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, due_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
+    SELECT TOP (@take - @found) job_id, due_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 AND due_at > @after_time
     ORDER BY due_at, job_id
     OPTION (MAXDOP 1);
@@ -231,13 +254,15 @@ ELSE IF @state = 'claimed'
 ELSE IF @state = 'waiting'
 BEGIN
     INSERT @page (job_id, group_key)
-    SELECT TOP (@take) job_id, group_key FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    SELECT TOP (@take) job_id, group_key
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
     WHERE queue_id = @queue_id AND state = 6 AND group_key = @after_group AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, group_key)
-    SELECT TOP (@take - @found) job_id, group_key FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+    SELECT TOP (@take - @found) job_id, group_key
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
     WHERE queue_id = @queue_id AND state = 6 AND group_key > @after_group
     ORDER BY group_key, job_id
     OPTION (MAXDOP 1);
@@ -246,13 +271,15 @@ ELSE IF @number >= 3 AND @newest_first = 1
 BEGIN
     -- ended = 1 is the index's filter, which a variable does not show.
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    SELECT TOP (@take) job_id, finished_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id < @after
     ORDER BY job_id DESC
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    SELECT TOP (@take - @found) job_id, finished_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at < @after_time AND finished_at >= @from
     ORDER BY finished_at DESC, job_id DESC
     OPTION (MAXDOP 1);
@@ -260,13 +287,15 @@ END;
 ELSE IF @number >= 3
 BEGIN
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    SELECT TOP (@take) job_id, finished_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
+    SELECT TOP (@take - @found) job_id, finished_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
     WHERE queue_id = @queue_id AND state = @number AND ended = 1 AND finished_at > @after_time AND finished_at <= @to
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
@@ -275,13 +304,15 @@ ELSE IF @newest_first = 1
 BEGIN
     SET @is_archived = 1;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    SELECT TOP (@take) job_id, finished_at
+        FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
     WHERE queue_id = @queue_id AND finished_at = @after_time AND job_id < @after
     ORDER BY job_id DESC
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    SELECT TOP (@take - @found) job_id, finished_at
+        FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
     WHERE queue_id = @queue_id AND finished_at < @after_time AND finished_at >= @from
     ORDER BY finished_at DESC, job_id DESC
     OPTION (MAXDOP 1);
@@ -290,19 +321,22 @@ ELSE
 BEGIN
     SET @is_archived = 1;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    SELECT TOP (@take) job_id, finished_at
+        FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
     WHERE queue_id = @queue_id AND finished_at = @after_time AND job_id > @after
     ORDER BY job_id
     OPTION (MAXDOP 1);
     SET @found = @@ROWCOUNT;
     INSERT @page (job_id, key_time)
-    SELECT TOP (@take - @found) job_id, finished_at FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
+    SELECT TOP (@take - @found) job_id, finished_at
+        FROM [$(schema)].[archive] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (archive_finished))
     WHERE queue_id = @queue_id AND finished_at > @after_time AND finished_at <= @to
     ORDER BY finished_at, job_id
     OPTION (MAXDOP 1);
 END;
 
--- Where the next page begins: after the last job that was read or, where the page is full before, after the last that matched.
+-- Where the next page begins: after the last job that was read or, where the page is full before, after the last that
+-- matched.
 SELECT @taken = COUNT(*), @end = MAX(place) FROM @page;
 SET @last = @end;
 IF @is_filtered = 1
@@ -311,7 +345,8 @@ BEGIN
         INSERT @matching (place)
         SELECT TOP (@max) p.place
         FROM @page AS p
-        INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
+        INNER LOOP JOIN [$(schema)].[archive] AS j
+            WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
@@ -325,7 +360,8 @@ BEGIN
         INSERT @matching (place)
         SELECT TOP (@max) p.place
         FROM @page AS p
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j
+            WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
         WHERE (@kind IS NULL OR j.kind = @kind)
             AND (@correlation_id IS NULL OR j.correlation_id = @correlation_id)
             AND (@error IS NULL OR CHARINDEX(@error, j.error) > 0)
@@ -339,7 +375,8 @@ BEGIN
         SELECT @last = MAX(place) FROM @matching;
 END;
 IF @job_id IS NULL AND @max > 0 AND (@taken = @take OR @last < @end)
-    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone, @next_group = group_key FROM @page WHERE place = @last;
+    SELECT @next = job_id, @next_time = key_time, @next_priority = priority, @next_alone = alone,
+        @next_group = group_key FROM @page WHERE place = @last;
 IF @is_filtered = 1
     DELETE p FROM @page AS p WHERE NOT EXISTS (SELECT 1 FROM @matching AS m WHERE m.place = p.place);
 
@@ -349,8 +386,8 @@ BEGIN
     RETURN;
 END;
 
--- A copy first: reading varbinary(max), SQL Server keeps the S locks of all rows until the statement ends, and that is when the client has read the
--- last of them. Claims and acknowledgements of these jobs would wait for it.
+-- A copy first: reading varbinary(max), SQL Server keeps the S locks of all rows until the statement ends, and that is
+-- when the client has read the last of them. Claims and acknowledgements of these jobs would wait for it.
 DECLARE @rows TABLE
 (
     place          int           NOT NULL PRIMARY KEY CLUSTERED,
@@ -381,41 +418,46 @@ DECLARE @rows TABLE
     output_bytes   bigint        NULL
 );
 IF @is_archived = 1
-    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind,
-                  dedup_key, correlation_id, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key, payload_bytes,
+    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
+                  finished_at, run_us, kind, dedup_key, correlation_id, payload_utf16, payload, error, output,
+                  time_limit_ms, headers, batch_id, group_key, payload_bytes,
                   output_bytes)
-    SELECT p.place, j.job_id, 'archived', j.priority, 0, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at,
+    SELECT p.place, j.job_id, 'archived', j.priority, 0, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id,
+           j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
+           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
+           CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
+           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
+    FROM @page AS p
+    INNER LOOP JOIN [$(schema)].[archive] AS j
+        WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
+    WHERE j.queue_id = @queue_id
+    OPTION (MAXDOP 1);
+ELSE
+    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
+                  finished_at, run_us, kind, dedup_key, correlation_id, payload_utf16, payload, error, output,
+                  time_limit_ms, headers, batch_id, group_key, payload_bytes,
+                  output_bytes)
+    SELECT p.place, j.job_id,
+           CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done'
+           WHEN 4 THEN 'dead'
+                        WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
+           j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at,
            j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
            CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
            CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
            j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
     FROM @page AS p
-    INNER LOOP JOIN [$(schema)].[archive] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
-    WHERE j.queue_id = @queue_id
-    OPTION (MAXDOP 1);
-ELSE
-    INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us, kind,
-                  dedup_key, correlation_id, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id, group_key, payload_bytes,
-                  output_bytes)
-    SELECT p.place, j.job_id,
-           CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
-                        WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
-           j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key,
-           j.correlation_id, j.payload_utf16,
-           CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
-           CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
-           j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output)
-    FROM @page AS p
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = p.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = p.job_id
     WHERE j.queue_id = @queue_id
         AND (@job_id IS NOT NULL OR j.state = @number)
         AND (@worker_id IS NULL OR j.worker_id = @worker_id)
     OPTION (MAXDOP 1);
 
--- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on the way. (What is no ASCII in
--- the database's code page is none in Unicode.)
-SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at, r.due_at, r.worker_id, r.claimed_at, r.finished_at, r.run_us,
-       r.kind, r.dedup_key, r.correlation_id, r.payload_utf16, r.payload,
+-- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on
+-- the way. (What is no ASCII in the database's code page is none in Unicode.)
+SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at, r.due_at, r.worker_id, r.claimed_at,
+       r.finished_at, r.run_us, r.kind, r.dedup_key, r.correlation_id, r.payload_utf16, r.payload,
        CASE WHEN @texts = 0 THEN NULL
             WHEN r.payload_utf16 = 1 THEN CAST(r.payload AS nvarchar(max))
             WHEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text

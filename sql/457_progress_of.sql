@@ -1,5 +1,7 @@
--- How far jobs of a queue are, as they have noted it themselves. Reads without locks, so that it never holds up a worker.
--- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not in it.
+-- How far jobs of a queue are, as they have noted it themselves. Reads without locks, so that it never holds up a
+-- worker.
+-- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not
+-- in it.
 CREATE OR ALTER PROCEDURE [$(schema)].[progress_of]
     @queue nvarchar(129),
     @jobs  [$(schema)].[id_list] READONLY

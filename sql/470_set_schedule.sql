@@ -1,9 +1,10 @@
--- Sets a schedule: a new one, or all of an existing one but its pause. Where the expression and the time zone stay as they are, so does the next
--- time: a program may set its schedules whenever it starts.
+-- Sets a schedule: a new one, or all of an existing one but its pause. Where the expression and the time zone stay as
+-- they are, so does the next time: a program may set its schedules whenever it starts.
 --
--- T-SQL cannot read a cron expression. What stands in @cron and @time_zone is checked by the worker that has the duties, within about a second; where
--- it is wrong, schedules shows the error, nothing is fired, and the worker logs and counts it. (Queue::set_schedule checks before it calls this.)
--- @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
+-- T-SQL cannot read a cron expression. What stands in @cron and @time_zone is checked by the worker that has the
+-- duties, within about a second; where it is wrong, schedules shows the error, nothing is fired, and the worker logs
+-- and counts it. (Queue::set_schedule checks before it calls this.) @cron has five fields (minute, hour, day of month,
+-- month, day of week) or six (second first).
 -- Result: created.
 CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @queue          nvarchar(129),
@@ -14,12 +15,15 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @text           nvarchar(max)    = NULL,
     @priority       smallint         = 0,
     @max_attempts   int              = NULL,
-    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job has a key of its own, from the schedule's name and the time
+    -- NULL: each job has a key of its own, from the schedule's name and the time
+    @dedup_key      nvarchar(257)    = NULL,
     @correlation_id uniqueidentifier = NULL,
     @kind           varchar(65)      = NULL,
     @time_limit_ms  bigint           = NULL,
-    @make_up        int              = 1,      -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
-    @jitter_ms      int              = 0,      -- each job starts up to so much later than its time, at random; up to a day
+    -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
+    @make_up        int              = 1,
+    -- each job starts up to so much later than its time, at random; up to a day
+    @jitter_ms      int              = 0,
     @headers        nvarchar(1301)   = NULL,
     @group_key      nvarchar(129)    = NULL
 AS
@@ -29,7 +33,8 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0;
 
-SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+    WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
@@ -52,29 +57,33 @@ IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: two sessions that set the same new schedule meet here, not at a duplicate key.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id AND name = @name)
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK)
+    WHERE queue_id = @queue_id AND name = @name)
 BEGIN
     INSERT [$(schema)].[schedules]
-        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, headers, group_key,
-         payload_utf16, payload, next_at, look_at, looked_at)
+        (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
+         correlation_id, headers, group_key, payload_utf16, payload, next_at, look_at, looked_at)
     VALUES
-        (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @dedup_key,
-         @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now, @now);
+        (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms,
+         @kind, @dedup_key, @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+         ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now, @now);
     SET @created = 1;
 END;
 ELSE
     UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
     SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
         looked_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN looked_at ELSE @now END,
-        cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms, priority = ISNULL(@priority, 0),
-        max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind, dedup_key = @dedup_key, correlation_id = @correlation_id,
-        headers = @headers, group_key = @group_key,
-        payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END, payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
-        revision = revision + 1
+        cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms,
+        priority = ISNULL(@priority, 0), max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind,
+        dedup_key = @dedup_key, correlation_id = @correlation_id, headers = @headers, group_key = @group_key,
+        payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+        payload = ISNULL(@payload, CAST(@text AS varbinary(max))), revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
 -- The queue may have been deleted since it was looked for, see enqueue.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
-    SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+    WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id
+        FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;

@@ -16,7 +16,8 @@ SET paused = 1, revision = revision + 1
 WHERE queue_id = @queue_id AND name = @name;
 IF @@ROWCOUNT = 0
 BEGIN
-    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [$(schema)].[set_schedule]');
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue,
+        N'''; set it with [$(schema)].[set_schedule]');
     THROW 58003, @message, 1;
 END;
 GO

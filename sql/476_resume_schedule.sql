@@ -1,4 +1,5 @@
--- Lets a paused schedule go on with its next time from now on. What has passed meanwhile is not made up for. One that is not paused stays as it is.
+-- Lets a paused schedule go on with its next time from now on. What has passed meanwhile is not made up for. One that
+-- is not paused stays as it is.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume_schedule]
     @queue nvarchar(129),
     @name  nvarchar(129)
@@ -20,7 +21,8 @@ SET next_at   = CASE WHEN paused = 1 THEN @now ELSE next_at END,
 WHERE queue_id = @queue_id AND name = @name;
 IF @@ROWCOUNT = 0
 BEGIN
-    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue, N'''; set it with [$(schema)].[set_schedule]');
+    SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue,
+        N'''; set it with [$(schema)].[set_schedule]');
     THROW 58003, @message, 1;
 END;
 GO

@@ -1,7 +1,7 @@
 -- Shows the schedules of a queue, by name. Reads without locks.
--- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key, correlation_id, payload_utf16, payload,
--- paused, next_at, last_at, error, headers, group_key. (next_at: for about a second after it was set or resumed, when that was; so it is where the
--- clock was set back, see due_schedules.)
+-- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
+-- correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key. (next_at: for about a
+-- second after it was set or resumed, when that was; so it is where the clock was set back, see due_schedules.)
 CREATE OR ALTER PROCEDURE [$(schema)].[list_schedules]
     @queue nvarchar(129)
 AS
@@ -13,9 +13,10 @@ SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_na
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
-SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind, s.dedup_key, s.correlation_id,
-       s.payload_utf16, s.payload, s.paused,
-       CASE WHEN s.paused = 0 AND s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now ELSE s.next_at END AS next_at, s.last_at, s.error, s.headers, s.group_key
+SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind,
+       s.dedup_key, s.correlation_id, s.payload_utf16, s.payload, s.paused,
+       CASE WHEN s.paused = 0 AND s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now
+       ELSE s.next_at END AS next_at, s.last_at, s.error, s.headers, s.group_key
 FROM [$(schema)].[schedules] AS s WITH (NOLOCK)
 WHERE s.queue_id = @queue_id
 ORDER BY s.name;

@@ -1,15 +1,17 @@
--- Creates a batch: jobs that belong together, in any queues, to be enqueued with its number (@batch_id of enqueue; batch_id in enqueue_batch's @details).
--- When it is sealed (seal_batch) and all of its jobs have ended, its follow-up is enqueued, once, with the header readpast-batch that has the counts.
--- Takes part in the caller's transaction. No result set: the number comes back in @batch_id.
+-- Creates a batch: jobs that belong together, in any queues, to be enqueued with its number (@batch_id of enqueue;
+-- batch_id in enqueue_batch's @details). When it is sealed (seal_batch) and all of its jobs have ended, its follow-up
+-- is enqueued, once, with the header readpast-batch that has the counts. Takes part in the caller's transaction. No
+-- result set: the number comes back in @batch_id.
 --
--- Batches nest: the follow-up of this one can belong to another, @parent_id, which then does not end before. The parent must be there already, so that
--- there are no circles.
--- A call that is repeated because its answer was lost makes a second batch. One without a parent does no harm; one with a parent keeps that from
--- ending until it is sealed or cancelled, too.
+-- Batches nest: the follow-up of this one can belong to another, @parent_id, which then does not end before. The parent
+-- must be there already, so that there are no circles.
+-- A call that is repeated because its answer was lost makes a second batch. One without a parent does no harm; one with
+-- a parent keeps that from ending until it is sealed or cancelled, too.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
     @queue          nvarchar(129),            -- of the follow-up
     @name           nvarchar(129)    = NULL,  -- for people: up to 128 characters
-    @payload        varbinary(max)   = NULL,  -- the follow-up: as enqueue has it; neither a payload nor a text: there is none
+    -- the follow-up: as enqueue has it; neither a payload nor a text: there is none
+    @payload        varbinary(max)   = NULL,
     @text           nvarchar(max)    = NULL,
     @priority       smallint         = 0,
     @max_attempts   int              = NULL,
@@ -26,7 +28,8 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13);
 
-SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+    WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF DATALENGTH(@name) > 256
@@ -44,15 +47,19 @@ IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
 BEGIN TRANSACTION;
 EXEC [$(schema)].[lock_batch] @parent_id;
 INSERT [$(schema)].[batches] WITH (ROWLOCK)
-    (queue_id, name, parent_id, created_at, priority, max_attempts, time_limit_ms, kind, correlation_id, headers, payload_utf16, payload)
+    (queue_id, name, parent_id, created_at, priority, max_attempts, time_limit_ms, kind, correlation_id, headers,
+        payload_utf16, payload)
 VALUES
-    (@queue_id, @name, @parent_id, @now, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @correlation_id, @headers,
+    (@queue_id, @name, @parent_id, @now, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @correlation_id,
+        @headers,
      CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
 SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
 INSERT [$(schema)].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
 -- The queue may have been deleted since it was looked for, see enqueue.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) WHERE queue_id = @queue_id)
-    SET @queue_id = (SELECT queue_id FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+    WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id
+        FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;

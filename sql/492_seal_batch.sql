@@ -1,5 +1,6 @@
--- Seals a batch: no job can be added any more, and it ends when all that it has have ended, at once where they have. Waits for the transactions in which
--- jobs are being added. Takes part in the caller's transaction. Sealing it twice has no further effect.
+-- Seals a batch: no job can be added any more, and it ends when all that it has have ended, at once where they have.
+-- Waits for the transactions in which jobs are being added. Takes part in the caller's transaction. Sealing it twice
+-- has no further effect.
 -- Result: members, ended.
 CREATE OR ALTER PROCEDURE [$(schema)].[seal_batch]
     @batch_id bigint,
@@ -30,7 +31,8 @@ BEGIN
 END;
 ELSE IF NOT EXISTS (SELECT 1 FROM [$(schema)].[batches] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE batch_id = @batch_id)
 BEGIN
-    SET @message = CONCAT(N'there is no batch ', @batch_id, N'; create one with [$(schema)].[create_batch] (a week after its end, a batch is forgotten)');
+    SET @message = CONCAT(N'there is no batch ', @batch_id,
+        N'; create one with [$(schema)].[create_batch] (a week after its end, a batch is forgotten)');
     THROW 58021, @message, 1;
 END;
 COMMIT TRANSACTION;

@@ -1,7 +1,8 @@
--- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then those of the batches whose
--- follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the same, and its counts say what happened; so is that of a batch
--- below it whose last job was running. Run it until it returns nothing, outside of a transaction: it would lock counts before jobs.
--- Reads without locks (NOLOCK) which jobs there are, because one that is just being claimed must not escape; cancel waits for it.
+-- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then
+-- those of the batches whose follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the
+-- same, and its counts say what happened; so is that of a batch below it whose last job was running. Run it until it
+-- returns nothing, outside of a transaction: it would lock counts before jobs. Reads without locks (NOLOCK) which jobs
+-- there are, because one that is just being claimed must not escape; cancel waits for it.
 -- Results, one for each queue: as cancel.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
     @batch_id bigint,

@@ -1,7 +1,7 @@
--- Batches: one by its number, or a page of those whose follow-ups belong to a queue, the newest first; the next page begins below the last number of
--- this one (@before). A few seeks for each; reads without locks (NOLOCK).
--- Result: batch_id, name, parent_id, queue (of the follow-up), created_at, sealed_at, ended_at, members, done, dead, cancelled, follow_up_id
--- (NULL: it is not enqueued yet, or there is none).
+-- Batches: one by its number, or a page of those whose follow-ups belong to a queue, the newest first; the next page
+-- begins below the last number of this one (@before). A few seeks for each; reads without locks (NOLOCK).
+-- Result: batch_id, name, parent_id, queue (of the follow-up), created_at, sealed_at, ended_at, members, done, dead,
+-- cancelled, follow_up_id (NULL: it is not enqueued yet, or there is none).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_batches]
     @batch_id bigint        = NULL,
     @queue    nvarchar(129) = NULL,
@@ -42,13 +42,15 @@ ELSE
     OPTION (MAXDOP 1);
 
 SELECT b.batch_id, b.name, b.parent_id, q.name AS queue, b.created_at, b.sealed_at, c.ended_at,
-       COALESCE(c.members, (SELECT SUM(CAST(a.jobs AS bigint)) FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK) WHERE a.batch_id = b.batch_id), 0)
+       COALESCE(c.members, (SELECT SUM(CAST(a.jobs AS bigint)) FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK)
+       WHERE a.batch_id = b.batch_id), 0)
            AS members,
        c.done, c.dead, c.cancelled, c.follow_up_id
 FROM @page AS p
 INNER LOOP JOIN [$(schema)].[batches] AS b WITH (NOLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = p.batch_id
-INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (NOLOCK, FORCESEEK (batch_counts_pk (batch_id))) ON c.batch_id = p.batch_id
-INNER JOIN [$(schema)].[queues] AS q ON q.queue_id = b.queue_id
+INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (NOLOCK, FORCESEEK (batch_counts_pk (batch_id)))
+    ON c.batch_id = p.batch_id
+INNER LOOP JOIN [$(schema)].[queues] AS q WITH (FORCESEEK (queues_pk (queue_id))) ON q.queue_id = b.queue_id
 ORDER BY p.batch_id DESC
 OPTION (MAXDOP 1);
 GO

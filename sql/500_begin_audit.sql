@@ -1,9 +1,11 @@
--- Notes that somebody is about to do something to a queue or its jobs, for those who ask later who it was. The program that does it says so before, and
--- how it ended after (end_audit). It belongs outside of the transaction of what is done, which would take the note back with itself.
--- Deletes a few notes of more than 400 days, the oldest first, and skips those that are locked: so many that they cannot pile up.
--- No result set: the number of the note comes back in @audit_id.
+-- Notes that somebody is about to do something to a queue or its jobs, for those who ask later who it was. The program
+-- that does it says so before, and how it ended after (end_audit). It belongs outside of the transaction of what is
+-- done, which would take the note back with itself. Deletes a few notes of more than 400 days, the oldest first, and
+-- skips those that are locked: so many that they cannot pile up. No result set: the number of the note comes back in
+-- @audit_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[begin_audit]
-    @who      nvarchar(257),          -- the person as the program knows them: 1 to 256 characters. The login is noted beside
+    -- the person as the program knows them: 1 to 256 characters. The login is noted beside
+    @who      nvarchar(257),
     @action   varchar(33),            -- what is done, as a word: 1 to 32 printable ASCII characters, no spaces
     @queue    nvarchar(129) = NULL,   -- by its name; it need not exist (any more)
     @what     nvarchar(max) = NULL,   -- JSON, up to 100,000 characters: the filter, or the jobs, or other settings
@@ -17,7 +19,8 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME();
 IF @who IS NULL OR DATALENGTH(@who) = 0 OR DATALENGTH(@who) > 512
     THROW 58003, N'who must have 1 to 256 characters', 1;
 EXEC [$(schema)].[check_text] N'who', @who;
-IF @action IS NULL OR DATALENGTH(@action) = 0 OR DATALENGTH(@action) > 32 OR @action COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+IF @action IS NULL OR DATALENGTH(@action) = 0 OR DATALENGTH(@action) > 32
+    OR @action COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'action must have 1 to 32 printable ASCII characters, no spaces', 1;
 IF DATALENGTH(@queue) > 256
     THROW 58003, N'queue must have up to 128 characters', 1;

@@ -1,7 +1,8 @@
--- What people have done, the newest first: of one queue, by its name, which need not exist any more, or, with NULL, of all and of none. The next page
--- begins below the last number of this one (@before). A seek; reads without locks (NOLOCK).
--- Result: audit_id, began_at, ended_at (NULL: it was broken off, or is under way), who, login, action, queue, what (JSON), jobs, outcome. Later versions
--- add columns at the end.
+-- What people have done, the newest first: of one queue, by its name, which need not exist any more, or, with NULL, of
+-- all and of none. The next page begins below the last number of this one (@before). A seek; reads without locks
+-- (NOLOCK).
+-- Result: audit_id, began_at, ended_at (NULL: it was broken off, or is under way), who, login, action, queue, what
+-- (JSON), jobs, outcome. Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_audit]
     @queue  nvarchar(129) = NULL,
     @before bigint        = NULL,

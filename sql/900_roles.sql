@@ -1,9 +1,9 @@
 -- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else;
--- procedures that are named nowhere (unknown_queue, refuse, mend_text, check_text, check_job, next_priority, widen_gap, lower_marks,
--- note_attempts, sweep, look, call_sink, finish_mended, tend, claim_once, claim_limited, link_queue, lock_batch,
--- end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue, note_history, thin_history) are
--- called by the others only. Nobody may touch a table: procedures and tables have one owner, so that SQL Server asks
--- only whether the caller may run the procedure (ownership chaining).
+-- procedures that are named nowhere (unknown_queue, refuse, mend_text, check_text, check_job, next_priority, widen_gap,
+-- lower_marks, note_attempts, sweep, look, call_sink, finish_mended, tend, claim_once, claim_limited, link_queue,
+-- lock_batch, end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue, note_history,
+-- thin_history) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that
+-- SQL Server asks only whether the caller may run the procedure (ownership chaining).
 --
 -- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL

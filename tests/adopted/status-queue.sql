@@ -395,13 +395,11 @@ IF @@ROWCOUNT > 0
     INNER LOOP JOIN @rows AS k ON k.place = n.place
     INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
     WHERE NOT (j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now)
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
     -- What is left gets a job, also where the one it had is gone by now.
     DELETE k
     FROM @known AS n
     INNER LOOP JOIN [messages].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [messages].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
         headers, [their_Id], [their_Status])
