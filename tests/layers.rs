@@ -43,13 +43,6 @@ const RULES: Rules = Rules {
         "circle: adopt/script/marks.rs",
         "circle: adopt/script/script.rs",
         "long: adopt/mapping.rs",
-        "long: error/error.rs",
-        "long: login/credentials.rs",
-        "long: login/token_source.rs",
-        "long: metrics/metric.rs",
-        "long: queue/queue.rs",
-        "long: worker/claim/demand.rs",
-        "long: worker/run/executor.rs",
     ],
 };
 

@@ -3,6 +3,8 @@
 mod driver;
 mod error;
 mod error_pattern;
+#[cfg(test)]
+mod message_tests;
 mod questions;
 mod remedy;
 mod transient;

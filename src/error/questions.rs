@@ -107,3 +107,88 @@ impl Error {
         matches!(self, Error::ConnectionLost { cause } if cause.kind() == TOO_MUCH)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::driver::of_sink;
+
+    fn sql(number: i32) -> Error {
+        Error::Sql { number, severity: 13, message: "text".into(), procedure: "readpast.claim".into(), line: 7 }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_transient_and_nothing_else() {
+        assert!(sql(1205).is_transient() && sql(1105).is_transient() && !sql(2627).is_transient());
+        assert!(Error::Database { number: 4060, message: String::new() }.is_transient());
+        assert!(!Error::Database { number: 911, message: String::new() }.is_transient());
+        assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.is_transient());
+        assert!(!Error::LeaseLost.is_transient());
+        let refused = |may_pass| Error::login_failed(18456, String::new(), String::new(), may_pass);
+        assert!(!refused(false).is_transient() && refused(true).is_transient());
+        assert!(Error::Credentials { source_name: "the token".into(), message: "none".into() }.is_transient());
+        let part = Error::EnqueuedInPart { enqueued: Vec::new(), cause: Box::new(sql(1205)) };
+        assert!(!part.is_transient(), "the same call would enqueue the first jobs a second time");
+        assert_eq!(part.sql_number(), Some(1205));
+    }
+
+    #[test]
+    fn a_sink_s_error_is_a_job_s_unless_it_passes_or_the_sink_is_broken() {
+        let error = |number: i32| of_sink(format!("{number}: the sink failed: text"));
+        assert_eq!(error(547).to_string(), "the sink failed: text");
+        assert!(error(547).blames_a_job() && !error(547).is_transient() && !error(547).leaves_open());
+        assert!(error(1205).is_transient() && !error(1205).blames_a_job() && !error(1205).leaves_open());
+        for broken in [2812, 208] {
+            assert!(!error(broken).blames_a_job() && !error(broken).is_transient());
+        }
+        assert!(!Error::Refused { message: String::new() }.blames_a_job());
+    }
+
+    #[test]
+    fn only_a_statement_s_own_error_has_certainly_undone_it() {
+        let with = |number, severity| Error::Sql {
+            number,
+            severity,
+            message: String::new(),
+            procedure: String::new(),
+            line: 1,
+        };
+        assert!(!with(1205, 13).leaves_open() && !with(1222, 16).leaves_open());
+        assert!(!Error::LeaseLost.leaves_open());
+        assert!(with(601, 12).leaves_open() && with(2801, 16).leaves_open(), "perhaps behind the commit");
+        assert!(!with(3906, 16).leaves_open() && !with(2812, 16).leaves_open(), "not written to, not there");
+        assert!(with(40197, 17).leaves_open() && with(40501, 20).leaves_open());
+        assert!(with(40549, 16).leaves_open() && with(596, 21).leaves_open(), "the session was ended");
+        assert!(Error::TimedOut { call: "claim".into(), after: Duration::from_secs(30) }.leaves_open());
+    }
+
+    #[test]
+    fn a_connection_outlives_the_errors_of_statements_alone() {
+        let with = |number, severity| {
+            let (message, procedure) = (String::new(), String::new());
+            Error::Sql { number, severity, message, procedure, line: 1 }.spares_the_connection()
+        };
+        assert!(with(1205, 13) && with(1222, 16) && with(2627, 14) && with(1105, 17) && with(3960, 16));
+        assert!(!with(9001, 21) && !with(824, 24), "SQL Server closes the connection");
+        assert!(!with(40197, 17) && !with(10928, 16) && !with(596, 16) && !with(37396, 16) && !with(983, 14));
+        assert!(of_sink("547: text".to_owned()).spares_the_connection());
+        assert!(!of_sink("40549: text".to_owned()).spares_the_connection());
+        assert!(!Error::ReadOnlyDatabase { number: Some(3906), message: String::new() }.spares_the_connection());
+        assert!(!Error::Protocol { message: String::new() }.spares_the_connection());
+    }
+
+    #[test]
+    fn a_broken_connection_is_transient_and_a_strange_answer_is_not() {
+        let broken = tiberius::error::Error::Io { kind: io::ErrorKind::ConnectionReset, message: "reset".into() };
+        assert!(Error::from_driver(broken, "db:1433", "readpast").is_transient());
+        let strange = tiberius::error::Error::Protocol("what".into());
+        assert!(!Error::from_driver(strange, "db:1433", "readpast").is_transient());
+        let cut = "ERROR/INFO token string is not valid UTF-16";
+        let unreadable = tiberius::error::Error::Protocol(cut.into());
+        let unreadable = Error::from_driver(unreadable, "db:1433", "readpast");
+        assert!(unreadable.blames_a_job() && unreadable.leaves_open() && !unreadable.spares_the_connection());
+    }
+}

@@ -5,6 +5,8 @@ mod credentials;
 mod entra;
 mod login;
 mod secrets;
+mod standing;
+mod token_cache;
 mod token_source;
 
 pub(crate) use credentials::{Attempt, Credentials, Proof};

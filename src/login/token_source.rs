@@ -17,34 +17,21 @@
 //! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment
 //! for a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
 
+use super::secrets::AccessToken;
+use super::token_cache::{FETCH_LIMIT, FetchBegun, FetchOutcome, Granted, NO_OUTCOME, TokenCache};
+use crate::error::{BoxError, Error};
+use crate::time::BootClock;
+use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::error::{BoxError, Error};
-use crate::time::{BootClock, Pauses};
-
-use super::secrets::AccessToken;
-
-/// A token with less time left is not used where another can be had. Entra's live for an hour or more, so that there is
-/// time for a source that is out of order to come back.
-const FETCH_BEFORE_END: Duration = Duration::from_secs(5 * 60);
-
 /// How long a login with a living token waits for a fresher one. A source that is well answers sooner.
 const FRESHER_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long a fetch may take. `azure_identity` tries several times, with pauses of its own.
-const FETCH_LIMIT: Duration = Duration::from_secs(90);
-
-/// The first and the longest pause after a fetch that failed. Shorter than after a refused login: no account is locked
-/// for it, and a source that is well again should be noticed soon.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// What a token's end is told by. One that is used too long because this clock is wrong is refused, and replaced.
 #[expect(clippy::disallowed_methods, reason = "Entra's tokens end by the calendar")]
@@ -93,57 +80,8 @@ struct Shared {
     /// For errors: `the program's token source`.
     name: String,
     fetch: Box<Fetch>,
-    state: Mutex<State>,
+    cache: Mutex<TokenCache>,
     clock: BootClock,
-}
-
-#[derive(Default)]
-struct State {
-    kept: Option<Kept>,
-    fetch: Option<FetchBegun>,
-    /// Of the last fetch, if it failed.
-    failure: Option<Failure>,
-}
-
-/// The last fetch.
-struct FetchBegun {
-    /// By the boot clock.
-    at: Duration,
-    /// Its other end is dropped when the fetch has ended, or its runtime has.
-    outcome: watch::Receiver<Outcome>,
-}
-
-/// Of a fetch; `None` while it is under way.
-type Outcome = Option<Result<AccessToken, String>>;
-
-struct Kept {
-    token: AccessToken,
-    /// With less time left, another is fetched.
-    fetch_before_end: Duration,
-    has_let_in: bool,
-}
-
-struct Failure {
-    message: String,
-    pauses: Pauses,
-    /// Before that, nothing is fetched.
-    again_at: Instant,
-}
-
-/// For the log, which is not written while the lock is held.
-struct Failed {
-    message: String,
-    /// Of the kept token, if it lives.
-    seconds_left: Option<u64>,
-    retry_in: Duration,
-}
-
-/// A token for a login.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) token: AccessToken,
-    /// SQL Server has let a connection in with it. Where it is refused now, it was withdrawn.
-    pub(crate) has_let_in: bool,
 }
 
 impl TokenSource {
@@ -167,7 +105,7 @@ impl TokenSource {
         let shared = Shared {
             name: name.into(),
             fetch: Box::new(move || Box::pin(fetch())),
-            state: Mutex::default(),
+            cache: Mutex::default(),
             clock: BootClock::default(),
         };
         TokenSource { shared: Arc::new(shared) }
@@ -188,12 +126,12 @@ impl TokenSource {
     /// The fetch goes on.
     pub(crate) async fn token(&self, deadline: Instant, limit: Duration) -> Result<Granted, Error> {
         let (fetch, without_outcome) = {
-            let mut state = self.shared.state.lock();
-            if let Some(kept) = state.kept.as_ref().filter(|kept| kept.is_fresh()) {
+            let mut cache = self.shared.cache.lock();
+            if let Some(kept) = cache.kept.as_ref().filter(|kept| kept.is_fresh()) {
                 return Ok(kept.granted());
             }
-            let without_outcome = state.take_without_outcome(self.shared.clock.now());
-            (self.fetch(&mut state), without_outcome)
+            let without_outcome = cache.take_without_outcome(self.shared.clock.now());
+            (self.fetch(&mut cache), without_outcome)
         };
         if let Some(failed) = without_outcome {
             failed.log(self.name());
@@ -202,18 +140,18 @@ impl TokenSource {
             Ok(fetch) => {
                 let for_fresher = deadline.min(Instant::now() + FRESHER_WITHIN);
                 let mut outcome = outcome_of(fetch.clone(), for_fresher).await;
-                if outcome.is_none() && self.shared.state.lock().living().is_none() {
+                if outcome.is_none() && self.shared.cache.lock().living().is_none() {
                     outcome = outcome_of(fetch, deadline).await;
                 }
                 match outcome {
-                    Some(Ok(token)) => return Ok(self.shared.state.lock().granted(token)),
+                    Some(Ok(token)) => return Ok(self.shared.cache.lock().granted(token)),
                     Some(Err(message)) => message,
                     None => format!("no answer within {} ms", limit.as_millis()),
                 }
             }
             Err(message) => message,
         };
-        match self.shared.state.lock().living() {
+        match self.shared.cache.lock().living() {
             Some(kept) => Ok(kept.granted()),
             None => Err(Error::Credentials { source_name: self.name().to_string(), message }),
         }
@@ -221,41 +159,38 @@ impl TokenSource {
 
     /// The fetch that is under way, or one that begins now; the message of the last one, while it is too early for
     /// another.
-    fn fetch(&self, state: &mut State) -> Result<watch::Receiver<Outcome>, String> {
-        if let Some(begun) = &state.fetch
+    fn fetch(&self, cache: &mut TokenCache) -> Result<watch::Receiver<FetchOutcome>, String> {
+        if let Some(begun) = &cache.fetch
             && begun.outcome.has_changed().is_ok()
         {
             return Ok(begun.outcome.clone());
         }
-        if let Some(failure) = &state.failure
+        if let Some(failure) = &cache.failure
             && Instant::now() < failure.again_at
         {
             return Err(failure.message.clone());
         }
         let (sender, outcome) = watch::channel(None);
-        state.fetch = Some(FetchBegun { at: self.shared.clock.now(), outcome: outcome.clone() });
+        cache.fetch = Some(FetchBegun { at: self.shared.clock.now(), outcome: outcome.clone() });
         tokio::spawn(self.shared.clone().run_fetch(sender));
         Ok(outcome)
     }
 
     /// SQL Server has let a connection in with this token.
     pub(crate) fn has_let_in(&self, token: &AccessToken) {
-        if let Some(kept) = self.shared.state.lock().kept.as_mut().filter(|kept| kept.token == *token) {
+        if let Some(kept) = self.shared.cache.lock().kept.as_mut().filter(|kept| kept.token == *token) {
             kept.has_let_in = true;
         }
     }
 
     /// SQL Server has refused this token: it is kept no longer.
     pub(crate) fn forget(&self, refused: &AccessToken) {
-        self.shared.state.lock().kept.take_if(|kept| kept.token == *refused);
+        self.shared.cache.lock().kept.take_if(|kept| kept.token == *refused);
     }
 }
 
-/// A fetch whose task panicked, or whose runtime ended or stands still.
-const NO_OUTCOME: &str = "it ended without an answer";
-
 /// The outcome of a fetch, if it comes in time.
-async fn outcome_of(mut fetch: watch::Receiver<Outcome>, patience: Instant) -> Outcome {
+async fn outcome_of(mut fetch: watch::Receiver<FetchOutcome>, patience: Instant) -> FetchOutcome {
     match tokio::time::timeout_at(patience, fetch.wait_for(Option::is_some)).await {
         Ok(Ok(outcome)) => outcome.clone(),
         Ok(Err(_)) => Some(Err(NO_OUTCOME.to_string())),
@@ -264,73 +199,20 @@ async fn outcome_of(mut fetch: watch::Receiver<Outcome>, patience: Instant) -> O
 }
 
 impl Shared {
-    async fn run_fetch(self: Arc<Shared>, outcome: watch::Sender<Outcome>) {
+    async fn run_fetch(self: Arc<Shared>, outcome: watch::Sender<FetchOutcome>) {
         let fetched = match tokio::time::timeout(FETCH_LIMIT, (self.fetch)()).await {
             Ok(Ok(token)) => Ok(token),
             Ok(Err(cause)) => Err(with_sources(&*cause)),
             Err(_) => Err(format!("no answer within {} s", FETCH_LIMIT.as_secs())),
         };
         match fetched.clone() {
-            Ok(token) => self.state.lock().keep(token),
+            Ok(token) => self.cache.lock().keep(token),
             Err(message) => {
-                let failed = self.state.lock().failed(message);
+                let failed = self.cache.lock().failed(message);
                 failed.log(&self.name);
             }
         }
         outcome.send_replace(Some(fetched));
-    }
-}
-
-impl State {
-    fn keep(&mut self, token: AccessToken) {
-        let fetch_before_end = FETCH_BEFORE_END.min(token.time_left() / 4);
-        self.kept = Some(Kept { token, fetch_before_end, has_let_in: false });
-        self.failure = None;
-    }
-
-    fn failed(&mut self, message: String) -> Failed {
-        let mut pauses = self.failure.take().map_or_else(|| Pauses::new(PAUSES.0, PAUSES.1), |failure| failure.pauses);
-        let retry_in = pauses.next();
-        let seconds_left = self.living().map(|kept| kept.token.time_left().as_secs());
-        self.failure = Some(Failure { message: message.clone(), pauses, again_at: Instant::now() + retry_in });
-        Failed { message, seconds_left, retry_in }
-    }
-
-    /// Takes the last fetch for a failure, where its task has ended without an outcome or has had its time: it is not
-    /// run where its runtime stands still.
-    fn take_without_outcome(&mut self, now: Duration) -> Option<Failed> {
-        self.fetch.take_if(|begun| {
-            let is_over = begun.outcome.has_changed().is_err() || now > begun.at + FETCH_LIMIT;
-            is_over && begun.outcome.borrow().is_none()
-        })?;
-        Some(self.failed(NO_OUTCOME.to_string()))
-    }
-
-    /// The kept token, if it has not run out.
-    fn living(&self) -> Option<&Kept> {
-        self.kept.as_ref().filter(|kept| !kept.token.time_left().is_zero())
-    }
-
-    /// A token that was fetched just now; perhaps others have used it already.
-    fn granted(&self, token: AccessToken) -> Granted {
-        let has_let_in = self.kept.as_ref().is_some_and(|kept| kept.token == token && kept.has_let_in);
-        Granted { token, has_let_in }
-    }
-}
-
-impl Kept {
-    fn is_fresh(&self) -> bool {
-        self.token.time_left() > self.fetch_before_end
-    }
-
-    fn granted(&self) -> Granted {
-        Granted { token: self.token.clone(), has_let_in: self.has_let_in }
-    }
-}
-
-impl Failed {
-    fn log(&self, source: &str) {
-        tracing::warn!(source, error = self.message, seconds_left = self.seconds_left, retry_in = ?self.retry_in, "could not get a new token; retrying");
     }
 }
 
@@ -369,6 +251,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::login::token_cache::PAUSES;
 
     /// Answers one fetch for each permit, with tokens that live so long; fails from one of the fetches on.
     struct Source {
@@ -401,7 +284,7 @@ mod tests {
 
         /// The token that is kept lives, and is to be replaced.
         fn is_due(&self) {
-            self.tokens.shared.state.lock().kept.as_mut().unwrap().fetch_before_end = HOUR;
+            self.tokens.shared.cache.lock().kept.as_mut().unwrap().fetch_before_end = HOUR;
         }
 
         fn forgets(&self, text: &str) {
@@ -409,7 +292,7 @@ mod tests {
         }
 
         fn kept_until(&self) -> SystemTime {
-            self.tokens.shared.state.lock().kept.as_ref().unwrap().token.expires_at
+            self.tokens.shared.cache.lock().kept.as_ref().unwrap().token.expires_at
         }
     }
 
@@ -534,7 +417,7 @@ mod tests {
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "before it has run out");
         source.is_due();
         assert_eq!(revealed(&source.tokens).await.unwrap(), "token 2", "the source fails, and it still lives");
-        source.tokens.shared.state.lock().kept.as_mut().unwrap().token.expires_at = now();
+        source.tokens.shared.cache.lock().kept.as_mut().unwrap().token.expires_at = now();
         assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 3"));
         tokio::time::sleep(PAUSES.0).await;
         assert!(revealed(&source.tokens).await.unwrap_err().contains("failure 4"));

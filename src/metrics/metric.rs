@@ -1,8 +1,14 @@
 //! The definitions of all metrics.
 
+use std::sync::OnceLock;
+
 /// What a metric counts in, from the [`metrics`](https://docs.rs/metrics) facade.
 pub use metrics::Unit;
-use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder, with_recorder};
+use metrics::{Counter, Gauge, IntoF64, Key, Label, Level, Metadata, Recorder, with_recorder};
+
+use super::labels::{
+    BY_DUTY, BY_ERROR, BY_KIND, BY_KIND_AND_OUTCOME, BY_LIMIT, BY_PROCEDURE, BY_REASON, BY_STATE, Labels, QUEUE,
+};
 
 /// What a metric is, for a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,182 +39,6 @@ pub struct Metric {
     /// The upper bounds of a histogram's buckets; empty for the others.
     pub buckets: &'static [f64],
 }
-
-type Labels = &'static [(&'static str, &'static [&'static str])];
-
-/// The queue's name, from the configuration.
-const QUEUE: Labels = &[("queue", &[])];
-
-const BY_KIND: Labels = &[("queue", &[]), ("kind", &[])];
-
-const BY_KIND_AND_OUTCOME: Labels = &[("queue", &[]), ("kind", &[]), ("outcome", &OUTCOMES)];
-
-const BY_REASON: Labels = &[("queue", &[]), ("reason", &REASONS)];
-
-const BY_DUTY: Labels = &[("queue", &[]), ("duty", &DUTIES)];
-
-const BY_PROCEDURE: Labels = &[("queue", &[]), ("procedure", &PROCEDURES)];
-
-const BY_ERROR: Labels = &[("queue", &[]), ("procedure", &PROCEDURES), ("error", &ERRORS)];
-
-const BY_STATE: Labels = &[("queue", &[]), ("state", &STATES)];
-
-const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
-
-const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
-
-const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
-
-/// What one worker of a queue does for all of them.
-pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "schedules"];
-
-pub(super) const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
-
-pub(crate) const LIMITS: [&str; 5] = ["idle", "claim", "busy", "finish", "queue_limit"];
-
-/// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and
-/// `connect` for making the connection.
-pub(crate) const PROCEDURES: [&str; 58] = [
-    "connect",
-    "install",
-    "uninstall",
-    "schema_info",
-    "create_queue",
-    "delete_queue",
-    "enqueue",
-    "enqueue_batch",
-    "outcomes",
-    "claim",
-    "checkpoints",
-    "await_jobs",
-    "recover",
-    "finish",
-    "finish_with",
-    "finish_one",
-    "release",
-    "register_worker",
-    "heartbeat",
-    "unregister_worker",
-    "note_progress",
-    "promote",
-    "reap",
-    "sample",
-    "expire",
-    "due_schedules",
-    "fire_schedule",
-    "fail_schedule",
-    "unfinished",
-    "stats",
-    "list_workers",
-    "list_history",
-    "pause",
-    "resume",
-    "requeue",
-    "cancel",
-    "promote_now",
-    "set_priority",
-    "purge",
-    "peek",
-    "find_job",
-    "progress_of",
-    "set_schedule",
-    "delete_schedule",
-    "pause_schedule",
-    "resume_schedule",
-    "run_schedule_now",
-    "list_schedules",
-    "peek_attempts",
-    "list_errors",
-    "create_batch",
-    "seal_batch",
-    "cancel_batch",
-    "list_batches",
-    "begin_audit",
-    "end_audit",
-    "list_audit",
-    "other",
-];
-
-/// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
-/// Server.
-pub(crate) const ERRORS: [&str; 76] = [
-    "connect",
-    "connection_lost",
-    "credentials",
-    "timed_out",
-    "tls",
-    "protocol",
-    "other", //
-    "-2",
-    "64",
-    "208",
-    "229",
-    "230",
-    "233",
-    "262",
-    "297",
-    "300",
-    "596",
-    "601",
-    "615",
-    "701",
-    "845",
-    "911",
-    "916",
-    "921",
-    "922",
-    "942",
-    "976",
-    "983",
-    "1101",
-    "1105",
-    "1205",
-    "1222",
-    "1934",
-    "2715",
-    "2812",
-    "3906",
-    "3908",
-    "3935",
-    "4060",
-    "4221",
-    "6005",
-    "9002",
-    "9119",
-    "10053",
-    "10054",
-    "10060",
-    "10928",
-    "10929",
-    "10936",
-    "17142",
-    "18452",
-    "18456",
-    "18470",
-    "18486",
-    "18487",
-    "18488",
-    "37396",
-    "40143",
-    "40197",
-    "40501",
-    "40540",
-    "40544",
-    "40549",
-    "40550",
-    "40551",
-    "40552",
-    "40553",
-    "40613",
-    "49918",
-    "49919",
-    "49920",
-    "58001",
-    "58002",
-    "58003",
-    "58020",
-    "58021",
-];
 
 /// Calls: half a millisecond is a round trip in one rack, 30 s twice the default command time-out.
 const CALL_BUCKETS: &[f64] =
@@ -590,4 +420,23 @@ impl Metric {
 /// Tells the recorder every metric's unit and help text.
 pub(super) fn describe_all() {
     with_recorder(|recorder| all().for_each(|metric| metric.describe(recorder)));
+}
+
+/// A histogram that is registered with its first value: without one it would be some twenty lines of every scrape that
+/// tell nothing, for each procedure, kind and outcome that does not come up.
+#[derive(Debug)]
+pub(super) struct Histogram {
+    key: Key,
+    registered: OnceLock<metrics::Histogram>,
+}
+
+impl Histogram {
+    pub(super) fn new(metric: &Metric, values: &[&str]) -> Histogram {
+        Histogram { key: metric.key(values), registered: OnceLock::new() }
+    }
+
+    pub(super) fn record(&self, value: impl IntoF64) {
+        let register = || with_recorder(|recorder| recorder.register_histogram(&self.key, &METADATA));
+        self.registered.get_or_init(register).record(value);
+    }
 }

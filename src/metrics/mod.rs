@@ -15,16 +15,19 @@
 //! handlers, everything else is listed here.
 
 mod exporter;
-mod handles;
+mod labels;
 mod levels;
 #[cfg(feature = "prometheus")]
 mod listener;
 mod metric;
+mod queue_metrics;
 #[cfg(test)]
 mod tests;
+mod worker_metrics;
 
 pub(crate) use exporter::{Exporter, Health};
-pub(crate) use handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
+pub(crate) use labels::{DUTIES, LIMITS};
 pub(crate) use levels::{Levels, Scale};
-pub(crate) use metric::{DUTIES, LIMITS};
 pub use metric::{Kind, Metric, Unit, all};
+pub(crate) use queue_metrics::{QueueMetrics, SampleMetrics};
+pub(crate) use worker_metrics::{KindMetrics, WorkerMetrics};

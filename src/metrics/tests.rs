@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use crate::error::Error;
 use crate::job::Outcome;
 
-use super::handles::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
+use super::labels::{ERRORS, PROCEDURES};
 use super::levels::{Levels, Scale};
-use super::metric::{ERRORS, Kind, PROCEDURES, STAGES, all};
+use super::metric::{Kind, STAGES, all};
+use super::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
 
 /// Remembers what was registered, and stores values in atomics of its own.
 #[derive(Default)]

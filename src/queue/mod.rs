@@ -1,8 +1,9 @@
 //! What producers do: enqueueing jobs, and waiting for their end.
 
+mod batch;
 mod enqueue;
-mod enqueue_tries;
 mod queue;
+mod wait;
 mod waiters;
 
 pub(crate) use queue::CancelledHere;

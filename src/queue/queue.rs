@@ -1,9 +1,9 @@
 //! [`Queue`]: its making, its clones and its connections.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use std::{fmt, slice};
+use std::time::Duration;
 
 use tokio::sync::{OnceCell, broadcast, watch};
 
@@ -11,10 +11,9 @@ use crate::config::connection_string::ConnectionString;
 use crate::config::{Config, QueueConfig, WorkerConfig};
 use crate::connection::{Connector, Lent, Pool, Session};
 use crate::error::Error;
-use crate::id::{BatchId, Enqueued, Fence, JobId};
-use crate::job::{BatchRow, NewBatch, NewJob, SealedBatch, new_job};
+use crate::id::{Fence, JobId};
+use crate::job::NewJob;
 use crate::metrics::Exporter;
-use crate::procedures::producer::{JobEnd, enqueue};
 use crate::procedures::worker::QueueSample;
 
 use super::waiters::Waiters;
@@ -253,7 +252,7 @@ impl Queue {
         self.cancelled.subscribe()
     }
 
-    fn wake_workers(&self, jobs: &[NewJob]) {
+    pub(super) fn wake_workers(&self, jobs: &[NewJob]) {
         if jobs.iter().any(|job| job.delay.is_none() && job.due_at.is_none()) {
             self.enqueued.send_replace(());
         }
@@ -285,260 +284,6 @@ impl Queue {
     pub(crate) async fn check_version(&self, session: &mut Session) -> Result<(), Error> {
         self.checked.get_or_try_init(|| session.check_version()).await?;
         Ok(())
-    }
-
-    /// Enqueues one job in one round trip.
-    ///
-    /// The call ends within `connection.command_timeout_ms` and a second of its beginning, whatever happens. Within
-    /// this time it waits for a connection, makes one where there is none, and tries again after an error that passes
-    /// (a deadlock, a server that is being restarted) as long as it is certain that the job is not in the queue.
-    ///
-    /// A job with a [de-duplication key](NewJob::dedup_key) is sent again even where SQL Server did not answer; a
-    /// quarter of the time, 3 s at most, is kept for that. If the first call has added the job, the answer to the
-    /// second says that it is a `duplicate`, of itself. If the job has even ended by then, the second call adds it
-    /// again, as with any key whose job has ended.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the job may be in the queue or not. With a
-    /// de-duplication key it comes only if there was no time left to send the job again, if that failed too, or if the
-    /// cause is none that passes. After every other error the job is not in the queue: [`Error::InvalidJob`] before
-    /// anything is sent; [`Error::NoFreeConnection`] and those of [`connect`](Queue::connect) when there was no
-    /// connection to send it on; [`Error::BatchNotOpen`] for a batch that is sealed or not there; [`Error::Refused`]
-    /// for a group or a batch where the queue delivers at most once; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-    /// [`Error::PermissionDenied`] and SQL Server's other errors.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the job may be in the queue or not.
-    pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, Error> {
-        let enqueued = self.enqueue_many(slice::from_ref(job)).await?;
-        enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue did not answer".to_string() })
-    }
-
-    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload; a job with a payload of more than 65,535
-    /// bytes is a chunk of its own. The answers come in the order of the jobs, and the jobs get ascending ids in that
-    /// order.
-    ///
-    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`](crate::transaction::enqueue_in).
-    /// Each chunk has the time that [`enqueue`](Queue::enqueue) has for a job, and is repeated as a job is there: where
-    /// SQL Server did not answer, only if every job of the chunk has a de-duplication key. An import that may be run
-    /// again, without keys, is [`enqueue_part`](Queue::enqueue_part).
-    ///
-    /// ```no_run
-    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
-    /// use readpast::{Error, NewJob};
-    ///
-    /// let jobs: Vec<NewJob> = (0..5_000).map(|page| NewJob::json(&page)).collect::<Result<_, _>>()?;
-    /// match queue.enqueue_many(&jobs).await {
-    ///     Ok(enqueued) => println!("{} jobs", enqueued.len()),
-    ///     // The first are in the queue; the rest can be handed in later.
-    ///     Err(Error::EnqueuedInPart { enqueued, cause, .. }) if cause.is_transient() => {
-    ///         let rest = &jobs[enqueued.len()..];
-    ///         println!("{cause}; {} jobs are left", rest.len());
-    ///     }
-    ///     Err(error) => return Err(error),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidJob`] before anything is sent. As [`enqueue`](Queue::enqueue), when the first chunk fails;
-    /// [`Error::EnqueuedInPart`], which lists the jobs of the chunks before, when a later one does.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, some of the chunks may be in the queue.
-    pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-        new_job::check(jobs)?;
-        let mut enqueued = Vec::with_capacity(jobs.len());
-        for chunk in enqueue::chunks(jobs) {
-            let started_at = Instant::now();
-            match self.enqueue_with_retries(chunk, None).await {
-                Ok(answers) => {
-                    let answers = answers.unwrap_or_default();
-                    self.connector.metrics().enqueued(&answers, started_at.elapsed());
-                    self.wake_workers(chunk);
-                    enqueued.extend(answers);
-                }
-                Err(error) if enqueued.is_empty() => return Err(error),
-                Err(error) => {
-                    return Err(Error::EnqueuedInPart { enqueued, cause: Box::new(error) });
-                }
-            }
-        }
-        Ok(enqueued)
-    }
-
-    /// Enqueues a numbered part of a batch, once: for an import that may be run again after whatever happened. All jobs
-    /// come to belong to the batch. `None`: this part was added before, and nothing was added now, whatever the jobs
-    /// are.
-    ///
-    /// Which parts there are stands in SQL Server, noted in the transaction that adds the jobs. So the program that
-    /// imports needs to remember nothing but the batch: run again, it cuts the same parts, gives them the same numbers,
-    /// and those that are in are passed over. Until [`seal_batch`](Queue::seal_batch), which comes last.
-    ///
-    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload, and a payload of more than 65,535 bytes is a
-    /// part of its own. It has the time that [`enqueue`](Queue::enqueue) has, and is sent again even where SQL Server
-    /// did not answer; `None` may then mean that the first of these calls has added it. Without jobs, nothing is sent.
-    ///
-    /// ```no_run
-    /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {
-    /// use readpast::NewJob;
-    ///
-    /// // The batch was created by the first run, which has noted its number.
-    /// let pages: Vec<NewJob> = (0..5_000).map(|page| NewJob::json(&page)).collect::<Result<_, _>>()?;
-    /// for (number, part) in (0..).zip(pages.chunks(1_000)) {
-    ///     if queue.enqueue_part(batch, number, part).await?.is_none() {
-    ///         println!("part {number} was there already");
-    ///     }
-    /// }
-    /// queue.seal_batch(batch).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`enqueue`](Queue::enqueue), and [`Error::InvalidJob`] before anything is sent for jobs that are no part, or
-    /// that belong to another batch. [`Error::BatchNotOpen`] for a batch that is sealed or not there. After
-    /// [`Error::EnqueueInDoubt`], calling it again with the same part adds no job a second time.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the part may be in the queue or not; calling it again finds out.
-    pub async fn enqueue_part(
-        &self,
-        batch: BatchId,
-        part: i64,
-        jobs: &[NewJob],
-    ) -> Result<Option<Vec<Enqueued>>, Error> {
-        let part = enqueue::Part { batch, number: part };
-        part.check(jobs)?;
-        if jobs.is_empty() {
-            return Ok(Some(Vec::new()));
-        }
-        let started_at = Instant::now();
-        let enqueued = self.enqueue_with_retries(jobs, Some(part)).await?;
-        if let Some(enqueued) = &enqueued {
-            self.connector.metrics().enqueued(enqueued, started_at.elapsed());
-        }
-        self.wake_workers(jobs); // also where the answer to a first call was lost
-        Ok(enqueued)
-    }
-
-    /// Waits until a job has ended: done, dead or cancelled. Returns how; `None` when it has not ended within `limit`
-    /// (a second and a look at SQL Server longer at most). It is looked for at least once.
-    ///
-    /// What can be known depends on the queue's [`CompletionPolicy`](crate::admin::CompletionPolicy). With `annotate`
-    /// and `archive` the end of a done job comes with its output, as long as the job is kept. **With `delete`, the
-    /// default, a done job is [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or
-    /// has never been. A dead or cancelled job that is requeued runs again; this returns how it was when it was looked
-    /// for.
-    ///
-    /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on
-    /// one of its connections, by a task on the runtime of one of them.
-    ///
-    /// ```no_run
-    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
-    /// use std::time::Duration;
-    ///
-    /// use readpast::{JobEnd, NewJob};
-    ///
-    /// let job = queue.enqueue(&NewJob::text("to be or not to be")).await?;
-    /// match queue.wait(job.job_id, Duration::from_secs(60)).await? {
-    ///     Some(JobEnd::Done { output }) => println!("{} bytes", output.unwrap_or_default().len()),
-    ///     Some(JobEnd::Dead { error } | JobEnd::Cancelled { error }) => println!("{error}"),
-    ///     Some(_) => println!("it is gone"),
-    ///     None => println!("it takes longer"),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
-    /// fail-over) are waited out; when `limit` is over and SQL Server still does not respond, the last one is returned.
-    pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
-        self.wait_for_end(job_id, limit).await
-    }
-
-    /// Creates a batch: jobs that belong together, in any queues of the schema, and a follow-up that is enqueued into
-    /// this queue, once, when all of them have ended, however they did
-    /// ([`Job::batch_end`](crate::job::Job::batch_end)).
-    ///
-    /// [`NewJob::batch`] adds a job to it, and a job of the batch may add more when it is done
-    /// ([`Output::enqueue`](crate::handler::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)),
-    /// none can be added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never
-    /// ends.
-    ///
-    /// ```no_run
-    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
-    /// use readpast::{NewBatch, NewJob};
-    ///
-    /// let batch = queue.create_batch(&NewBatch::new().then(NewJob::text("add up").kind("sum"))).await?;
-    /// let parts: Vec<NewJob> = (0..5_000).map(|n| NewJob::text(n.to_string()).kind("part").batch(batch)).collect();
-    /// queue.enqueue_many(&parts).await?;
-    /// queue.seal_batch(batch).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidBatch`] before anything is sent; [`Error::BatchNotOpen`] where there is no such parent, or it is
-    /// sealed; [`Error::Refused`] for a parent where the queue has
-    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce); [`Error::UnknownQueue`];
-    /// [`Error::PermissionDenied`] without a producer's rights. After [`Error::TimedOut`] and [`Error::ConnectionLost`]
-    /// there may be a batch that nobody knows of. It does no harm, unless it has a parent, which it keeps from ending:
-    /// find it with [`batches`](crate::admin::Admin::batches), and cancel it.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, there may be a batch that nobody knows of, as after a time-out.
-    pub async fn create_batch(&self, batch: &NewBatch) -> Result<BatchId, Error> {
-        self.session().await?.create_batch(&self.name, batch).await
-    }
-
-    /// Seals a batch, of whatever queue: no job can be added any more, and it ends when all that it has have ended, at
-    /// once where they have. Waits for transactions in which jobs are being added. Sealing it twice has no further
-    /// effect, so that the call may be repeated after any error.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BatchNotOpen`] where there is no such batch; [`Error::PermissionDenied`] without a producer's rights.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the batch may be sealed or not.
-    pub async fn seal_batch(&self, batch: BatchId) -> Result<SealedBatch, Error> {
-        let sealed = self.session().await?.seal_batch(batch).await?;
-        if sealed.ended {
-            self.enqueued.send_replace(()); // the follow-up
-        }
-        Ok(sealed)
-    }
-
-    /// How far a batch is, of whatever queue; `None` where there is none of this number. Costs SQL Server a few seeks,
-    /// however many jobs the batch has, and waits for nobody.
-    ///
-    /// ```no_run
-    /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {
-    /// if let Some(batch) = queue.batch(batch).await? {
-    ///     println!("{} of {} are done, {} are left", batch.done, batch.jobs, batch.unfinished());
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PermissionDenied`] for a worker.
-    pub async fn batch(&self, batch: BatchId) -> Result<Option<BatchRow>, Error> {
-        self.session().await?.batch_row(batch).await
     }
 
     /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first

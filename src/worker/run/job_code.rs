@@ -1,11 +1,17 @@
-//! The program's code in a worker: its hooks around each job, and the thread on which its values are dropped, wherever
+//! The program's code in a worker: its handlers, its hooks around each job, and the thread on which its values are dropped, wherever
 //! a worker lets go of them.
 
+use crate::handler::Handlers;
+use crate::job::{Job, Outcome};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 use std::{fmt, thread};
 
-use crate::job::{Job, Outcome};
+/// The program's code that runs for a job.
+pub(in crate::worker) struct JobCode {
+    pub(in crate::worker) handlers: Handlers,
+    pub(in crate::worker) hooks: Hooks,
+}
 
 /// What is dropped on a thread of its own. A handler may own what panics when it is dropped where async code runs, as a
 /// tokio runtime does; and a worker's last piece goes where its end finds it: on its I/O thread, on a job's thread, in

@@ -5,8 +5,9 @@ mod fair_pool;
 mod job_code;
 mod kind_limits;
 mod overdue;
+mod runs;
 mod turns;
 
-pub(super) use executor::{Executor, JobCode};
+pub(super) use executor::Executor;
 pub(super) use fair_pool::{Load, Pool};
-pub(super) use job_code::{DroppedElsewhere, Hooks};
+pub(super) use job_code::{DroppedElsewhere, Hooks, JobCode};

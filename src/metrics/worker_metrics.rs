@@ -1,122 +1,20 @@
-//! The handles: made once, so that recording neither looks up nor formats nor allocates anything.
+//! The handles of a worker: of its stages, its lease and its duties, and of each kind of job.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, IntoF64, Key, with_recorder};
+use metrics::Counter;
 
-use crate::error::Error;
-use crate::id::Enqueued;
 use crate::job::Outcome;
 
+use super::labels::DUTIES;
 use super::levels::{LevelGauges, Levels, Scale};
 use super::metric::{
-    BUFFER_WAIT_SECONDS, CALL_ERRORS, CALL_SECONDS, CANCELLED_JOBS, CLAIM_BATCH_JOBS, CLAIM_SECONDS, CLAIMED_JOBS,
-    CLAIMS, CLAIMS_EMPTY, CONNECTIONS, DEAD_JOBS, DEFERRED_JOBS, DUTIES, DUTY_FAILURES, ENQUEUE_BATCH_JOBS,
-    ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUED_JOBS, ERRORS, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS,
-    FINISHED_JOBS, FOLLOW_UPS, JOB_AGE_SECONDS, LEASE_RENEWALS, LEASES_LOST, LOST_JOBS, METADATA, Metric, OVERDUE_JOBS,
-    PANICS, PROCEDURES, PROMOTED_JOBS, QUEUE_JOBS, QUEUE_OLDEST_READY_SECONDS, QUEUE_OPEN_BATCHES, QUEUE_PAUSED,
-    QUEUE_SAMPLE_AGE_SECONDS, QUEUE_WORKERS, REAPED_JOBS, REAPED_WORKERS, RECONNECTS, REFUSED_RESULTS, RELEASED_JOBS,
-    RUN_SECONDS, SCHEDULE_FAILURES, SCHEDULE_FIRES, SCHEDULE_SKIPS, STATES, describe_all,
+    BUFFER_WAIT_SECONDS, CANCELLED_JOBS, CLAIM_BATCH_JOBS, CLAIM_SECONDS, CLAIMED_JOBS, CLAIMS, CLAIMS_EMPTY,
+    DEAD_JOBS, DEFERRED_JOBS, DUTY_FAILURES, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS, FINISHED_JOBS,
+    FOLLOW_UPS, Histogram, JOB_AGE_SECONDS, LEASE_RENEWALS, LEASES_LOST, LOST_JOBS, OVERDUE_JOBS, PANICS,
+    PROMOTED_JOBS, REAPED_JOBS, REAPED_WORKERS, REFUSED_RESULTS, RELEASED_JOBS, RUN_SECONDS, SCHEDULE_FAILURES,
+    SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
 };
-
-/// A histogram that is registered with its first value: without one it would be some twenty lines of every scrape that
-/// tell nothing, for each procedure, kind and outcome that does not come up.
-#[derive(Debug)]
-struct Histogram {
-    key: Key,
-    registered: OnceLock<metrics::Histogram>,
-}
-
-impl Histogram {
-    fn new(metric: &Metric, values: &[&str]) -> Histogram {
-        Histogram { key: metric.key(values), registered: OnceLock::new() }
-    }
-
-    fn record(&self, value: impl IntoF64) {
-        let register = || with_recorder(|recorder| recorder.register_histogram(&self.key, &METADATA));
-        self.registered.get_or_init(register).record(value);
-    }
-}
-
-/// What a [`Queue`](crate::queue::Queue) and the connections of its workers count.
-#[derive(Debug)]
-pub(crate) struct QueueMetrics {
-    queue: String,
-    enqueued_jobs: Counter,
-    enqueue_duplicates: Counter,
-    enqueue_seconds: Histogram,
-    enqueue_batch_jobs: Histogram,
-    /// In the order of [`PROCEDURES`].
-    call_seconds: [Histogram; PROCEDURES.len()],
-    connections: Counter,
-    reconnects: Counter,
-}
-
-impl QueueMetrics {
-    pub(crate) fn new(queue: &str) -> QueueMetrics {
-        describe_all();
-        let own = &[queue];
-        QueueMetrics {
-            queue: queue.to_owned(),
-            enqueued_jobs: ENQUEUED_JOBS.counter(own),
-            enqueue_duplicates: ENQUEUE_DUPLICATES.counter(own),
-            enqueue_seconds: Histogram::new(&ENQUEUE_SECONDS, own),
-            enqueue_batch_jobs: Histogram::new(&ENQUEUE_BATCH_JOBS, own),
-            call_seconds: PROCEDURES.map(|procedure| Histogram::new(&CALL_SECONDS, &[queue, procedure])),
-            connections: CONNECTIONS.counter(own),
-            reconnects: RECONNECTS.counter(own),
-        }
-    }
-
-    pub(crate) fn queue(&self) -> &str {
-        &self.queue
-    }
-
-    pub(crate) fn enqueued(&self, jobs: &[Enqueued], took: Duration) {
-        let duplicates = jobs.iter().filter(|job| job.duplicate).count();
-        self.enqueued_jobs.increment((jobs.len() - duplicates) as u64);
-        self.enqueue_duplicates.increment(duplicates as u64);
-        self.enqueue_seconds.record(took);
-        self.enqueue_batch_jobs.record(jobs.len() as f64);
-    }
-
-    pub(crate) fn answered(&self, call: &str, took: Duration) {
-        self.call_seconds[procedure_index(call)].record(took);
-    }
-
-    pub(crate) fn failed(&self, call: &str, error: &Error) {
-        let procedure = PROCEDURES[procedure_index(call)];
-        CALL_ERRORS.counter(&[&self.queue, procedure, error_label(error)]).increment(1);
-    }
-
-    pub(crate) fn connected(&self, again: bool, took: Duration) {
-        self.connections.increment(1);
-        if again {
-            self.reconnects.increment(1);
-        }
-        self.answered("connect", took);
-    }
-}
-
-fn procedure_index(call: &str) -> usize {
-    let known = PROCEDURES.iter().position(|procedure| *procedure == call);
-    known.unwrap_or_else(|| if call.ends_with(".sql") { procedure_index("install") } else { PROCEDURES.len() - 1 })
-}
-
-/// One of [`ERRORS`].
-fn error_label(error: &Error) -> &'static str {
-    let label = match error {
-        Error::Connect { .. } => "connect".to_owned(),
-        Error::ConnectionLost { .. } => "connection_lost".to_owned(),
-        Error::Credentials { .. } => "credentials".to_owned(),
-        Error::TimedOut { .. } => "timed_out".to_owned(),
-        Error::Tls { .. } => "tls".to_owned(),
-        Error::Protocol { .. } | Error::UnreadableText { .. } => "protocol".to_owned(),
-        error => error.sql_number().map(|number| number.to_string()).unwrap_or_default(),
-    };
-    ERRORS.into_iter().find(|known| *known == label).unwrap_or("other")
-}
 
 /// What a worker counts: the stages after the claim, its lease, and the queue as last sampled.
 #[derive(Debug)]
@@ -318,53 +216,5 @@ impl KindMetrics {
     /// A job has run and is done. One of the three calls that are made for each job.
     pub(crate) fn run_done(&self, run: Duration) {
         self.run_done.record(run);
-    }
-}
-
-/// The queue as last sampled. Made with the first sample: before it, there is nothing to show.
-#[derive(Debug)]
-pub(crate) struct SampleMetrics {
-    /// In the order of [`STATES`].
-    jobs: [Gauge; STATES.len()],
-    oldest_ready: Gauge,
-    open_batches: Gauge,
-    workers: Gauge,
-    paused: Gauge,
-    age: Gauge,
-}
-
-impl SampleMetrics {
-    pub(crate) fn new(queue: &str) -> SampleMetrics {
-        let own = &[queue];
-        SampleMetrics {
-            jobs: STATES.map(|state| QUEUE_JOBS.gauge(&[queue, state])),
-            oldest_ready: QUEUE_OLDEST_READY_SECONDS.gauge(own),
-            open_batches: QUEUE_OPEN_BATCHES.gauge(own),
-            workers: QUEUE_WORKERS.gauge(own),
-            paused: QUEUE_PAUSED.gauge(own),
-            age: QUEUE_SAMPLE_AGE_SECONDS.gauge(own),
-        }
-    }
-
-    /// `jobs` in the order of [`STATES`].
-    pub(crate) fn sampled(
-        &self,
-        jobs: [u64; STATES.len()],
-        oldest_ready: Option<Duration>,
-        open_batches: u64,
-        workers: u64,
-        paused: bool,
-    ) {
-        for (gauge, jobs) in self.jobs.iter().zip(jobs) {
-            gauge.set(jobs as f64);
-        }
-        self.oldest_ready.set(oldest_ready.unwrap_or_default().as_secs_f64());
-        self.open_batches.set(open_batches as f64);
-        self.workers.set(workers as f64);
-        self.paused.set(if paused { 1.0 } else { 0.0 });
-    }
-
-    pub(crate) fn aged(&self, age: Duration) {
-        self.age.set(age.as_secs_f64());
     }
 }

@@ -1,0 +1,224 @@
+//! The jobs of one worker that wait for a thread: starting them, running them, giving them back.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::handler::{Context, Surroundings, UnknownKinds, run};
+use crate::job::Outcome;
+use crate::metrics::KindMetrics;
+use crate::procedures::worker::Finish;
+use crate::worker::finish::{CompletionSender, Ended, Ran};
+use crate::worker::lease::{Claimed, LeaseValidity};
+use crate::worker::state::{StageContext, Started};
+
+use super::job_code::{DroppedElsewhere, JobCode};
+use super::kind_limits::{Admission, KindLimits};
+use super::overdue::Overdue;
+use super::turns::Jobs;
+
+/// What jobs run with.
+pub(super) struct Runs {
+    pub(super) state: Arc<StageContext>,
+    pub(super) code: DroppedElsewhere<JobCode>,
+    /// With the state that handlers share.
+    pub(super) surroundings: DroppedElsewhere<Arc<Surroundings>>,
+    pub(super) buffer: Sender<Claimed>,
+    pub(super) waiting: Receiver<Claimed>,
+    /// No further job is started; those that would be are given back.
+    pub(super) closed: AtomicBool,
+    /// Nor is one that has no row to be given back to; those are dropped. Never without `closed`.
+    pub(super) cut_off: AtomicBool,
+    /// The jobs that came last have no row: they are of an `at_most_once` queue.
+    pub(super) without_row: AtomicBool,
+    pub(super) lease: Arc<LeaseValidity>,
+    pub(super) overdue: Arc<Overdue>,
+    /// In the order of the handlers.
+    pub(super) kind_metrics: Arc<[KindMetrics]>,
+    pub(super) kind_limits: KindLimits,
+    pub(super) unknown_kinds: UnknownKinds,
+    pub(super) completion: CompletionSender,
+    /// The worker's, the parent of each job's.
+    pub(super) span: tracing::Span,
+}
+
+impl Jobs for Runs {
+    fn waiting(&self) -> usize {
+        if self.may_start() { self.kind_limits.ready() + self.waiting.len() } else { 0 }
+    }
+
+    fn run(&self, slice_end: Instant) {
+        // (What was kept for its output is let go when the output is held.)
+        while let Some((claimed, _started)) = self.take() {
+            if self.start(claimed) >= slice_end {
+                return;
+            }
+        }
+    }
+
+    /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to
+    /// do for a job is not done: the worker stops, and the job is given back.
+    fn panicked(&self, panic: Box<dyn Any + Send>) {
+        self.state.stop.fail_by_panic(panic);
+    }
+}
+
+impl Runs {
+    /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
+    /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
+    /// lease holds those, and their outputs go nowhere.
+    fn may_start(&self) -> bool {
+        let StageContext { in_flight, config, .. } = &*self.state;
+        self.closed.load(Ordering::Acquire)
+            || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
+    }
+
+    /// A job, and the room for its output.
+    fn take(&self) -> Option<(Claimed, Option<Started<'_>>)> {
+        let started = if self.closed.load(Ordering::Acquire) {
+            None
+        } else if self.lease.is_in_doubt() {
+            return None;
+        } else {
+            Some(self.state.in_flight.start(self.state.config.max_in_flight_bytes)?)
+        };
+        let claimed = self.kind_limits.next().or_else(|| self.waiting.try_recv().ok())?;
+        Some((claimed, started))
+    }
+
+    /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
+    fn start(&self, claimed: Claimed) -> Instant {
+        // Without one, nobody else can run the job either.
+        let has_row = claimed.has_row();
+        if self.surroundings.is_stopping_now() {
+            drop(claimed); // gone, or the reaper's: nobody sends anything any more
+            return Instant::now();
+        }
+        if has_row && claimed.held.registration().is_lost() {
+            self.drop_lost(claimed);
+            return Instant::now();
+        }
+        let is_cancelled = claimed.held.registration().cancellations().is_asked(claimed.job.id(), claimed.job.fence());
+        if has_row && (is_cancelled || self.closed.load(Ordering::Acquire)) {
+            self.give_back(claimed);
+            return Instant::now();
+        }
+        if !has_row && self.cut_off.load(Ordering::Acquire) {
+            drop(claimed); // its registration keeps it, so that the summary has it among those that were cut off
+            return Instant::now();
+        }
+        let Some(handler) = self.code.handlers.find(claimed.job.kind()) else {
+            let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
+            self.state.tally.unknown_kind();
+            // Without a row, or after too long a time, it is dead.
+            if matches!(outcome, Outcome::Snooze { .. }) {
+                self.state.metrics.deferred_unknown_kind();
+            }
+            self.put_off(claimed, outcome);
+            return Instant::now();
+        };
+        self.start_if_admitted(handler, claimed)
+    }
+
+    pub(super) fn start_if_admitted(&self, handler: usize, claimed: Claimed) -> Instant {
+        match self.kind_limits.admit(handler, claimed) {
+            Admission::Starts(claimed) => self.run(handler, claimed),
+            Admission::Waits => {
+                // Nobody would take it out again: it came after those that waited were given back.
+                if self.closed.load(Ordering::Acquire) {
+                    self.give_back_those_that_wait();
+                }
+                Instant::now()
+            }
+            Admission::PutOff(claimed, delay) => {
+                self.put_off_for_others(claimed, delay);
+                Instant::now()
+            }
+        }
+    }
+
+    fn run(&self, place: usize, claimed: Claimed) -> Instant {
+        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        let StageContext { tally, metrics, .. } = &*self.state;
+        let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
+        let started_at = Instant::now();
+        let buffered = started_at - claimed_at;
+        metrics.started(buffered);
+        tally.started(job.waited() + buffered);
+        held.started();
+
+        let watched = self.overdue.watch(&job, place, handler, started_at);
+        let deadline = watched.as_ref().map(|watched| watched.deadline);
+        let cancellations = held.registration().cancellations().clone();
+        let run = Some((held.registration().worker_id, started_at));
+        let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
+        self.code.hooks.start(context.job());
+        let run::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        drop((watched, permit));
+        let by_handler = context.was_acknowledging();
+        let job = context.into_job();
+        self.code.hooks.end(&job, &outcome, ended_at - started_at);
+
+        let run = ended_at - started_at;
+        if panicked {
+            kind_metrics.panics.increment(1);
+        }
+        kind_metrics.run_ended(&outcome, run);
+        let kind = handler.kind().cloned();
+        let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
+        let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
+        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged | Outcome::Snooze { .. }) {
+            held.registration().failed(finish.job_id, finish.fence);
+        }
+        let output_bytes = finish.outcome.bytes();
+        tally.ran(run);
+        self.state.in_flight.learn_output(output_bytes);
+        let in_group = job.group_key().is_some();
+        drop(job);
+        held.ended(output_bytes);
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, in_group, held }));
+        ended_at
+    }
+
+    pub(super) fn give_back_those_that_wait(&self) {
+        self.kind_limits.take_waiting().into_iter().for_each(|claimed| self.give_back(claimed));
+    }
+
+    pub(super) fn give_back(&self, claimed: Claimed) {
+        let Claimed { job, mut held, permit, .. } = claimed;
+        let (job_id, fence) = (job.id(), job.fence());
+        drop((job, permit));
+        held.ended(0);
+        self.completion.send(Ended::Unstarted { job_id, fence, held });
+    }
+
+    pub(super) fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
+        let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
+        self.state.metrics.deferred_kind_limit();
+        self.state.tally.waits_for_its_turn(delay);
+        self.put_off(claimed, Outcome::Snooze { delay, error });
+    }
+
+    /// Acknowledges a job that is not run now, here.
+    fn put_off(&self, claimed: Claimed, outcome: Outcome) {
+        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        self.state.tally.put_off();
+        let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
+        let in_group = job.group_key().is_some();
+        drop((job, permit));
+        held.ended(0);
+        let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
+        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, by_handler: false, in_group, held }));
+    }
+
+    fn drop_lost(&self, claimed: Claimed) {
+        let Claimed { job, held, permit, .. } = claimed;
+        held.registration().forget(std::iter::once((job.id(), job.fence())));
+        drop((job, permit, held));
+        self.state.metrics.lost(1);
+        self.state.tally.lost(1);
+    }
+}
