@@ -75,12 +75,12 @@ fn batches(report: &mut Report, sizes: &Sizes) {
     }
     let columns = [
         "workers",
-        "a job takes",
+        "run time",
         "jobs/s",
         "claims/s",
-        "acknowledgements/s",
-        "jobs a claim",
-        "jobs an acknowledgement",
+        "finish calls/s",
+        "jobs per claim",
+        "jobs per finish call",
         "threads busy",
         "least of a worker, of the mean",
     ];
@@ -118,7 +118,7 @@ fn few_jobs(report: &mut Report, sizes: &Sizes) {
         let expected = if config.buffer > 0 { "a fixed buffer keeps" } else { "no worker keeps" };
         report.claim(&format!("{}: {expected} few long jobs from idle workers", setting.name), holds);
     }
-    let columns = ["", "last end after the ideal, in jobs: they come behind tiny ones", "they come to a fleet at rest"];
+    let columns = ["", "last end after the ideal, in jobs: they come behind tiny ones", "they come to an idle fleet"];
     report.table("few jobs", &columns, &rows);
 }
 

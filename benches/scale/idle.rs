@@ -16,7 +16,7 @@ const LOOK_FOR: Micros = 600 * SECOND;
 pub fn simulate(report: &mut Report, sizes: &Sizes) {
     let many = sizes.workers;
     let fleets = [(1, 1), (many / 10, 1), (many, 1), (many, 10)];
-    let mut columns = vec!["calls a second".to_string()];
+    let mut columns = vec!["calls per second".to_string()];
     let mut rows: Vec<Vec<String>> = PROCEDURES.iter().map(|(_, name)| vec![format!("`{name}`")]).collect();
     rows[0][0] = "logins".to_string();
     let (mut all, mut waiting, mut sessions) = (Vec::new(), Vec::new(), Vec::new());

@@ -103,7 +103,7 @@ pub fn tables(report: &mut Report) {
         "jobs/s (N)",
         "workers (W)",
         "claims/s / jobs each",
-        "acknowledgements/s / jobs each",
+        "finish calls/s / jobs each",
         "commits/s",
         "log, MB/s, 200 bytes",
         "log, MB/s, 4 KB",

@@ -69,8 +69,8 @@ fn outage(report: &mut Report, sizes: &Sizes) {
     }
     let columns = [
         "the fleet",
-        "calls a second before",
-        "tries to connect a second while it is away",
+        "calls per second before",
+        "connection tries per second while it is away",
         "most logins in a second after it",
         "most calls in a second after it",
         "s until as many jobs end as before",
