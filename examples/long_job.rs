@@ -60,9 +60,9 @@ async fn main() -> Result<(), BoxError> {
     config.queue.name = "long".into();
     let argument = std::env::args().nth(1);
     if argument.as_deref() == Some("worker") {
-        config.worker.take_over = true; // the next worker of this name does not wait until the lease has run out
         let queue = Queue::connect(&config).await?;
-        Worker::builder(&queue, Handlers::new().job::<CountPrimes>()).start().await?.run().await?;
+        // The next worker of this name does not wait until the lease has run out.
+        Worker::builder(&queue, Handlers::new().job::<CountPrimes>()).take_over(true).start().await?.run().await?;
         return Ok(());
     }
     let seconds = argument.map_or(Ok(60), |seconds| seconds.parse())?;

@@ -78,8 +78,7 @@ fn start_worker(url: &str, name: &str) -> std::io::Result<Child> {
 }
 
 /// A worker process: runs until its standard input ends, or a signal comes.
-async fn work(mut config: Config, name: String) -> Result<(), BoxError> {
-    config.worker.name = name.clone();
+async fn work(config: Config, name: String) -> Result<(), BoxError> {
     let queue = Queue::connect(&config).await?;
     let handlers = Handlers::any(|job, _context| {
         let order: Order = job.json()?;
@@ -89,7 +88,7 @@ async fn work(mut config: Config, name: String) -> Result<(), BoxError> {
         }
         Ok(Json(order.number))
     });
-    let worker = Worker::builder(&queue, handlers).start().await?;
+    let worker = Worker::builder(&queue, handlers).name(&name).start().await?;
     let stop = worker.stop_handle();
     stop.stop_on_signals()?;
     tokio::spawn(async move {

@@ -37,9 +37,8 @@ pub struct ConnectionConfig {
     /// of T-SQL. Key: `connection.schema`.
     pub schema: String,
 
-    /// Maximum connections that a [`Queue`](crate::Queue) and its clones use at once. They are opened when needed, and
-    /// closed about a minute after their last use. Calls beyond that wait for a connection. A worker has six more of its
-    /// own.
+    /// Maximum connections that a `Queue` and its clones use at once. They are opened when needed, and closed about a
+    /// minute after their last use. Further calls wait for a free connection. A worker has up to eight of its own.
     ///
     /// Default: 8 connections. Allowed: 1 to 1000 connections. Key: `connection.pool_size`.
     pub pool_size: usize,

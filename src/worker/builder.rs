@@ -80,6 +80,62 @@ impl WorkerBuilder {
         self
     }
 
+    /// Sets `worker.name`: what the worker is called in the list of workers and in error messages.
+    pub fn name(mut self, name: &str) -> WorkerBuilder {
+        self.config.name = name.to_owned();
+        self
+    }
+
+    /// Sets `worker.threads`: how many jobs run at the same time. 0: one per core.
+    pub fn threads(mut self, threads: usize) -> WorkerBuilder {
+        self.config.threads = threads;
+        self
+    }
+
+    /// Sets `worker.batch_size`: the maximum jobs per claim.
+    pub fn batch_size(mut self, jobs: usize) -> WorkerBuilder {
+        self.config.batch_size = jobs;
+        self
+    }
+
+    /// Sets `worker.max_in_flight`: the maximum jobs held by this process.
+    pub fn max_in_flight(mut self, jobs: usize) -> WorkerBuilder {
+        self.config.max_in_flight = jobs;
+        self
+    }
+
+    /// Sets `worker.lease_ms`: how long SQL Server considers this worker alive after its last heartbeat. A heartbeat
+    /// interval of more than a third of it is shortened to that.
+    pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
+        self.config.lease = lease;
+        self.config.heartbeat_interval = self.config.heartbeat_interval.min(lease / 3);
+        self
+    }
+
+    /// Sets `worker.take_over`: whether to take the jobs of an earlier worker of the same name immediately.
+    pub fn take_over(mut self, take_over: bool) -> WorkerBuilder {
+        self.config.take_over = take_over;
+        self
+    }
+
+    /// Sets `worker.job_time_limit_ms`: the time after which a handler is told that its job is cancelled.
+    pub fn job_time_limit(mut self, limit: Duration) -> WorkerBuilder {
+        self.config.job_time_limit = limit;
+        self
+    }
+
+    /// Sets `worker.retry.base_ms` and `worker.retry.max_ms`: the delay after the first attempt, and the longest delay.
+    pub fn retry(mut self, base: Duration, max: Duration) -> WorkerBuilder {
+        (self.config.retry.base, self.config.retry.max) = (base, max);
+        self
+    }
+
+    /// Sets `worker.shutdown_deadline_ms`: how long a shutdown waits for running jobs.
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> WorkerBuilder {
+        self.config.shutdown_deadline = deadline;
+        self
+    }
+
     /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
     /// Workers that were given the same pool share it: as long as each has jobs, the threads' time is divided in
     /// proportion to their [`weight`](Self::weight)s, however long their jobs are. A job is not interrupted: a worker
