@@ -13,18 +13,18 @@ const PERMISSION_DENIED: u32 = 229;
 
 const ROLES: [&str; 5] = ["producer", "worker", "operator", "monitor", "autoscaler"];
 
-/// The rows of the table: a procedure or table type, and who may use it.
+/// The rows of the table, one for each procedure or table type: who may use it.
 fn documented() -> Vec<(String, Vec<&'static str>)> {
     let readme = file("sql/README.md");
     let section = readme.split("\n## Who may do what\n").nth(1).expect("a section").split("\n## ").next().unwrap();
     let mut lines = section.lines().filter(|line| line.starts_with('|'));
-    let heading: Vec<&str> = lines.next().unwrap().trim_matches('|').split('|').map(str::trim).collect();
-    assert_eq!(heading[1..], ROLES);
+    assert_eq!(lines.next(), Some("| procedure or type | roles | what it does |"));
+    let role = |name: &str| ROLES.into_iter().find(|role| *role == name).unwrap_or_else(|| panic!("no role: {name}"));
     let mut rows = Vec::new();
     for line in lines.skip(1).take_while(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let may = ROLES.into_iter().zip(&cells[1..]).filter(|(_, cell)| **cell == "x").map(|(role, _)| role);
-        rows.push((cells[0].trim_matches('`').to_string(), may.collect()));
+        let may = if cells[1] == "none" { Vec::new() } else { cells[1].split(", ").map(role).collect() };
+        rows.extend(cells[0].split('`').skip(1).step_by(2).map(|name| (name.to_string(), may.clone())));
     }
     rows
 }
