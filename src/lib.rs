@@ -171,8 +171,8 @@ pub use crate::id::{BatchId, Enqueued, Fence, JobId};
 pub use crate::job::{BatchEnd, BatchRow, FollowUp, Job, NewBatch, NewJob, Outcome, SealedBatch};
 pub use crate::procedures::producer::JobEnd;
 pub use crate::queue::Queue;
-pub use crate::worker::report::{Monitor, Progress};
-pub use crate::worker::state::{Limit, StopHandle, WorkerStats};
+pub use crate::worker::report::{DrainProgress, Monitor};
+pub use crate::worker::state::{Bottleneck, StopHandle, WorkerStats};
 pub use crate::worker::{Summary, Worker, WorkerBuilder};
 
 /// The traits that [`enqueue_in`](crate::transaction::enqueue_in), [`finish_in`](crate::transaction::finish_in()) and the driver ask of a connection.

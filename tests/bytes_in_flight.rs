@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobFilter, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
-use readpast::{Handlers, JobError, Limit, NewJob, Output, Queue, Worker};
+use readpast::{Bottleneck, Handlers, JobError, NewJob, Output, Queue, Worker};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -96,7 +96,7 @@ async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_los
     let monitor = worker.monitor();
     let most = most_held(&worker);
     until("memory is full", || monitor.stats().awaiting_finish == LIMIT / OUTPUT).await;
-    until("and that is the limit", || monitor.stats().limited_by == Limit::Finish).await;
+    until("and that is the limit", || monitor.stats().limited_by == Bottleneck::Finish).await;
     assert_eq!(monitor.stats().held_bytes, LIMIT / OUTPUT * OUTPUT);
     assert_eq!(fixture.job_counts().await.ready, 100 - (LIMIT / OUTPUT) as i64);
     dev_server().await.faults().clear(&finish_one);

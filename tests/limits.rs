@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use readpast::{Handlers, Limit, Monitor, Worker};
+use readpast::{Bottleneck, Handlers, Monitor, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::blocked_worker;
 use crate::support::{Fixture, changed, numbers, until};
 
-async fn limited_by(monitor: &Monitor, limit: Limit) {
+async fn limited_by(monitor: &Monitor, limit: Bottleneck) {
     until(&format!("the limit is {limit:?}"), || monitor.stats().limited_by == limit).await;
 }
 
@@ -17,9 +17,9 @@ async fn limited_by(monitor: &Monitor, limit: Limit) {
 async fn threads_with_jobs_are_busy_and_idle_when_the_queue_is_empty() {
     let fixture = Fixture::new("busy").await;
     let blocked = blocked_worker(&fixture, &fixture.queue, fixture.config.worker.clone()).await;
-    limited_by(&blocked.worker.monitor(), Limit::Busy).await;
+    limited_by(&blocked.worker.monitor(), Bottleneck::Busy).await;
     blocked.gate.add_permits(10);
-    limited_by(&blocked.worker.monitor(), Limit::Idle).await;
+    limited_by(&blocked.worker.monitor(), Bottleneck::Idle).await;
     blocked.worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
@@ -29,15 +29,15 @@ async fn claims_that_are_not_answered_bind_the_worker() {
     let fixture = Fixture::new("claim").await;
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     let monitor = worker.monitor();
-    limited_by(&monitor, Limit::Idle).await;
+    limited_by(&monitor, Bottleneck::Idle).await;
     // Every claim reads the worker's row first, and there is something to claim.
     let mut other = fixture.session().await;
     other.sql("BEGIN TRANSACTION").await;
     other.sql("UPDATE [$(schema)].[workers] SET name = name").await;
     fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
-    limited_by(&monitor, Limit::Claim).await;
+    limited_by(&monitor, Bottleneck::Claim).await;
     other.sql("ROLLBACK TRANSACTION").await;
-    limited_by(&monitor, Limit::Idle).await;
+    limited_by(&monitor, Bottleneck::Idle).await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
@@ -74,7 +74,7 @@ async fn acknowledgements_that_are_not_answered_bind_the_worker() {
     other.sql("UPDATE [$(schema)].[jobs] SET due_at = due_at WHERE state = 2").await;
 
     gate.add_permits(1_000);
-    limited_by(&monitor, Limit::Finish).await;
+    limited_by(&monitor, Bottleneck::Finish).await;
     assert_eq!(monitor.stats().awaiting_finish, 20);
 
     other.sql("ROLLBACK TRANSACTION").await;

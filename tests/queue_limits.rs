@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, QueueOptions, Rate};
-use readpast::{Error, Handlers, Limit, NewJob, Queue, Worker};
+use readpast::{Bottleneck, Error, Handlers, NewJob, Queue, Worker};
 use tiberius::Row;
 
 use crate::support::http::get;
@@ -369,7 +369,7 @@ async fn a_worker_that_the_limits_keep_from_jobs_says_so_and_asks_seldom() {
     });
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).config(&worker_config).start().await.unwrap();
     let monitor = worker.monitor();
-    until("the limit is told", || monitor.stats().limited_by == Limit::QueueLimit).await;
+    until("the limit is told", || monitor.stats().limited_by == Bottleneck::QueueLimit).await;
     until("the one job is done", || monitor.stats().done == 1).await;
 
     let calls = async |procedure: &str| -> f64 {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::{Error, GAP, error_pattern};
 use crate::id::JobId;
 use crate::job::JobState;
-use crate::procedures::operator::Failed;
+use crate::procedures::operator::FailedJob;
 use crate::time::json;
 
 /// Why jobs of a queue have failed, as [`Admin::failures`] shows it.
@@ -70,7 +70,7 @@ impl FailureGroup {
     }
 }
 
-pub(crate) fn group(jobs: Vec<Failed>) -> Failures {
+pub(crate) fn group(jobs: Vec<FailedJob>) -> Failures {
     let looked_at = jobs.len() as u64;
     let mut by_pattern: HashMap<String, FailureGroup> = HashMap::new();
     for job in jobs {
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn failed(id: i64, second: u64, kind: Option<&str>, error: &str) -> Failed {
-        Failed {
+    fn failed(id: i64, second: u64, kind: Option<&str>, error: &str) -> FailedJob {
+        FailedJob {
             job_id: JobId(id),
             kind: kind.map(str::to_owned),
             failed_at: SystemTime::UNIX_EPOCH + Duration::from_secs(second),

@@ -6,7 +6,7 @@ use std::slice;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::JobState;
-use crate::procedures::operator::{FailedAttempt, JobCursor, JobFilter, JobPage, JobProgress, JobRow, ROWS, Shown};
+use crate::procedures::operator::{FailedAttempt, JobCursor, JobFilter, JobPage, JobProgress, JobRow, Listing, ROWS};
 
 impl Admin<'_> {
     /// Which queue of the schema a job is in, or was in before it was archived; `None`: there is no such job. Waits for
@@ -59,7 +59,7 @@ impl Admin<'_> {
 
     pub(super) async fn page<T>(
         self,
-        shown: &Shown<T>,
+        shown: &Listing<T>,
         filter: &JobFilter,
         after: Option<&JobCursor>,
         max: usize,

@@ -26,4 +26,4 @@ pub use crate::procedures::operator::{
     AuditRow, Cancelled, Deleted, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobFilter, JobPage,
     JobProgress, JobRow, Keep, NewAudit, QueueOptions, QueueStats, Rate, ScheduleRow, WorkerRow,
 };
-pub use crate::time::Times;
+pub use crate::time::Durations;

@@ -16,4 +16,4 @@ pub(crate) use columns::{Columns, all_rows, into_rows, one_row};
 pub(crate) use connector::Connector;
 pub(crate) use parameters::{big, id_rows, int, job_rows, ms, procedure, table_type, us};
 pub(crate) use session::Session;
-pub(crate) use session_pool::{Lent, Pool};
+pub(crate) use session_pool::{Lent, SessionPool};

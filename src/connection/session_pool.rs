@@ -19,7 +19,7 @@ const LOOK_FOR_IDLE: Duration = Duration::from_secs(1);
 
 /// Up to `connection.pool_size` sessions, each lent to one caller at a time.
 #[derive(Clone)]
-pub(crate) struct Pool {
+pub(crate) struct SessionPool {
     sessions: managed::Pool<SessionManager>,
     closer: Closer,
 }
@@ -30,8 +30,8 @@ type Closer = Arc<Mutex<Option<JoinHandle<()>>>>;
 /// A session that is lent. It goes back when this is dropped.
 pub(crate) type Lent = managed::Object<SessionManager>;
 
-impl Pool {
-    pub(crate) fn new(connector: Arc<Connector>, size: usize) -> Pool {
+impl SessionPool {
+    pub(crate) fn new(connector: Arc<Connector>, size: usize) -> SessionPool {
         let manager = SessionManager { connector };
         // The one that was used last comes first, so that those beyond what is needed idle, and are closed.
         let sessions = managed::Pool::builder(manager)
@@ -39,7 +39,7 @@ impl Pool {
             .queue_mode(QueueMode::Lifo)
             .build()
             .expect("a pool without time limits needs no runtime");
-        Pool { sessions, closer: Closer::default() }
+        SessionPool { sessions, closer: Closer::default() }
     }
 
     /// Lends a session; waits while all are lent, but not beyond `deadline`, which is `limit` after the caller's call.

@@ -25,7 +25,7 @@ pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
 }
 
 /// A job that has run.
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) outcome: Outcome,
     pub(crate) panicked: bool,
     pub(crate) ended_at: Instant,
@@ -34,7 +34,7 @@ pub(crate) struct Ran {
 impl Handler {
     /// Runs the job of `context` in a span that is a child of `worker`; to OpenTelemetry, of the span in which the job
     /// was enqueued.
-    pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> Ran {
+    pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> RunResult {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
         // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which
         // would panic at a span that it does not know.
@@ -51,7 +51,7 @@ impl Handler {
             Err(panic) => (Err(panic_error("the handler panicked", panic)), true),
         };
         let (outcome, error_panicked) = self.outcome(context, result);
-        Ran { outcome, panicked: panicked || error_panicked, ended_at }
+        RunResult { outcome, panicked: panicked || error_panicked, ended_at }
     }
 
     /// And whether the handler's error panicked.

@@ -6,8 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::Error;
 
-use super::token_source::now;
-
 /// A token for SQL Server, as Microsoft Entra ID issues them. Its Debug output hides it.
 ///
 /// Its audience must be `https://database.windows.net/` (the scope `https://database.windows.net/.default`), or what
@@ -96,4 +94,10 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
+}
+
+/// What a token's end is told by. One that is used too long because this clock is wrong is refused, and replaced.
+#[expect(clippy::disallowed_methods, reason = "Entra's tokens end by the calendar")]
+pub(super) fn now() -> SystemTime {
+    SystemTime::now()
 }

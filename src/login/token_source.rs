@@ -26,18 +26,12 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long a login with a living token waits for a fresher one. A source that is well answers sooner.
 const FRESHER_WITHIN: Duration = Duration::from_secs(1);
-
-/// What a token's end is told by. One that is used too long because this clock is wrong is refused, and replaced.
-#[expect(clippy::disallowed_methods, reason = "Entra's tokens end by the calendar")]
-pub(super) fn now() -> SystemTime {
-    SystemTime::now()
-}
 
 type Fetched = Pin<Box<dyn Future<Output = Result<AccessToken, BoxError>> + Send>>;
 
@@ -47,7 +41,7 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 /// [`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source).
 ///
 /// ```
-/// use std::time::{Duration, SystemTime};
+/// use std::time::Duration;
 /// use readpast::Config;
 /// use readpast::config::{AccessToken, TokenSource};
 ///
@@ -251,6 +245,9 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use std::time::SystemTime;
+
+    use crate::login::secrets::now;
     use crate::login::token_cache::PAUSES;
 
     /// Answers one fetch for each permit, with tokens that live so long; fails from one of the fetches on.

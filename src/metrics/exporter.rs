@@ -9,7 +9,6 @@
 //! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All
 //! queues of a process that name the same address share one listener, which ends with the last of them.
 
-use std::fmt;
 use std::net::SocketAddr;
 
 #[cfg(feature = "prometheus")]
@@ -21,27 +20,9 @@ use {
 use crate::config::PortInUse;
 use crate::error::Error;
 
+use super::health::Health;
 #[cfg(feature = "prometheus")]
 use super::listener::{Listener, listening_at, recorder};
-
-/// What `/healthz` and `/readyz` ask of a worker. The exporter knows workers by this alone.
-#[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
-pub(crate) trait Health: fmt::Debug + Send + Sync {
-    /// Whether the worker has ended or stops at once.
-    fn has_ended(&self) -> bool;
-
-    /// Whether the worker's own thread runs.
-    fn is_alive(&self) -> bool;
-
-    /// Whether the worker holds its lease and is not stopping.
-    fn holds_lease(&self) -> bool;
-
-    /// Whether SQL Server has answered the worker's last claim.
-    fn last_claim_succeeded(&self) -> bool;
-
-    /// The names of the duties at which the worker fails.
-    fn failing_duties(&self) -> Vec<&'static str>;
-}
 
 /// How many ports are tried after one that is in use, with `port_in_use = "next"`.
 #[cfg(feature = "prometheus")]

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::exporter::Health;
+use super::health::Health;
 use super::metric::{Kind, all};
 
 /// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are

@@ -15,6 +15,7 @@
 //! handlers, everything else is listed here.
 
 mod exporter;
+mod health;
 mod labels;
 mod levels;
 #[cfg(feature = "prometheus")]
@@ -25,7 +26,8 @@ mod queue_metrics;
 mod tests;
 mod worker_metrics;
 
-pub(crate) use exporter::{Exporter, Health};
+pub(crate) use exporter::Exporter;
+pub(crate) use health::Health;
 pub(crate) use labels::{DUTIES, LIMITS};
 pub(crate) use levels::{Levels, Scale};
 pub use metric::{Kind, Metric, Unit, all};

@@ -9,12 +9,12 @@ use tokio::sync::{OnceCell, broadcast, watch};
 
 use crate::config::connection_string::ConnectionString;
 use crate::config::{Config, QueueConfig, WorkerConfig};
-use crate::connection::{Connector, Lent, Pool, Session};
+use crate::connection::{Connector, Lent, Session, SessionPool};
 use crate::error::Error;
 use crate::id::{Fence, JobId};
 use crate::job::NewJob;
 use crate::metrics::Exporter;
-use crate::procedures::worker::QueueSample;
+use crate::procedures::worker::DepthSample;
 
 use super::waiters::Waiters;
 
@@ -72,7 +72,7 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 pub struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) connector: Arc<Connector>,
-    pub(super) sessions: Pool,
+    pub(super) sessions: SessionPool,
     /// Whether the installed schema is one that this release works with has been asked.
     checked: Arc<OnceCell<()>>,
     /// What a worker of the queue starts with.
@@ -123,7 +123,7 @@ impl Queue {
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
         Ok(Queue {
             name: config.queue.name.as_str().into(),
-            sessions: Pool::new(connector.clone(), config.connection.pool_size),
+            sessions: SessionPool::new(connector.clone(), config.connection.pool_size),
             connector,
             checked: Arc::default(),
             worker_config: Arc::new(config.worker.clone()),
@@ -288,7 +288,7 @@ impl Queue {
 
     /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first
     /// sample.
-    pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<QueueSample>, Error> {
+    pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<DepthSample>, Error> {
         self.session().await?.sample(&self.name, max_age).await
     }
 }

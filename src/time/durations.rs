@@ -1,4 +1,4 @@
-//! How long jobs waited or ran, counted in buckets that are the same everywhere: [`Times`].
+//! How long jobs waited or ran, counted in buckets that are the same everywhere: [`Durations`].
 //!
 //! A worker counts each job in one bucket, its heartbeat says the counts, SQL Server adds them up by workers and
 //! minutes (sql/328_note_history.sql), and who reads them adds them up further. Only counts can be added up so;
@@ -29,16 +29,16 @@ const LAST: usize = BUCKETS - 1;
 /// use std::time::Duration;
 ///
 /// # fn example(rows: &[readpast::admin::HistoryRow]) -> Option<Duration> {
-/// let mut run = readpast::admin::Times::default();
+/// let mut run = readpast::admin::Durations::default();
 /// rows.iter().for_each(|row| run += &row.run);
 /// run.percentile(0.95)
 /// # }
 /// # assert_eq!(example(&[]), None);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Times([u64; BUCKETS]);
+pub struct Durations([u64; BUCKETS]);
 
-impl Times {
+impl Durations {
     /// How many jobs were counted.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
@@ -72,23 +72,23 @@ impl Times {
         self.0.iter().enumerate().map(|(bucket, jobs)| (upper_bound(bucket), *jobs))
     }
 
-    pub(crate) fn of(counts: [u64; BUCKETS]) -> Times {
-        Times(counts)
+    pub(crate) fn of(counts: [u64; BUCKETS]) -> Durations {
+        Durations(counts)
     }
 
     /// What was counted since these were.
-    pub(crate) fn since(&self, before: &Times) -> Times {
-        Times(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
+    pub(crate) fn since(&self, before: &Durations) -> Durations {
+        Durations(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
     }
 }
 
-impl AddAssign<&Times> for Times {
-    fn add_assign(&mut self, other: &Times) {
+impl AddAssign<&Durations> for Durations {
+    fn add_assign(&mut self, other: &Durations) {
         self.0.iter_mut().zip(&other.0).for_each(|(sum, jobs)| *sum += jobs);
     }
 }
 
-impl Serialize for Times {
+impl Serialize for Durations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Bucket {
@@ -118,7 +118,7 @@ fn upper_bound(bucket: usize) -> Option<Duration> {
 }
 
 /// As heartbeats say it and `history` keeps it (sql/320_heartbeat.sql).
-pub(crate) fn to_json(wait: &Times, run: &Times) -> String {
+pub(crate) fn to_json(wait: &Durations, run: &Durations) -> String {
     let mut json = String::from("{");
     for (letter, times) in [('w', wait), ('r', run)] {
         for (bucket, jobs) in times.0.iter().enumerate().filter(|(_, jobs)| **jobs > 0) {
@@ -131,10 +131,10 @@ pub(crate) fn to_json(wait: &Times, run: &Times) -> String {
 }
 
 /// How long jobs waited, and how long they ran, as `history` has it. What is in no bucket is left out.
-pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Times, Times) {
+pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Durations, Durations) {
     let times = |letter: char| {
         let jobs = |bucket: usize| counts.get(&format!("{letter}{bucket}")).copied().unwrap_or(0);
-        Times(std::array::from_fn(jobs))
+        Durations(std::array::from_fn(jobs))
     };
     (times('w'), times('r'))
 }
@@ -143,8 +143,8 @@ pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Times, Times) {
 mod tests {
     use super::*;
 
-    fn times(jobs: &[(u64, u64)]) -> Times {
-        let mut times = Times::default();
+    fn times(jobs: &[(u64, u64)]) -> Durations {
+        let mut times = Durations::default();
         for (ms, count) in jobs {
             times.0[bucket(Duration::from_millis(*ms))] += count;
         }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_time_is_counted_below_the_next_power_of_two() {
         let below = |time| {
-            let mut times = Times::default();
+            let mut times = Durations::default();
             times.0[bucket(time)] = 1;
             times.buckets().find(|(_, jobs)| *jobs == 1).unwrap().0
         };
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn percentiles_lie_in_their_bucket_as_if_its_jobs_were_spread_evenly() {
         let ms = Duration::from_millis;
-        assert_eq!(Times::default().percentile(0.5), None);
+        assert_eq!(Durations::default().percentile(0.5), None);
         let one = times(&[(5, 10)]);
         assert_eq!(one.percentile(0.0), Some(ms(4)));
         assert_eq!(one.percentile(0.5), Some(ms(6)));
@@ -207,8 +207,8 @@ mod tests {
         let json = to_json(&wait, &run);
         assert_eq!(json, r#"{"w0":3,"w25":1,"r3":7}"#);
         assert_eq!(of_json(&serde_json::from_str(&json).unwrap()), (wait, run));
-        assert_eq!(to_json(&Times::default(), &Times::default()), "{}");
-        let most = Times([i64::MAX as u64; BUCKETS]);
+        assert_eq!(to_json(&Durations::default(), &Durations::default()), "{}");
+        let most = Durations([i64::MAX as u64; BUCKETS]);
         assert!(to_json(&most, &most).len() <= 1_400, "varchar(1400) in sql/");
     }
 

@@ -10,7 +10,7 @@ mod pauses;
 pub(crate) use boot_clock::BootClock;
 pub(crate) use cron_times::CronTimes;
 pub(crate) use datetime2::{TEN_YEARS, from_datetime2, to_datetime2};
-pub use durations::Times;
+pub use durations::Durations;
 pub(crate) use durations::{BUCKETS, bucket, of_json, to_json};
 pub(crate) use json::{rfc3339, seconds_of};
 pub(crate) use pauses::{Pauses, jittered};

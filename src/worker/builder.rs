@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::handler::Handlers;
 use crate::job::{Job, Outcome};
 use crate::queue::Queue;
-use crate::worker::run::{DroppedElsewhere, Hooks, JobCode, Pool};
-use crate::worker::state::StageContext;
+use crate::worker::run::{DroppedElsewhere, FairPool, Hooks, JobCode};
+use crate::worker::state::WorkerState;
 
 use super::io_thread;
 use super::io_thread::IoThread;
@@ -223,12 +223,12 @@ impl WorkerBuilder {
             (None, Some(bytes)) if bytes < LEAST_STACK => {
                 return Err(refused("stack_size", bytes, format_args!("{LEAST_STACK} (256 KiB) at least")));
             }
-            (None, stack_size) => Pool::own(own_threads(&config), stack_size)?,
-            (Some(threads), None) => Pool::shared(threads),
+            (None, stack_size) => FairPool::own(own_threads(&config), stack_size)?,
+            (Some(threads), None) => FairPool::shared(threads),
             (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset beside thread_pool")),
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
-        let state = Arc::new(StageContext::new(&queue, config, pool.threads(), weight));
+        let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
         queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();

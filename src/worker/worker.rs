@@ -14,10 +14,10 @@ use crate::worker::claim::{Prefetcher, Watcher};
 use crate::worker::duties::Maintenance;
 use crate::worker::finish::{finisher, notes_writer};
 use crate::worker::lease::{Lease, LeaseKeeper};
-use crate::worker::report::{Left, Monitor, Progress, Readings, gauges, progress};
-use crate::worker::run::{DroppedElsewhere, Executor, JobCode, Pool};
+use crate::worker::report::{DrainProgress, Left, Monitor, Readings, gauges, progress};
+use crate::worker::run::{DroppedElsewhere, Executor, FairPool, JobCode};
 use crate::worker::shutdown::{End, drain, ending};
-use crate::worker::state::{StageContext, StopHandle, WorkerStats, pulse, stop};
+use crate::worker::state::{StopHandle, WorkerState, WorkerStats, pulse, stop};
 
 use super::io_thread;
 use super::io_thread::IoThread;
@@ -31,7 +31,7 @@ const COMPLETION_SESSIONS: usize = 2;
 /// Dropping it stops it at once: what it holds runs again when its lease is reaped.
 pub struct Worker {
     queue: Queue,
-    pub(in crate::worker) state: Arc<StageContext>,
+    pub(in crate::worker) state: Arc<WorkerState>,
     pub(in crate::worker) lease: Lease,
     pub(in crate::worker) executor: Executor,
     pub(in crate::worker) stages: Stages,
@@ -80,8 +80,8 @@ impl Worker {
     /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
     pub(super) async fn start_in(
         queue: Queue,
-        state: Arc<StageContext>,
-        pool: Arc<Pool>,
+        state: Arc<WorkerState>,
+        pool: Arc<FairPool>,
         code: DroppedElsewhere<JobCode>,
         io: IoThread,
     ) -> Result<Worker, Error> {
@@ -123,7 +123,7 @@ impl Worker {
     }
 
     fn has_started(&self) {
-        let StageContext { config, threads, metrics, .. } = &*self.state;
+        let WorkerState { config, threads, metrics, .. } = &*self.state;
         metrics.begin(Scale {
             threads: *threads,
             buffer: self.executor.capacity(),
@@ -290,7 +290,7 @@ impl Worker {
     /// # Cancel safety
     ///
     /// As for [`run`](Self::run).
-    pub async fn drain_with(self, every: Duration, mut show: impl FnMut(&Progress)) -> Result<Summary, Error> {
+    pub async fn drain_with(self, every: Duration, mut show: impl FnMut(&DrainProgress)) -> Result<Summary, Error> {
         let (queue, monitor) = (self.queue.clone(), self.monitor());
         let mut readings = Readings::default();
         let summary = tokio::select! {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-use readpast::admin::{HistoryRow, Times};
+use readpast::admin::{Durations, HistoryRow};
 
 use crate::texts;
 
@@ -74,8 +74,8 @@ pub struct Sum {
     /// Jobs that had not ended.
     pub depth: u64,
     pub dead: u64,
-    pub wait: Times,
-    pub run: Times,
+    pub wait: Durations,
+    pub run: Durations,
 }
 
 /// Adds rows up, in their order, to the parts of a span that ends with the last of them; without any, nothing.

@@ -11,19 +11,19 @@ use super::known_keys::{bad_value, invalid, missing, squeezed};
 
 /// The keys that say who logs in, as they were found.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Said {
+pub(crate) struct LoginKeys {
     /// Perhaps with a password in it that was written in the wrong place.
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Secret>,
     pub(crate) integrated: bool,
     /// Says which service Kerberos is to be asked for.
     pub(crate) names_spn: bool,
-    pub(crate) authentication: Option<Way>,
+    pub(crate) authentication: Option<Authentication>,
 }
 
 /// The values of `Authentication`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Authentication {
     SqlPassword,
     ManagedIdentity,
     ServicePrincipal,
@@ -31,27 +31,27 @@ pub(crate) enum Way {
     Default,
 }
 
-const WAYS: &str = "Sql Password, Active Directory Managed Identity, Active Directory Service Principal, Active \
+const AUTHENTICATIONS: &str = "Sql Password, Active Directory Managed Identity, Active Directory Service Principal, Active \
     Directory Workload Identity or Active Directory Default; those that ask a person are not for a worker";
 
-impl Way {
+impl Authentication {
     /// With or without spaces: ADO.NET writes `Active Directory Default`, ODBC `ActiveDirectoryDefault`.
-    pub(crate) fn parse(key: &str, value: &str) -> Result<Way, Error> {
+    pub(crate) fn parse(key: &str, value: &str) -> Result<Authentication, Error> {
         match squeezed(value).as_str() {
-            "sqlpassword" => Ok(Way::SqlPassword),
-            "activedirectorymanagedidentity" | "activedirectorymsi" => Ok(Way::ManagedIdentity),
-            "activedirectoryserviceprincipal" => Ok(Way::ServicePrincipal),
-            "activedirectoryworkloadidentity" => Ok(Way::WorkloadIdentity),
-            "activedirectorydefault" => Ok(Way::Default),
+            "sqlpassword" => Ok(Authentication::SqlPassword),
+            "activedirectorymanagedidentity" | "activedirectorymsi" => Ok(Authentication::ManagedIdentity),
+            "activedirectoryserviceprincipal" => Ok(Authentication::ServicePrincipal),
+            "activedirectoryworkloadidentity" => Ok(Authentication::WorkloadIdentity),
+            "activedirectorydefault" => Ok(Authentication::Default),
             "activedirectoryintegrated" => {
                 Err(bad_value(key, value, "something else: for Kerberos, write Integrated Security=true instead"))
             }
-            _ => Err(bad_value(key, value, WAYS)),
+            _ => Err(bad_value(key, value, AUTHENTICATIONS)),
         }
     }
 }
 
-impl Said {
+impl LoginKeys {
     /// Who logs in. `password_file` is empty where there is none; `level` and `host` are those of the connection.
     pub(crate) fn login(
         self,
@@ -60,7 +60,7 @@ impl Said {
         level: EncryptionLevel,
         host: &str,
     ) -> Result<Login, Error> {
-        let Said { user, password, integrated, names_spn, authentication } = self;
+        let LoginKeys { user, password, integrated, names_spn, authentication } = self;
         if !password_file.is_empty() && password.is_some() {
             return Err(invalid("Password and connection.password_file exclude each other".to_string()));
         }
@@ -83,15 +83,15 @@ impl Said {
             return integrated_login(named, names_spn, authentication);
         }
         let kind = match authentication {
-            None | Some(Way::SqlPassword) => {
+            None | Some(Authentication::SqlPassword) => {
                 let user = user.ok_or_else(|| missing("User ID"))?;
                 let password = password.ok_or_else(|| missing("Password"))?;
                 return Ok(Login::Sql { user, password });
             }
-            Some(Way::ServicePrincipal) => return service_principal(user, password, level, host),
-            Some(Way::ManagedIdentity) => IdentityKind::Managed,
-            Some(Way::WorkloadIdentity) => IdentityKind::Workload,
-            Some(Way::Default) => IdentityKind::Default,
+            Some(Authentication::ServicePrincipal) => return service_principal(user, password, level, host),
+            Some(Authentication::ManagedIdentity) => IdentityKind::Managed,
+            Some(Authentication::WorkloadIdentity) => IdentityKind::Workload,
+            Some(Authentication::Default) => IdentityKind::Default,
         };
         if password.is_some() {
             return Err(invalid(
@@ -111,7 +111,7 @@ fn identifier(text: &str) -> Result<String, Error> {
     Err(bad_value("userid", text, "a client ID (of a service principal: or <client ID>@<tenant ID>)"))
 }
 
-fn integrated_login(named: bool, names_spn: bool, authentication: Option<Way>) -> Result<Login, Error> {
+fn integrated_login(named: bool, names_spn: bool, authentication: Option<Authentication>) -> Result<Login, Error> {
     if named || authentication.is_some() {
         return Err(invalid(
             "Integrated Security=true logs in as whoever runs the program; remove User ID, Password, Authentication and \

@@ -22,7 +22,7 @@ use super::known_keys::{
     HIDDEN, IGNORED_KEYS, SAMPLE, bad_value, encryption, integrated, invalid, is_false, is_harmless, is_known, missing,
     other_kind, packet_size, readable_authority, seconds, truth, unknown_key,
 };
-use super::login_keys::{Said, Way};
+use super::login_keys::{Authentication, LoginKeys};
 use super::split::split;
 
 /// An ADO.NET connection string. Shown with its password hidden.
@@ -127,7 +127,7 @@ pub(crate) struct ConnectionOptions {
     pub(crate) command_timeout: Option<Duration>,
     pub(crate) packet_size: Option<usize>,
     level: EncryptionLevel,
-    said: Said,
+    said: LoginKeys,
 }
 
 /// What the settings say of the login, beside the connection string.
@@ -170,7 +170,7 @@ impl ConnectionString {
             command_timeout: None,
             packet_size: None,
             level: EncryptionLevel::Required,
-            said: Said::default(),
+            said: LoginKeys::default(),
         };
         let (mut trusts_any, mut authority) = (false, None);
 
@@ -200,7 +200,7 @@ impl ConnectionString {
                 "applicationintent" if value.eq_ignore_ascii_case("ReadWrite") => {}
                 "applicationintent" => return Err(bad_value(&key, &value, "ReadWrite: a queue writes")),
                 "integratedsecurity" | "trusted_connection" => options.said.integrated = integrated(&key, &value)?,
-                "authentication" => options.said.authentication = Some(Way::parse(&key, &value)?),
+                "authentication" => options.said.authentication = Some(Authentication::parse(&key, &value)?),
                 "networklibrary" | "network" | "net" if value.eq_ignore_ascii_case("dbmssocn") => {}
                 "networklibrary" | "network" | "net" => return Err(bad_value(&key, &value, "dbmssocn: TCP")),
                 "contextconnection" | "userinstance" if is_false(&value) => {}

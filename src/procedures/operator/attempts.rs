@@ -72,16 +72,16 @@ impl Session {
 }
 
 /// A job as `list_errors` has it.
-pub(crate) struct Failed {
+pub(crate) struct FailedJob {
     pub(crate) job_id: JobId,
     pub(crate) kind: Option<String>,
     pub(crate) failed_at: SystemTime,
     pub(crate) error: Option<String>,
 }
 
-impl Failed {
-    fn read(mut row: Columns) -> Result<Failed, Error> {
-        Ok(Failed {
+impl FailedJob {
+    fn read(mut row: Columns) -> Result<FailedJob, Error> {
+        Ok(FailedJob {
             job_id: JobId(row.required("job_id")?),
             kind: row.optional("kind")?,
             failed_at: row.required_time("finished_at")?,
@@ -91,13 +91,13 @@ impl Failed {
 }
 
 impl Session {
-    pub(crate) async fn failures(&mut self, queue: &str, state: JobState, max: usize) -> Result<Vec<Failed>, Error> {
+    pub(crate) async fn failures(&mut self, queue: &str, state: JobState, max: usize) -> Result<Vec<FailedJob>, Error> {
         let mut command = self.command("list_errors");
         command.bind_param("@queue", queue);
         command.bind_param("@state", state.word());
         command.bind_param("@max", int(max));
         let rows = self.rows("list_errors", command).await?;
-        rows.into_iter().map(Failed::read).collect()
+        rows.into_iter().map(FailedJob::read).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::connection::{Columns, Session, int};
 use crate::error::Error;
-use crate::time::{Times, of_json, rfc3339};
+use crate::time::{Durations, of_json, rfc3339};
 
 /// As long as it is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -57,9 +57,9 @@ pub struct HistoryRow {
     /// among them, because no worker can say so; they are in `dead`.
     pub died: u64,
     /// How long the jobs that started in this time had been ready. Of one that was given back, from when it was due.
-    pub wait: Times,
+    pub wait: Durations,
     /// How long the jobs ran whose run ended in this time, however it ended.
-    pub run: Times,
+    pub run: Durations,
 }
 
 impl HistoryRow {

@@ -62,7 +62,7 @@ pub(crate) struct JobPlace {
 const PEEK: &str = "peek";
 
 /// What is asked for of each job, and how it is read.
-pub(crate) struct Shown<T> {
+pub(crate) struct Listing<T> {
     only_ids: bool,
     read: fn(Columns) -> Result<T, Error>,
     /// How many bytes payload and output have, in the table and in the page.
@@ -70,7 +70,7 @@ pub(crate) struct Shown<T> {
 }
 
 /// All of it.
-pub(crate) const ROWS: Shown<JobRow> = Shown {
+pub(crate) const ROWS: Listing<JobRow> = Listing {
     only_ids: false,
     read: JobRow::read,
     bytes: |job| {
@@ -80,8 +80,8 @@ pub(crate) const ROWS: Shown<JobRow> = Shown {
 };
 
 /// Its id.
-pub(crate) const IDS: Shown<JobId> =
-    Shown { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)), bytes: |_| [(0, 0); 2] };
+pub(crate) const IDS: Listing<JobId> =
+    Listing { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)), bytes: |_| [(0, 0); 2] };
 
 /// How large a page may be.
 #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ impl Session {
         filter: &JobFilter,
         after: Option<&JobPlace>,
         max: usize,
-        shown: &Shown<T>,
+        shown: &Listing<T>,
     ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let wanted = filter.cut_at.unwrap_or(usize::MAX);
         // So long that a page of them fits. Nearly always that is all that is wanted.
@@ -147,7 +147,7 @@ impl Session {
         filter: &JobFilter,
         after: Option<&JobPlace>,
         size: PageSize,
-        shown: &Shown<T>,
+        shown: &Listing<T>,
     ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let mut command = self.peek_command(queue);
         if shown.only_ids {

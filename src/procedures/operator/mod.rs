@@ -12,14 +12,14 @@ mod queue_stats;
 mod schedule_row;
 mod worker_row;
 
-pub(crate) use attempts::Failed;
+pub(crate) use attempts::FailedJob;
 pub use attempts::{FailedAttempt, JobProgress};
 pub use audit_row::{AuditRow, NewAudit};
 pub use history_row::HistoryRow;
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
 pub use job_changes::{Cancelled, JobChange};
 pub use job_filter::JobFilter;
-pub(crate) use job_page::{IDS, ROWS, Shown};
+pub(crate) use job_page::{IDS, Listing, ROWS};
 pub use job_page::{IdPage, JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use queue_options::{Deleted, Keep, QueueOptions, Rate};

@@ -31,15 +31,15 @@ pub enum JobEnd {
 
 /// The states of a job as `outcomes` names them.
 #[derive(Clone, Copy)]
-enum State {
+enum EndWord {
     Done,
     Dead,
     Cancelled,
     Gone,
 }
 
-const STATES: [(&str, State); 4] =
-    [("done", State::Done), ("dead", State::Dead), ("cancelled", State::Cancelled), ("gone", State::Gone)];
+const STATES: [(&str, EndWord); 4] =
+    [("done", EndWord::Done), ("dead", EndWord::Dead), ("cancelled", EndWord::Cancelled), ("gone", EndWord::Gone)];
 
 /// The call by name, as an [`Error::TimedOut`] has it.
 pub(crate) const OUTCOMES: &str = "outcomes";
@@ -73,10 +73,10 @@ fn read(mut row: Columns) -> Result<(JobId, JobEnd), Error> {
     let error = row.optional("error")?.unwrap_or_default();
     let output = row.optional("output")?;
     let end = match state {
-        State::Done => JobEnd::Done { output },
-        State::Dead => JobEnd::Dead { error },
-        State::Cancelled => JobEnd::Cancelled { error },
-        State::Gone => JobEnd::Gone,
+        EndWord::Done => JobEnd::Done { output },
+        EndWord::Dead => JobEnd::Dead { error },
+        EndWord::Cancelled => JobEnd::Cancelled { error },
+        EndWord::Gone => JobEnd::Gone,
     };
     Ok((job_id, end))
 }

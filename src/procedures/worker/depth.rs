@@ -7,7 +7,7 @@ use crate::error::Error;
 
 /// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct QueueSample {
+pub(crate) struct DepthSample {
     pub(crate) ready: u64,
     pub(crate) scheduled: u64,
     pub(crate) claimed: u64,
@@ -25,7 +25,7 @@ pub(crate) struct QueueSample {
     pub(crate) age: Duration,
 }
 
-impl QueueSample {
+impl DepthSample {
     /// Jobs that are not finished, held by any worker or by none.
     pub(crate) fn unfinished(&self) -> u64 {
         self.ready + self.scheduled + self.waiting + self.claimed
@@ -34,7 +34,7 @@ impl QueueSample {
 
 impl Session {
     /// The last sample, or a new one where that is older than `max_age`; `None` while another worker takes the first.
-    pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<QueueSample>, Error> {
+    pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<DepthSample>, Error> {
         let mut command = self.command("sample");
         command.bind_param("@queue", queue);
         command.bind_param("@max_age_ms", int(ms(max_age)));
@@ -44,7 +44,7 @@ impl Session {
 }
 
 /// The columns of a sample; `None` where there is none yet.
-pub(crate) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Error> {
+pub(crate) fn read_sample(row: &mut Columns) -> Result<Option<DepthSample>, Error> {
     let ready: Option<i64> = row.optional("ready")?;
     let scheduled: Option<i64> = row.optional("scheduled")?;
     let claimed: Option<i64> = row.optional("claimed")?;
@@ -57,7 +57,7 @@ pub(crate) fn read_sample(row: &mut Columns) -> Result<Option<QueueSample>, Erro
     let cancelled: Option<i64> = row.optional("cancelled")?;
     let waiting: Option<i64> = row.optional("waiting")?;
     let open_batches: Option<i64> = row.optional("open_batches")?;
-    Ok(age.map(|age| QueueSample {
+    Ok(age.map(|age| DepthSample {
         ready: count(ready),
         scheduled: count(scheduled),
         claimed: count(claimed),

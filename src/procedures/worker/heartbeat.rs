@@ -8,9 +8,9 @@ use crate::connection::{Columns, Session, all_rows, big, int, ms};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
-use crate::time::{Times, to_json};
+use crate::time::{Durations, to_json};
 
-use super::depth::{QueueSample, read_sample};
+use super::depth::{DepthSample, read_sample};
 
 /// What a worker learns about its queue when it registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Heartbeat {
     /// The oldest version whose workers work with the schema that is installed now.
     pub(crate) min_compatible: i32,
     /// The last sample of the queue's depth, if there is one.
-    pub(crate) sample: Option<QueueSample>,
+    pub(crate) sample: Option<DepthSample>,
     /// Running jobs of this worker that somebody has asked to cancel.
     pub(crate) cancelled: Vec<(JobId, Fence)>,
 }
@@ -78,9 +78,9 @@ pub(crate) struct Worked {
     /// Those of them after which the job was dead.
     pub(crate) dead: u64,
     /// How long the jobs that were started had been ready.
-    pub(crate) wait: Times,
+    pub(crate) wait: Durations,
     /// How long jobs ran.
-    pub(crate) run: Times,
+    pub(crate) run: Durations,
 }
 
 impl Worked {

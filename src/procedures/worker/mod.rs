@@ -9,7 +9,7 @@ mod heartbeat;
 mod held_jobs;
 
 pub(crate) use claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, ClaimedUnseen, UnreadableJob, Withheld};
-pub(crate) use depth::{Awaited, QueueSample, Unfinished};
+pub(crate) use depth::{Awaited, DepthSample, Unfinished};
 pub(crate) use due_schedules::{DueSchedule, Fired, Firing};
 pub(crate) use duties::{LostWorker, Promoted};
 pub(crate) use finish::{

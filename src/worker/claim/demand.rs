@@ -58,9 +58,9 @@ pub(in crate::worker) struct Demand {
     claimed_at: Instant,
     /// When `seen` last changed.
     seen_at: Instant,
-    look: Look,
+    look: RunsSeen,
     /// The first of the looks that said that too much is held, up to now.
-    too_much_since: Option<Look>,
+    too_much_since: Option<RunsSeen>,
 }
 
 impl Demand {
@@ -79,7 +79,7 @@ impl Demand {
             claim_time: Duration::ZERO,
             claimed_at: at,
             seen_at: at,
-            look: Look { at, jobs: 0 },
+            look: RunsSeen { at, jobs: 0 },
             too_much_since: None,
         }
     }
@@ -113,7 +113,7 @@ impl Demand {
         if at.saturating_duration_since(last.at) < self.horizon() {
             return None;
         }
-        self.look = Look { at, jobs: now.jobs };
+        self.look = RunsSeen { at, jobs: now.jobs };
         if !all_busy || unstarted <= self.jobs_in_horizon_at(last.mean_run(now, self.threads, at)) {
             self.too_much_since = None;
             return None;
@@ -340,12 +340,12 @@ impl ExpectedBytes {
 
 /// How many jobs had ended at a time.
 #[derive(Clone, Copy)]
-struct Look {
+struct RunsSeen {
     at: Instant,
     jobs: u64,
 }
 
-impl Look {
+impl RunsSeen {
     /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had
     /// ended.
     fn mean_run(&self, now: RunTimes, threads: usize, at: Instant) -> Duration {

@@ -13,10 +13,10 @@ const LAST_LOOK: Duration = Duration::from_secs(925);
 /// When to look for jobs that a lost answer may have left claimed.
 #[derive(Default)]
 pub(in crate::worker) struct LostAnswers {
-    next_look: Option<Look>,
+    next_look: Option<NextLook>,
 }
 
-struct Look {
+struct NextLook {
     at: Instant,
     /// How long after the answer was lost.
     age: Duration,
@@ -24,7 +24,7 @@ struct Look {
 
 impl LostAnswers {
     pub(in crate::worker) fn answer_lost(&mut self) {
-        self.next_look = Some(Look { at: Instant::now(), age: Duration::ZERO });
+        self.next_look = Some(NextLook { at: Instant::now(), age: Duration::ZERO });
     }
 
     /// Whether there may be any.
@@ -49,7 +49,7 @@ impl LostAnswers {
     pub(in crate::worker) fn recovered(&mut self, command_timeout: Duration) {
         self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {
             let distance = look.age.max(command_timeout);
-            Look { at: Instant::now() + distance, age: look.age + distance }
+            NextLook { at: Instant::now() + distance, age: look.age + distance }
         });
     }
 }

@@ -21,12 +21,12 @@ use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest,
 use crate::time::Pauses;
 use crate::worker::lease::{Claimed, Held, Lease, Registration};
 use crate::worker::run::{Executor, Load};
-use crate::worker::state::{CallSize, Limit, Phase, StageContext};
+use crate::worker::state::{Bottleneck, CallSize, Phase, WorkerState};
 
 use super::demand::Demand;
 use super::lost_answers::LostAnswers;
 use super::put_off_budget::PutOffBudget;
-use super::suspects::{Alone, UndeliverablePayload};
+use super::suspects::{CrashSuspects, UndeliverablePayload};
 use super::watcher::WatchSender;
 
 /// When a worker that waits for jobs claims whatever the watcher says.
@@ -38,7 +38,7 @@ const UNREADABLE_CLAIMS: u32 = 3;
 
 /// The stage.
 pub(in crate::worker) struct Prefetcher {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     session: Session,
     lease: Lease,
     executor: Executor,
@@ -47,7 +47,7 @@ pub(in crate::worker) struct Prefetcher {
     enqueued: watch::Receiver<()>,
     demand: Demand,
     put_offs: PutOffBudget,
-    alone: Alone,
+    alone: CrashSuspects,
     lost_answers: LostAnswers,
     undelivered: UndeliverablePayload,
     /// How many claims in a row had an answer that could not be read, for which a job was blamed.
@@ -62,7 +62,7 @@ pub(in crate::worker) struct Prefetcher {
 }
 
 /// A claim that was answered.
-struct Answer {
+struct Fetched {
     jobs: Vec<Claimed>,
     withheld: Option<Withheld>,
     /// A job waits that must run alone.
@@ -72,7 +72,7 @@ struct Answer {
     took: Duration,
 }
 
-impl Answer {
+impl Fetched {
     /// How many jobs SQL Server has answered with, kept or not.
     fn jobs_sent(&self) -> usize {
         // One of an at_most_once queue is nothing to give back.
@@ -88,7 +88,7 @@ impl Answer {
 
 impl Prefetcher {
     pub(in crate::worker) fn new(
-        state: &Arc<StageContext>,
+        state: &Arc<WorkerState>,
         lease: Lease,
         executor: Executor,
         watcher: WatchSender,
@@ -105,7 +105,7 @@ impl Prefetcher {
             enqueued,
             demand: Demand::new(config, state.threads, Instant::now()),
             put_offs: PutOffBudget::new(Instant::now()),
-            alone: Alone::default(),
+            alone: CrashSuspects::default(),
             lost_answers: LostAnswers::default(),
             undelivered: UndeliverablePayload::default(),
             unreadable: 0,
@@ -130,7 +130,7 @@ impl Prefetcher {
             }
             let pause = self.put_offs.wait(state.tally.put_off_jobs(), state.tally.run_times().jobs, Instant::now());
             if !pause.is_zero() {
-                state.limited_by.begin(Limit::Idle);
+                state.limited_by.begin(Bottleneck::Idle);
                 state.stop.pause(pause).await;
                 continue;
             }
@@ -179,7 +179,7 @@ impl Prefetcher {
         registration: &Arc<Registration>,
         room: usize,
         alone: bool,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<Fetched>, Error> {
         if self.lost_answers.are_due() {
             self.give_back_unknown_jobs(registration).await?;
         }
@@ -218,18 +218,18 @@ impl Prefetcher {
         let claimed_at = Instant::now();
         let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
         let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
-        Ok(Some(Answer { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
+        Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
     }
 
     /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
-    async fn answered(&mut self, answer: Answer, room: usize, held_nothing: bool, registration: &Registration) {
-        let StageContext { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
+    async fn answered(&mut self, answer: Fetched, room: usize, held_nothing: bool, registration: &Registration) {
+        let WorkerState { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
         self.limit.answered(answer.jobs_sent());
         let is_full = answer.fills_beside_withheld(room);
-        let Answer { jobs, withheld, alone_waits, limited, took } = answer;
+        let Fetched { jobs, withheld, alone_waits, limited, took } = answer;
         let claimed = jobs.len();
         arrivals.set_limited(limited);
-        let too_few = if limited.is_some() { Limit::QueueLimit } else { Limit::Idle };
+        let too_few = if limited.is_some() { Bottleneck::QueueLimit } else { Bottleneck::Idle };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, config.lease);
         let now = Instant::now();
         self.demand.claimed(took, now);
@@ -240,7 +240,7 @@ impl Prefetcher {
         if claimed < room && withheld.is_none() {
             limited_by.correct(too_few);
         } else if in_flight.unstarted() > claimed {
-            limited_by.correct(Limit::Busy); // the threads have not waited for this claim
+            limited_by.correct(Bottleneck::Busy); // the threads have not waited for this claim
         }
         self.state.outage.answered("claim");
         self.undelivered.answered();
@@ -343,7 +343,7 @@ impl Prefetcher {
 
     /// How many jobs to claim now; 0: none, until something changes.
     fn room(&mut self) -> usize {
-        let StageContext { in_flight, tally, .. } = &*self.state;
+        let WorkerState { in_flight, tally, .. } = &*self.state;
         let (run_times, now) = (tally.run_times(), Instant::now());
         if in_flight.jobs() == 0 {
             self.demand.holds_nothing(run_times, now);
@@ -369,27 +369,31 @@ impl Prefetcher {
     }
 
     /// What idle threads would be idle for while there is no room.
-    fn limit_without_room(&self) -> Limit {
-        let StageContext { config, in_flight, .. } = &*self.state;
+    fn limit_without_room(&self) -> Bottleneck {
+        let WorkerState { config, in_flight, .. } = &*self.state;
         let is_full = self.demand.jobs_that_fit(in_flight, Instant::now()) == 0;
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
         let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
-        if is_held_back || (holds_no_more && in_flight.unstarted() == 0) { Limit::Finish } else { Limit::Busy }
+        if is_held_back || (holds_no_more && in_flight.unstarted() == 0) {
+            Bottleneck::Finish
+        } else {
+            Bottleneck::Busy
+        }
     }
 
     /// What idle threads would be idle for while a claim is under way.
-    fn limit_while_claiming(&self) -> Limit {
+    fn limit_while_claiming(&self) -> Bottleneck {
         // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims
         // are.
         let awaiting = self.state.in_flight.awaiting_finish();
         let is_most =
             awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(&self.state.in_flight);
-        if is_most { Limit::Finish } else { Limit::Claim }
+        if is_most { Bottleneck::Finish } else { Bottleneck::Claim }
     }
 
     fn claim_failed(&self) {
         self.state.tally.claimed(false);
-        self.state.limited_by.begin(Limit::Claim);
+        self.state.limited_by.begin(Bottleneck::Claim);
     }
 
     async fn wait_for_room(&mut self) {
@@ -406,7 +410,7 @@ impl Prefetcher {
     /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all
     /// but what is wanted at the present speed.
     fn give_back_surplus(&mut self) {
-        let StageContext { in_flight, tally, .. } = &*self.state;
+        let WorkerState { in_flight, tally, .. } = &*self.state;
         let load = self.executor.load();
         // Where a thread is idle, it is not the jobs that keep the others waiting.
         let all_busy = self.idle_threads(&load) == 0;
@@ -430,7 +434,7 @@ impl Prefetcher {
     /// Waits until there may be jobs to claim, after a claim that got fewer than it asked for.
     async fn wait_for_jobs(&mut self, claimed: usize, limited: bool) {
         let state = self.state.clone();
-        let StageContext { in_flight, tally, arrivals, stop, .. } = &*state;
+        let WorkerState { in_flight, tally, arrivals, stop, .. } = &*state;
         let pause = self.empty.next();
         let watches = claimed == 0 && !limited;
         if watches {
@@ -472,9 +476,9 @@ mod tests {
     use super::*;
     use crate::id::{Fence, JobId};
 
-    fn withheld(jobs: Vec<(JobId, Fence)>) -> Answer {
+    fn withheld(jobs: Vec<(JobId, Fence)>) -> Fetched {
         let withheld = Some(Withheld { bytes: 1 << 30, jobs });
-        Answer { jobs: Vec::new(), withheld, alone_waits: false, limited: None, took: Duration::ZERO }
+        Fetched { jobs: Vec::new(), withheld, alone_waits: false, limited: None, took: Duration::ZERO }
     }
 
     #[test]

@@ -17,14 +17,14 @@ use crate::procedures::worker::ClaimedUnseen;
 
 /// What a worker knows about jobs that must run alone.
 #[derive(Default)]
-pub(in crate::worker) struct Alone {
+pub(in crate::worker) struct CrashSuspects {
     /// This worker holds one.
     held: bool,
     /// When the patience with one that waits ends.
     due_at: Option<Instant>,
 }
 
-impl Alone {
+impl CrashSuspects {
     /// Whether nothing more is to be claimed until all that is held has ended.
     pub(in crate::worker) fn wants_all_to_end(&self) -> bool {
         self.held || self.due_at.is_some_and(|at| Instant::now() >= at)

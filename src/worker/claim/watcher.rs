@@ -28,7 +28,7 @@ use crate::connection::Session;
 use crate::error::Error;
 use crate::procedures::worker::Awaited;
 use crate::time::{Pauses, jittered};
-use crate::worker::state::{Phase, StageContext};
+use crate::worker::state::{Phase, WorkerState};
 
 /// How long one call waits at the most.
 const WAIT: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ impl WatchSender {
 
 /// The task.
 pub(in crate::worker) struct Watcher {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     session: Session,
     poll_max: Duration,
     wait: Duration,
@@ -64,7 +64,7 @@ pub(in crate::worker) struct Watcher {
 }
 
 impl Watcher {
-    pub(in crate::worker) fn new(state: &Arc<StageContext>) -> (WatchSender, Watcher) {
+    pub(in crate::worker) fn new(state: &Arc<WorkerState>) -> (WatchSender, Watcher) {
         let (sender, watches) = watch::channel(None);
         let session = state.session();
         let wait = WAIT.min(session.command_timeout() / 2);

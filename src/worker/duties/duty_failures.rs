@@ -39,12 +39,12 @@ pub(in crate::worker) struct DutyFailures {
 #[derive(Debug, Default)]
 struct Inner {
     /// In the order of [`DUTIES`].
-    last: [Option<Failure>; DUTIES.len()],
+    last: [Option<DutyFailure>; DUTIES.len()],
     yields_until: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Failure {
+struct DutyFailure {
     error: String,
     sql_error: Option<i32>,
     logged_at: Instant,
@@ -108,10 +108,10 @@ impl DutyFailures {
         let now = Instant::now();
         let last = &mut self.inner.lock().last[duty as usize];
         let is_alike =
-            |last: &Failure| last.sql_error == sql_error && error_pattern(&last.error) == error_pattern(error);
+            |last: &DutyFailure| last.sql_error == sql_error && error_pattern(&last.error) == error_pattern(error);
         let known = last.as_ref().filter(|last| now - last.logged_at < LOGGED_EVERY && is_alike(last));
         let (logged_at, is_news) = known.map_or((now, true), |last| (last.logged_at, false));
-        *last = Some(Failure { error: error.to_owned(), sql_error, logged_at, stands: true });
+        *last = Some(DutyFailure { error: error.to_owned(), sql_error, logged_at, stands: true });
         is_news
     }
 

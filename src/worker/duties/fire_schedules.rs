@@ -11,10 +11,10 @@ use crate::connection::Session;
 use crate::error::{Error, LOCK_TIME_OUT};
 use crate::procedures::worker::DueSchedule;
 use crate::time::rfc3339;
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 use super::duty_failures::Duty;
-use super::firing_plan::Plan;
+use super::firing_plan::FiringPlan;
 use super::patience::Patience;
 
 /// How many schedules are looked at in one turn.
@@ -23,7 +23,7 @@ const BATCH: usize = 100;
 /// Fires what is due. Returns whether there is more. No error of a schedule stops the worker, which has other things to
 /// do.
 pub(in crate::worker) async fn fire_schedules(
-    state: &StageContext,
+    state: &WorkerState,
     session: &mut Session,
     patience: &mut Patience,
 ) -> bool {
@@ -45,16 +45,16 @@ pub(in crate::worker) async fn fire_schedules(
         }
         match fire(state, session, patience, &mut schedule).await {
             Ok(more) => has_more |= more,
-            Err(Failure::Server(error)) => {
+            Err(FireFailure::Server(error)) => {
                 state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
                 return false;
             }
-            Err(Failure::Worker(error, sql_error)) => {
+            Err(FireFailure::Worker(error, sql_error)) => {
                 is_refused = true;
                 state.duty_failures.failed_here(Duty::Schedules, error.clone(), sql_error, &state.metrics);
                 failed(state, session, patience, &schedule, &error).await;
             }
-            Err(Failure::Schedule(error)) => failed(state, session, patience, &schedule, &error).await,
+            Err(FireFailure::Schedule(error)) => failed(state, session, patience, &schedule, &error).await,
         }
     }
     if !is_refused {
@@ -64,7 +64,7 @@ pub(in crate::worker) async fn fire_schedules(
 }
 
 /// Why a schedule was not fired.
-enum Failure {
+enum FireFailure {
     /// SQL Server did not answer, or what failed passes by itself, as a deadlock does. The next one might fail as well.
     Server(Error),
     /// This worker may not fire it, or is built without what it takes; another may succeed.
@@ -76,14 +76,14 @@ enum Failure {
 /// Fires one schedule's times; returns whether there are more of them. Each changes its revision, under which a later
 /// one's failure is noted.
 async fn fire(
-    state: &StageContext,
+    state: &WorkerState,
     session: &mut Session,
     patience: &mut Patience,
     due: &mut DueSchedule,
-) -> Result<bool, Failure> {
-    let plan = Plan::of(due).map_err(|error| match cfg!(feature = "schedules") {
-        true => Failure::Schedule(error),
-        false => Failure::Worker(error, None),
+) -> Result<bool, FireFailure> {
+    let plan = FiringPlan::of(due).map_err(|error| match cfg!(feature = "schedules") {
+        true => FireFailure::Schedule(error),
+        false => FireFailure::Worker(error, None),
     })?;
     for firing in &plan.firings {
         let asked_at = Instant::now();
@@ -91,12 +91,12 @@ async fn fire(
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
             // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)
-            Some(LOCK_TIME_OUT) => Failure::Schedule(error.to_string()),
+            Some(LOCK_TIME_OUT) => FireFailure::Schedule(error.to_string()),
             number if matches!(error, Error::PermissionDenied { .. } | Error::NotInstalled { .. }) => {
-                Failure::Worker(error.to_string(), number)
+                FireFailure::Worker(error.to_string(), number)
             }
-            Some(_) if !error.is_transient() => Failure::Schedule(error.to_string()),
-            _ => Failure::Server(error),
+            Some(_) if !error.is_transient() => FireFailure::Schedule(error.to_string()),
+            _ => FireFailure::Server(error),
         })?;
         // Somebody else has fired or changed it, or is about to. If anything is left to do, it is due again.
         let Some(revision) = fired.revision else { return Ok(false) };
@@ -120,7 +120,7 @@ async fn fire(
     Ok(plan.has_more)
 }
 
-async fn failed(state: &StageContext, session: &mut Session, patience: &Patience, due: &DueSchedule, error: &str) {
+async fn failed(state: &WorkerState, session: &mut Session, patience: &Patience, due: &DueSchedule, error: &str) {
     state.metrics.schedule_failures.increment(1);
     // Once, and not with every try.
     if due.error.as_deref() != Some(error) {

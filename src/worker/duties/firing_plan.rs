@@ -21,7 +21,7 @@ const MOST_AT_ONCE: usize = 100;
 
 /// What is to be done with a schedule.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::worker) struct Plan {
+pub(in crate::worker) struct FiringPlan {
     /// One after the other; at least one.
     pub(in crate::worker) firings: Vec<Firing>,
     /// There are more times to fire in the next turn.
@@ -30,12 +30,12 @@ pub(in crate::worker) struct Plan {
     pub(in crate::worker) passed_over: Option<SystemTime>,
 }
 
-impl Plan {
+impl FiringPlan {
     /// # Errors
     ///
     /// Why the schedule cannot be fired: its expression or its time zone cannot be read here, or its next time cannot
     /// be worked out.
-    pub(in crate::worker) fn of(due: &DueSchedule) -> Result<Plan, String> {
+    pub(in crate::worker) fn of(due: &DueSchedule) -> Result<FiringPlan, String> {
         let times = CronTimes::read(&due.cron, &due.time_zone)?;
         let (from, now) = (due.next_at, due.now);
         let on_time_from = from.max(now - MISSED_AFTER);
@@ -69,7 +69,7 @@ impl Plan {
             };
             followed.map(firing).collect()
         };
-        Ok(Plan { firings, has_more, passed_over })
+        Ok(FiringPlan { firings, has_more, passed_over })
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         text.parse::<Timestamp>().unwrap().into()
     }
 
-    fn plan(cron: &str, next_at: &str, now: &str, make_up: u32) -> Plan {
+    fn plan(cron: &str, next_at: &str, now: &str, make_up: u32) -> FiringPlan {
         let due = DueSchedule {
             name: "s".to_string(),
             revision: 1,
@@ -125,11 +125,11 @@ mod tests {
             error: None,
             now: at(now),
         };
-        Plan::of(&due).unwrap()
+        FiringPlan::of(&due).unwrap()
     }
 
     /// The hours that are fired, and the one after.
-    fn hours(plan: &Plan) -> (Vec<u64>, u64) {
+    fn hours(plan: &FiringPlan) -> (Vec<u64>, u64) {
         let hour = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 3_600 % 24;
         let fired = plan.firings.iter().filter_map(|firing| firing.at.map(hour)).collect();
         (fired, hour(plan.firings.last().unwrap().next_at))

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::procedures::worker::{LostWorker, Promoted};
 use crate::time::jittered;
 use crate::worker::lease::{Election, Lease};
-use crate::worker::state::{Phase, StageContext};
+use crate::worker::state::{Phase, WorkerState};
 
 use super::duty_failures::Duty;
 use super::fire_schedules::fire_schedules;
@@ -27,7 +27,7 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
 /// The task.
 pub(in crate::worker) struct Maintenance {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     session: Session,
     lease: Lease,
     duties: Arc<Election>,
@@ -64,7 +64,7 @@ impl Timer {
 }
 
 impl Maintenance {
-    pub(in crate::worker) fn new(state: &Arc<StageContext>, lease: Lease, duties: Arc<Election>) -> Maintenance {
+    pub(in crate::worker) fn new(state: &Arc<WorkerState>, lease: Lease, duties: Arc<Election>) -> Maintenance {
         let session = state.session();
         let patience = Patience::up_to(session.command_timeout());
         Maintenance { state: state.clone(), session, lease, duties, patience }
@@ -87,7 +87,7 @@ impl Maintenance {
 
     /// Returns when another worker has the duties, or this one stops.
     async fn while_elected(&mut self) {
-        let StageContext { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
+        let WorkerState { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
         let mut promote = Timer::due_now(config.promote_interval);
         let mut reap = Timer::due_now(config.reap_interval);
         let mut sample = Timer::due_now(config.sample_interval);
@@ -183,7 +183,7 @@ impl Maintenance {
 
     /// Notes whether a duty succeeded.
     fn noted<T>(&self, duty: Duty, done: Result<T, Error>) -> Option<T> {
-        let StageContext { duty_failures, metrics, .. } = &*self.state;
+        let WorkerState { duty_failures, metrics, .. } = &*self.state;
         match done {
             Ok(done) => {
                 duty_failures.succeeded(duty);

@@ -14,12 +14,12 @@ use crate::procedures::worker::{Finish, FinishResult, UNCOMMITTED};
 use crate::text::cut;
 use crate::time::Pauses;
 use crate::worker::lease::{Held, Registration};
-use crate::worker::run::Pool;
-use crate::worker::state::StageContext;
+use crate::worker::run::FairPool;
+use crate::worker::state::WorkerState;
 
 use super::notes_writer;
 use super::notes_writer::write_next;
-use super::tries::{Acknowledging, Repeats};
+use super::tries::{Acknowledging, FinishTries};
 
 /// A job that ran, and what SQL Server is to be told about it.
 pub(in crate::worker) struct Ran {
@@ -35,19 +35,19 @@ pub(in crate::worker) struct Ran {
 
 /// Of all sessions that acknowledge.
 pub(in crate::worker) struct Confirmations {
-    state: Arc<StageContext>,
-    pool: Arc<Pool>,
+    state: Arc<WorkerState>,
+    pool: Arc<FairPool>,
     acknowledging: Acknowledging,
 }
 
 impl Confirmations {
-    pub(in crate::worker) fn new(state: Arc<StageContext>, pool: Arc<Pool>) -> Confirmations {
+    pub(in crate::worker) fn new(state: Arc<WorkerState>, pool: Arc<FairPool>) -> Confirmations {
         Confirmations { acknowledging: Acknowledging::new(state.clone()), pool, state }
     }
 
     /// The tries of one call.
-    pub(in crate::worker) fn repeats(&self) -> Repeats<'_> {
-        Repeats::new(&self.acknowledging)
+    pub(in crate::worker) fn repeats(&self) -> FinishTries<'_> {
+        FinishTries::new(&self.acknowledging)
     }
 
     /// The queue's sink refused the job's result, or its follow-ups could not be enqueued: its attempt has failed.
@@ -102,7 +102,7 @@ impl Confirmations {
 
     fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
         let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
-        let StageContext { tally, metrics, .. } = &*self.state;
+        let WorkerState { tally, metrics, .. } = &*self.state;
         let now = Instant::now();
         let mut lost = 0;
         for Ran { finish, enqueued_at, .. } in jobs {
@@ -195,7 +195,7 @@ impl Confirmations {
         &self,
         session: &mut Session,
         registration: &Registration,
-        repeats: &mut Repeats<'_>,
+        repeats: &mut FinishTries<'_>,
     ) -> bool {
         loop {
             match session.heartbeat(registration.worker_id, None).await {

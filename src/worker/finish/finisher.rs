@@ -26,8 +26,8 @@ use crate::id::{Fence, JobId};
 use crate::job::Outcome;
 use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
 use crate::worker::lease::{Held, Registration};
-use crate::worker::run::Pool;
-use crate::worker::state::{CallSize, Phase, StageContext};
+use crate::worker::run::FairPool;
+use crate::worker::state::{CallSize, Phase, WorkerState};
 
 use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
 use super::large_outputs::{LargeOutput, LargeOutputSender, LargeOutputs};
@@ -61,11 +61,11 @@ impl Ended {
 
 /// The executor's end of the channel.
 #[derive(Clone)]
-pub(in crate::worker) struct CompletionSender {
+pub(in crate::worker) struct FinishSender {
     ended: mpsc::UnboundedSender<Ended>,
     large: LargeOutputSender,
     filling: Arc<Filling>,
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
 }
 
 /// How full the channel is.
@@ -79,7 +79,7 @@ struct Filling {
     ready: Notify,
 }
 
-impl CompletionSender {
+impl FinishSender {
     /// Hands over a job. Never waits.
     pub(in crate::worker) fn send(&self, ended: Ended) {
         let ended = match ended {
@@ -104,7 +104,7 @@ impl CompletionSender {
 
 /// The stage.
 pub(in crate::worker) struct Completion {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
     filling: Arc<Filling>,
@@ -129,9 +129,9 @@ struct Collecting {
 
 /// The stage and the way into it.
 pub(in crate::worker) fn channel(
-    state: &Arc<StageContext>,
-    pool: &Arc<Pool>,
-) -> (CompletionSender, Arc<Completion>, OwnLines) {
+    state: &Arc<WorkerState>,
+    pool: &Arc<FairPool>,
+) -> (FinishSender, Arc<Completion>, OwnLines) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let confirmations = Arc::new(Confirmations::new(state.clone(), pool.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
@@ -151,7 +151,7 @@ pub(in crate::worker) fn channel(
         large: large.clone(),
         locked,
     };
-    let sender = CompletionSender { ended: sender, large, filling, state: state.clone() };
+    let sender = FinishSender { ended: sender, large, filling, state: state.clone() };
     (sender, Arc::new(completion), OwnLines { large_outputs, locked_rows })
 }
 
@@ -180,7 +180,7 @@ impl Completion {
     /// linger time after the last batch was taken, by which no job waits longer, and no thread is woken but by the
     /// clock.
     async fn collect(&self) -> Vec<Ended> {
-        let StageContext { config, stop, .. } = &*self.state;
+        let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let linger = config.finish_linger;
         let mut collecting = self.collecting.lock().await;
@@ -206,7 +206,7 @@ impl Completion {
     /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the
     /// worker stops.
     async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
-        let StageContext { config, stop, .. } = &*self.state;
+        let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let mut lingers = true;
         loop {
@@ -260,7 +260,7 @@ impl Completion {
     ) {
         let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
-        let (mut search, mut refused) = (RefusedResultSearch::default(), Refused::default());
+        let (mut search, mut refused) = (RefusedResultSearch::default(), RefusedResults::default());
         // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
         let mut open = 0;
         while !unconfirmed.is_empty() {
@@ -393,12 +393,12 @@ impl Completion {
 
 /// The results of one batch that a sink refused: one line in the log.
 #[derive(Default)]
-struct Refused {
+struct RefusedResults {
     jobs: usize,
     first: Option<Error>,
 }
 
-impl Refused {
+impl RefusedResults {
     fn note(&mut self, error: Error) {
         self.jobs += 1;
         self.first.get_or_insert(error);

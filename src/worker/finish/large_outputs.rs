@@ -23,10 +23,10 @@ use crate::handler::retry_delay;
 use crate::job::{CompletionPolicy, Outcome};
 use crate::procedures::worker::{FINISH_ONE, Finish, FinishResult};
 use crate::worker::lease::Registration;
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 use super::confirmations::{Confirmations, Ran};
-use super::tries::Repeats;
+use super::tries::FinishTries;
 
 /// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
 /// is slow only for a while is given that long.
@@ -86,13 +86,13 @@ impl LargeOutputSender {
 
 /// The stage: the session's end of it.
 pub(in crate::worker) struct LargeOutputs {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     arriving: mpsc::UnboundedReceiver<LargeOutput>,
 }
 
 pub(in crate::worker) fn channel(
-    state: &Arc<StageContext>,
+    state: &Arc<WorkerState>,
     confirmations: &Arc<Confirmations>,
 ) -> (LargeOutputSender, LargeOutputs) {
     let (sender, arriving) = mpsc::unbounded_channel();
@@ -135,7 +135,7 @@ impl LargeOutputs {
         &self,
         session: &mut Session,
         mut large: LargeOutput,
-        repeats: &mut Repeats<'_>,
+        repeats: &mut FinishTries<'_>,
     ) -> Option<LargeOutput> {
         let registration = large.job.held.registration().clone();
         let limit = session.command_timeout();
@@ -230,7 +230,12 @@ impl LargeOutputs {
     }
 
     /// Whether SQL Server answers another call at once, after one that it did not answer.
-    async fn is_there(&self, session: &mut Session, registration: &Registration, repeats: &mut Repeats<'_>) -> bool {
+    async fn is_there(
+        &self,
+        session: &mut Session,
+        registration: &Registration,
+        repeats: &mut FinishTries<'_>,
+    ) -> bool {
         match session.heartbeat(registration.worker_id, None).await {
             Ok(_) | Err(Error::LeaseLost) => true,
             Err(error) => {

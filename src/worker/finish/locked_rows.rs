@@ -27,11 +27,11 @@ use crate::job::Outcome;
 use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
 use crate::time::Pauses;
 use crate::worker::lease::Registration;
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
 use super::large_outputs::{LargeOutput, LargeOutputSender};
-use super::tries::Repeats;
+use super::tries::FinishTries;
 
 /// How long SQL Server waits for a lock here: longer than a transaction that only commits, and short, because a list of
 /// 500 jobs with one that is locked takes nine such waits.
@@ -70,7 +70,7 @@ impl LockedRowsSender {
 
 /// The stage: the line's other end.
 pub(in crate::worker) struct LockedRows {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     arriving: mpsc::UnboundedReceiver<List>,
     lists: VecDeque<List>,
@@ -80,7 +80,7 @@ pub(in crate::worker) struct LockedRows {
 }
 
 pub(crate) fn channel(
-    state: &Arc<StageContext>,
+    state: &Arc<WorkerState>,
     confirmations: &Arc<Confirmations>,
     large: &LargeOutputSender,
 ) -> (LockedRowsSender, LockedRows) {
@@ -126,7 +126,7 @@ impl LockedRows {
     }
 
     /// Sends a list; what was not acknowledged of it is to be sent again. Returns whether SQL Server has answered.
-    async fn send(&mut self, session: &mut Session, mut list: List, repeats: &mut Repeats<'_>) -> bool {
+    async fn send(&mut self, session: &mut Session, mut list: List, repeats: &mut FinishTries<'_>) -> bool {
         let registration = list.jobs[0].held.registration().clone();
         let started_at = Instant::now();
         match self.finish(session, &registration, &list.jobs).await {
@@ -170,7 +170,7 @@ impl LockedRows {
     }
 
     /// One of the list's jobs is to blame for an error.
-    async fn is_refused(&mut self, mut list: List, error: Error, repeats: &mut Repeats<'_>) {
+    async fn is_refused(&mut self, mut list: List, error: Error, repeats: &mut FinishTries<'_>) {
         // One that was carried out all the same comes back as lost when it is sent again.
         let may_be_done = error.leaves_open() && !list.is_open;
         list.is_open |= error.leaves_open();

@@ -9,5 +9,5 @@ mod refused_result_search;
 mod tries;
 
 pub(super) use confirmations::Ran;
-pub(super) use finisher::{CompletionSender, Ended};
+pub(super) use finisher::{Ended, FinishSender};
 pub(super) use notes_writer::write_unlocked;

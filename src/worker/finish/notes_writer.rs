@@ -13,7 +13,7 @@ use crate::job::Taken;
 use crate::procedures::worker::NOTE_PROGRESS;
 use crate::time::Pauses;
 use crate::worker::lease::Lease;
-use crate::worker::state::{CallSize, StageContext};
+use crate::worker::state::{CallSize, WorkerState};
 
 /// How long a note waits for others.
 const WAIT: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const LOCK_WAIT_MS: u32 = 100;
 pub(in crate::worker) const BATCH: usize = 64;
 
 /// Writes until it is dropped.
-pub(in crate::worker) async fn keep_writing(state: Arc<StageContext>, lease: Lease) {
+pub(in crate::worker) async fn keep_writing(state: Arc<WorkerState>, lease: Lease) {
     let mut session = state.session();
     let mut failed = Pauses::for_errors();
     let mut size = CallSize::new(BATCH);
@@ -45,7 +45,7 @@ pub(in crate::worker) async fn keep_writing(state: Arc<StageContext>, lease: Lea
 /// Writes what there is at this moment, but for the notes of jobs whose rows are locked: those are tried again the next
 /// time. Returns how long to wait before the next try, where there is to be one.
 async fn write_all(
-    state: &StageContext,
+    state: &WorkerState,
     lease: &Lease,
     session: &mut Session,
     size: &mut CallSize,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::time::Pauses;
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 /// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment
 /// replaces is gone for less.
@@ -16,13 +16,13 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether acknowledging works, for all connections that do it.
 pub(in crate::worker) struct Acknowledging {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     /// When SQL Server refused an acknowledgement for good, if it has accepted none since.
     refused_at: Mutex<Option<Instant>>,
 }
 
 impl Acknowledging {
-    pub(in crate::worker) fn new(state: Arc<StageContext>) -> Acknowledging {
+    pub(in crate::worker) fn new(state: Arc<WorkerState>) -> Acknowledging {
         Acknowledging { state, refused_at: Mutex::default() }
     }
 
@@ -35,7 +35,7 @@ impl Acknowledging {
     /// stops. In order, as long as others are accepted; when for a while none was, at once, because the results have
     /// nowhere to go.
     fn refused(&self, error: Error) {
-        let StageContext { stop, in_flight, .. } = &*self.state;
+        let WorkerState { stop, in_flight, .. } = &*self.state;
         stop.fail(error);
         let refused_at = *self.refused_at.lock().get_or_insert_with(Instant::now);
         if refused_at.elapsed() >= GRACE {
@@ -49,20 +49,20 @@ impl Acknowledging {
 }
 
 /// The tries of one call.
-pub(in crate::worker) struct Repeats<'a> {
+pub(in crate::worker) struct FinishTries<'a> {
     acknowledging: &'a Acknowledging,
     pauses: Pauses,
     /// How many have failed.
     tries: u32,
 }
 
-impl<'a> Repeats<'a> {
+impl<'a> FinishTries<'a> {
     /// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to press a
     /// server that is just starting.
     const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
-    pub(in crate::worker) fn new(acknowledging: &'a Acknowledging) -> Repeats<'a> {
-        Repeats { acknowledging, pauses: Pauses::new(Self::PAUSES.0, Self::PAUSES.1), tries: 0 }
+    pub(in crate::worker) fn new(acknowledging: &'a Acknowledging) -> FinishTries<'a> {
+        FinishTries { acknowledging, pauses: Pauses::new(Self::PAUSES.0, Self::PAUSES.1), tries: 0 }
     }
 
     pub(in crate::worker) async fn pause(&mut self, procedure: &'static str, batch: usize, error: Error) {
@@ -93,7 +93,7 @@ impl<'a> Repeats<'a> {
 /// For the log of outages, all calls that acknowledge are one: the worker has several connections for them.
 const ACKNOWLEDGING: &str = "finish";
 
-impl Drop for Repeats<'_> {
+impl Drop for FinishTries<'_> {
     /// The call has succeeded, or is not repeated any more.
     fn drop(&mut self) {
         if self.tries > 0 {

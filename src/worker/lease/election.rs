@@ -13,12 +13,12 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
-use crate::procedures::worker::{Heartbeat, QueueSample};
+use crate::procedures::worker::{DepthSample, Heartbeat};
 
 /// The queue's depth, and when it was sampled by the local clock.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Sampled {
-    pub(in crate::worker) sample: QueueSample,
+    pub(in crate::worker) sample: DepthSample,
     pub(in crate::worker) at: Instant,
 }
 
@@ -48,7 +48,7 @@ impl Election {
     }
 
     /// Takes note of a sample.
-    pub(in crate::worker) fn sampled(&self, sample: QueueSample) {
+    pub(in crate::worker) fn sampled(&self, sample: DepthSample) {
         let at = Instant::now().checked_sub(sample.age).unwrap_or_else(Instant::now);
         self.samples.send_replace(Some(Sampled { sample, at }));
     }

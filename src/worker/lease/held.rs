@@ -34,14 +34,14 @@ impl Claimed {
 }
 
 /// What the jobs of one claim have in common, so that each of them needs one pointer only.
-struct Source {
+struct OfClaim {
     registration: Arc<Registration>,
     in_flight: Arc<InFlight>,
 }
 
 /// The place of one job in memory.
 pub(in crate::worker) struct Held {
-    source: Arc<Source>,
+    source: Arc<OfClaim>,
     stage: Stage,
     bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Held {
         in_flight: &Arc<InFlight>,
         jobs: Vec<Job>,
     ) -> Vec<(Job, Held)> {
-        let source = Arc::new(Source { registration: registration.clone(), in_flight: in_flight.clone() });
+        let source = Arc::new(OfClaim { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, jobs.len());
         in_flight.grow(jobs.iter().map(bytes_of).sum());
         let hold = |mut job: Job| {
@@ -77,7 +77,7 @@ impl Held {
 
     /// Holds a claimed job whose payload is not in memory.
     pub(in crate::worker) fn unseen(registration: &Arc<Registration>, in_flight: &Arc<InFlight>) -> Held {
-        let source = Arc::new(Source { registration: registration.clone(), in_flight: in_flight.clone() });
+        let source = Arc::new(OfClaim { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, 1);
         Held { source, stage: Stage::Unstarted, bytes: 0 }
     }

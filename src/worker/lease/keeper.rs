@@ -22,11 +22,11 @@ use crate::procedures::check_compatible;
 use crate::procedures::worker::{TakenOver, Worked, WorkerReport};
 use crate::queue::CancelledHere;
 use crate::time::Pauses;
-use crate::worker::state::{Phase, StageContext};
+use crate::worker::state::{Phase, WorkerState};
 
 use super::election::Election;
 use super::registration::Registration;
-use super::renewals::{Answer, Renewals};
+use super::renewals::{Renewal, Renewals};
 use super::validity::{LONGEST_SLEEP, LeaseValidity};
 
 /// What the other stages see of the lease.
@@ -68,7 +68,7 @@ impl Lease {
 
 /// Registers the worker and keeps its lease.
 pub(in crate::worker) struct LeaseKeeper {
-    state: Arc<StageContext>,
+    state: Arc<WorkerState>,
     renewals: Renewals,
     clock: Arc<LeaseValidity>,
     current: watch::Sender<Arc<Registration>>,
@@ -88,7 +88,7 @@ impl LeaseKeeper {
     /// start.
     pub(in crate::worker) async fn register(
         mut session: Session,
-        state: &Arc<StageContext>,
+        state: &Arc<WorkerState>,
         cancelled_here: CancelledHere,
     ) -> Result<LeaseKeeper, Error> {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
@@ -115,7 +115,7 @@ impl LeaseKeeper {
     /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal:
     /// the lease may have been in doubt until then.
     pub(in crate::worker) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
-        let StageContext { config, stop, metrics, outage, .. } = &*self.state.clone();
+        let WorkerState { config, stop, metrics, outage, .. } = &*self.state.clone();
         let interval = config.heartbeat_interval;
         let lease = config.lease;
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
@@ -123,7 +123,7 @@ impl LeaseKeeper {
         let mut due_at = clock.now() + interval;
         loop {
             let worker_id = self.current.borrow().worker_id;
-            let Answer { sent_at, result } = tokio::select! {
+            let Renewal { sent_at, result } = tokio::select! {
                 answer = self.renewals.next() => answer,
                 () = clock.reaches(due_at), if self.renewals.may_send() => {
                     if !self.renewals.is_quiet() && !outage.is_on() {
@@ -189,7 +189,7 @@ impl LeaseKeeper {
 
     /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
     async fn replace_registration(&mut self) {
-        let StageContext { config, stop, metrics, outage, .. } = &*self.state.clone();
+        let WorkerState { config, stop, metrics, outage, .. } = &*self.state.clone();
         let old = self.current.borrow().clone();
         if old.is_lost() {
             return; // the worker is stopping and does not register anew
@@ -230,7 +230,7 @@ impl LeaseKeeper {
     }
 }
 
-fn report(registration: &Registration, state: &StageContext) -> WorkerReport {
+fn report(registration: &Registration, state: &WorkerState) -> WorkerReport {
     let (_, limit) = state.limited_by.shares();
     WorkerReport {
         running: state.in_flight.running(),
@@ -242,7 +242,7 @@ fn report(registration: &Registration, state: &StageContext) -> WorkerReport {
 
 async fn register_once(
     session: &mut Session,
-    state: &StageContext,
+    state: &WorkerState,
     take_over: bool,
     clock: &Arc<LeaseValidity>,
     worked_before: Worked,

@@ -42,7 +42,7 @@ struct UnderWay {
 type Call = dyn Future<Output = (Session, Result<Heartbeat, Error>)> + Send;
 
 /// How a heartbeat ended.
-pub(in crate::worker) struct Answer {
+pub(in crate::worker) struct Renewal {
     /// When it was sent, by the lease's clock: the lease holds from then on.
     pub(in crate::worker) sent_at: Duration,
     pub(in crate::worker) result: Result<Heartbeat, Error>,
@@ -85,7 +85,7 @@ impl Renewals {
     /// # Cancel safety
     ///
     /// Dropping the future changes nothing.
-    pub(in crate::worker) async fn next(&mut self) -> Answer {
+    pub(in crate::worker) async fn next(&mut self) -> Renewal {
         let (index, (session, result)) = poll_fn(|context| {
             for (index, heartbeat) in self.under_way.iter_mut().enumerate() {
                 if let Poll::Ready(answer) = heartbeat.answer.as_mut().poll(context) {
@@ -106,7 +106,7 @@ impl Renewals {
         if result.is_ok() || self.session.is_none() {
             self.session = Some(session);
         }
-        Answer { sent_at, result }
+        Renewal { sent_at, result }
     }
 
     /// Gives up all that are under way: they are of a worker that is lost.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::metrics::{Levels, SampleMetrics};
 use crate::queue::Queue;
 use crate::worker::lease::{Election, Lease};
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 /// How often the age of the sample is brought up to date.
 const TICK: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(in crate::worker) async fn keep_depth_shown(queue: Queue, duties: Arc<Electi
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the gauges up to date until the task is ended.
-pub(in crate::worker) async fn keep_levels_shown(state: Arc<StageContext>, lease: Lease) {
+pub(in crate::worker) async fn keep_levels_shown(state: Arc<WorkerState>, lease: Lease) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {
         ticks.tick().await;
@@ -42,8 +42,8 @@ pub(in crate::worker) async fn keep_levels_shown(state: Arc<StageContext>, lease
     }
 }
 
-fn levels(state: &StageContext, lease: &Lease) -> Levels {
-    let StageContext { in_flight, limited_by, .. } = state;
+fn levels(state: &WorkerState, lease: &Lease) -> Levels {
+    let WorkerState { in_flight, limited_by, .. } = state;
     Levels {
         buffered: in_flight.unstarted() + in_flight.parked(),
         running: in_flight.running(),

@@ -5,5 +5,5 @@ mod monitor;
 pub(crate) mod progress;
 
 pub use monitor::Monitor;
-pub use progress::Progress;
+pub use progress::DrainProgress;
 pub(super) use progress::{Left, Readings};

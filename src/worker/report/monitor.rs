@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::metrics::Health;
 use crate::worker::lease::Lease;
-use crate::worker::state::{StageContext, WorkerStats};
+use crate::worker::state::{WorkerState, WorkerStats};
 
 /// Reads a worker's stats while something else waits for its end.
 #[derive(Clone)]
 pub struct Monitor {
-    pub(in crate::worker) state: Arc<StageContext>,
+    pub(in crate::worker) state: Arc<WorkerState>,
     pub(in crate::worker) lease: Lease,
 }
 
@@ -24,7 +24,7 @@ impl Monitor {
     /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that
     /// nobody holds long.
     pub fn stats(&self) -> WorkerStats {
-        let StageContext { in_flight, tally, limited_by, stop, .. } = &*self.state;
+        let WorkerState { in_flight, tally, limited_by, stop, .. } = &*self.state;
         let (_, limited_by) = limited_by.shares();
         WorkerStats {
             buffered: in_flight.unstarted() + in_flight.parked(),

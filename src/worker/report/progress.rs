@@ -20,7 +20,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Displays as one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct DrainProgress {
     /// Jobs that this worker has finished since its start: done, dead and cancelled ones.
     pub finished: u64,
     /// Jobs of the queue that are not finished, held by this worker or by none or another; `None` before it is known. A
@@ -38,9 +38,9 @@ pub struct Progress {
     pub stats: WorkerStats,
 }
 
-impl fmt::Display for Progress {
+impl fmt::Display for DrainProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Progress { finished, unfinished, scheduled, jobs_per_second, left, stats } = self;
+        let DrainProgress { finished, unfinished, scheduled, jobs_per_second, left, stats } = self;
         match unfinished {
             Some(unfinished) => write!(f, "{finished} of {}", jobs(finished + unfinished))?,
             None => f.write_str(&jobs(*finished))?,
@@ -100,7 +100,7 @@ struct Reading {
 pub(in crate::worker) struct Readings(VecDeque<Reading>);
 
 impl Readings {
-    pub(in crate::worker) fn progress(&mut self, at: Instant, left: Option<Left>, stats: WorkerStats) -> Progress {
+    pub(in crate::worker) fn progress(&mut self, at: Instant, left: Option<Left>, stats: WorkerStats) -> DrainProgress {
         let (unfinished, scheduled) = (left.map(|left| left.unfinished), left.map(|left| left.scheduled));
         let now = Reading { at, finished: stats.done + stats.dead + stats.cancelled, unfinished };
         while self.0.front().is_some_and(|reading| at.saturating_duration_since(reading.at) > WINDOW) {
@@ -115,7 +115,7 @@ impl Readings {
             let fewer = then.unfinished?.checked_sub(unfinished?).filter(|fewer| *fewer > 0)?;
             Some((at - then.at).mul_f64(unfinished? as f64 / fewer as f64))
         });
-        Progress {
+        DrainProgress {
             finished: now.finished,
             unfinished,
             scheduled,
@@ -132,7 +132,7 @@ pub(in crate::worker) async fn report(
     monitor: &Monitor,
     every: Duration,
     readings: &mut Readings,
-    show: &mut impl FnMut(&Progress),
+    show: &mut impl FnMut(&DrainProgress),
 ) -> Infallible {
     let finished = |stats: &WorkerStats| stats.done + stats.dead + stats.cancelled;
     let mut known: Option<(Left, u64)> = None; // what was left when this worker had finished so many

@@ -1,4 +1,4 @@
-//! The executor: runs the handlers over claimed jobs, on the threads of a [`Pool`].
+//! The executor: runs the handlers over claimed jobs, on the threads of a [`FairPool`].
 //!
 //! ```text
 //! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ completion
@@ -7,7 +7,7 @@
 //! A job leaves the channel only when it starts: jobs start in the order of the channel whichever task the pool runs
 //! first, and what has not started can be given back at any time.
 
-use super::fair_pool::{Load, Pool};
+use super::fair_pool::{FairPool, Load};
 use super::job_code::{DroppedElsewhere, JobCode};
 use super::kind_limits::KindLimits;
 use super::overdue::Overdue;
@@ -18,9 +18,9 @@ use crate::id::{Fence, JobId};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::claim::most_ahead;
-use crate::worker::finish::{CompletionSender, Ended, Ran};
+use crate::worker::finish::{Ended, FinishSender, Ran};
 use crate::worker::lease::{Claimed, Held, LeaseValidity, Registration};
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -32,18 +32,18 @@ const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(in crate::worker) struct Executor {
     runs: Arc<Runs>,
-    pool: Arc<Pool>,
+    pool: Arc<FairPool>,
     member: MemberId,
 }
 
 impl Executor {
     /// Joins the pool.
     pub(in crate::worker) fn new(
-        state: &Arc<StageContext>,
-        pool: Arc<Pool>,
+        state: &Arc<WorkerState>,
+        pool: Arc<FairPool>,
         code: DroppedElsewhere<JobCode>,
         lease: Arc<LeaseValidity>,
-        completion: CompletionSender,
+        completion: FinishSender,
     ) -> Executor {
         let (threads, config) = (state.threads, &state.config);
         let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
@@ -76,7 +76,7 @@ impl Executor {
     }
 
     /// Where its jobs run.
-    pub(in crate::worker) fn pool(&self) -> Arc<Pool> {
+    pub(in crate::worker) fn pool(&self) -> Arc<FairPool> {
         self.pool.clone()
     }
 
@@ -225,7 +225,7 @@ mod tests {
     async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
-        let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
+        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
         let (executor, starts) = counting_executor(&state, &clock);
         let registration = Arc::new(Registration::for_test(clock.clone()));
         assert!(registration.is_held());
@@ -251,7 +251,7 @@ mod tests {
     async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
-        let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
+        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
         let (executor, starts) = counting_executor(&state, &clock);
         let registration = Arc::new(Registration::for_test(clock));
         executor.close();
@@ -268,8 +268,8 @@ mod tests {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
         let config = WorkerConfig { max_in_flight_bytes: 1_000, ..WorkerConfig::default() };
-        let state = Arc::new(StageContext::for_test(config));
-        let pool = Pool::own(1, None).unwrap();
+        let state = Arc::new(WorkerState::for_test(config));
+        let pool = FairPool::own(1, None).unwrap();
         let (sender, completion, _large) = finisher::channel(&state, &pool);
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     /// One whose jobs of kind `limited` have one place, and those of `long` run until the gate opens, and the place,
     /// taken by another worker.
     struct Limited {
-        state: Arc<StageContext>,
+        state: Arc<WorkerState>,
         registration: Arc<Registration>,
         executor: Executor,
         starts: std::sync::mpsc::Receiver<()>,
@@ -311,7 +311,7 @@ mod tests {
         fn new() -> Limited {
             let clock = Arc::new(LeaseValidity::default());
             clock.renewed(clock.now(), LEASE);
-            let state = Arc::new(StageContext::for_test(WorkerConfig::default()));
+            let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
             let (started, starts) = std::sync::mpsc::channel();
             let (gate, opened) = std::sync::mpsc::channel();
             let opened = parking_lot::Mutex::new(opened);
@@ -326,10 +326,10 @@ mod tests {
                 .kind("long", long);
             handlers.check(&state.config).unwrap();
             let places: Arc<Places> = handlers.places().flatten().next().unwrap().clone();
-            let other = places.join(Pool::own(1, None).unwrap());
+            let other = places.join(FairPool::own(1, None).unwrap());
             assert!(places.change(|line, now| line.take_place(other, now)));
             let taken = Permit::new(&places, other);
-            let pool = Pool::own(1, None).unwrap();
+            let pool = FairPool::own(1, None).unwrap();
             let (completion, batches, large) = finisher::channel(&state, &pool);
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
@@ -381,8 +381,8 @@ mod tests {
         assert_eq!(limited.jobs(), (0, 0, 1), "it does not wait for another worker's job");
     }
 
-    fn counting_executor(state: &Arc<StageContext>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
-        let pool = Pool::own(1, None).unwrap();
+    fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
+        let pool = FairPool::own(1, None).unwrap();
         let (completion, ..) = finisher::channel(state, &pool);
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();

@@ -7,14 +7,14 @@
 //! A slot is a task in the pool; there is one for each thread and a few more, so that a thread that ends a slot finds
 //! the next one in the pool. Few slots, and not a task for each job, keep the pool's deques short: a handler that uses
 //! `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end of a slot
-//! and the arrival of a job call [`Pool::pump`], and that is all the scheduling there is.
+//! and the arrival of a job call [`FairPool::pump`], and that is all the scheduling there is.
 //!
 //! Several workers can share the threads: whose turn it is is [`turns`](crate::worker::run::turns)' to say.
 //!
 //! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among
 //! them, and runs whole jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with
 //! [`MAX_DEPTH`] jobs on its stack a thread gives a slot back. The pool is pumped again a moment later
-//! ([`Pool::keep_pumping`]), because another thread may be idle.
+//! ([`FairPool::keep_pumping`]), because another thread may be idle.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use crate::error::Error;
 use crate::handler::Threads;
 
-use super::turns::{Charge, Jobs, Member, MemberId, Members, SLICE};
+use super::turns::{Charge, Jobs, Member, MemberId, SLICE, Turns};
 
 /// How many jobs may be on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
@@ -38,55 +38,55 @@ const MAX_DEPTH: u32 = 2;
 const PUMP_AGAIN: Duration = Duration::from_millis(1);
 
 /// A rayon pool and the workers that use it.
-pub(in crate::worker) struct Pool {
+pub(in crate::worker) struct FairPool {
     threads: Arc<rayon::ThreadPool>,
     /// How many slots there may be.
     most: AtomicUsize,
     used: AtomicUsize,
     /// How many turns run, of all workers.
     turns: AtomicUsize,
-    members: Mutex<Members>,
+    members: Mutex<Turns>,
     given_back: Notify,
 }
 
 /// The pools that were handed in by the program, so that workers which got the same one meet.
-static SHARED: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+static SHARED: Mutex<Vec<Weak<FairPool>>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// How many slots are on this thread's stack.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-impl Pool {
+impl FairPool {
     /// A pool of one worker's own.
     ///
     /// # Errors
     ///
     /// [`Error::Threads`] when the operating system gives no threads.
-    pub(in crate::worker) fn own(threads: usize, stack_size: Option<usize>) -> Result<Arc<Pool>, Error> {
+    pub(in crate::worker) fn own(threads: usize, stack_size: Option<usize>) -> Result<Arc<FairPool>, Error> {
         let refused = |error: rayon::ThreadPoolBuildError| Error::Threads { message: error.to_string() };
         let mut builder =
             rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}"));
         if let Some(bytes) = stack_size {
             builder = builder.stack_size(bytes);
         }
-        Ok(Arc::new(Pool::new(Arc::new(builder.build().map_err(refused)?))))
+        Ok(Arc::new(FairPool::new(Arc::new(builder.build().map_err(refused)?))))
     }
 
     /// The pool of all workers that were given these threads.
-    pub(in crate::worker) fn shared(threads: Arc<rayon::ThreadPool>) -> Arc<Pool> {
+    pub(in crate::worker) fn shared(threads: Arc<rayon::ThreadPool>) -> Arc<FairPool> {
         let mut pools = SHARED.lock();
         pools.retain(|pool| pool.strong_count() > 0);
         if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(|pool| Arc::ptr_eq(&pool.threads, &threads)) {
             return pool;
         }
-        let pool = Arc::new(Pool::new(threads));
+        let pool = Arc::new(FairPool::new(threads));
         pools.push(Arc::downgrade(&pool));
         pool
     }
 
-    fn new(threads: Arc<rayon::ThreadPool>) -> Pool {
-        Pool {
+    fn new(threads: Arc<rayon::ThreadPool>) -> FairPool {
+        FairPool {
             threads,
             most: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
@@ -109,7 +109,7 @@ impl Pool {
     }
 
     /// Fills free slots, as far as there are jobs for them. Called whenever a slot or a job may have become available.
-    pub(in crate::worker) fn pump(self: &Arc<Pool>) {
+    pub(in crate::worker) fn pump(self: &Arc<FairPool>) {
         let look = self.members.lock().look(Instant::now());
         let waiting: usize = look.iter().map(|(_, waiting)| waiting).sum();
         let_go(look.into_iter().map(|(jobs, _)| jobs));
@@ -125,7 +125,7 @@ impl Pool {
     }
 
     /// Pumps again a moment after slots were given back; never returns.
-    pub(in crate::worker) async fn keep_pumping(self: Arc<Pool>) {
+    pub(in crate::worker) async fn keep_pumping(self: Arc<FairPool>) {
         loop {
             self.given_back.notified().await;
             let signal = Signal(&self.given_back);
@@ -153,12 +153,12 @@ impl Pool {
     }
 }
 
-impl Threads for Pool {
+impl Threads for FairPool {
     fn any_is_free(&self) -> bool {
         self.turns.load(Ordering::Acquire) < self.threads()
     }
 
-    fn wake(self: Arc<Pool>) {
+    fn wake(self: Arc<FairPool>) {
         self.pump();
     }
 }
@@ -201,7 +201,7 @@ fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
 
 /// The right to run jobs on one thread. It comes back when it is dropped, whatever happens meanwhile.
 struct Slot {
-    pool: Arc<Pool>,
+    pool: Arc<FairPool>,
     /// Whether the pool is pumped at the end, or a moment later.
     pumps: bool,
 }
@@ -260,12 +260,12 @@ impl Drop for Depth {
 
 /// A turn that has begun.
 struct Turn<'a> {
-    pool: &'a Pool,
+    pool: &'a FairPool,
     charge: Charge,
 }
 
 impl<'a> Turn<'a> {
-    fn begin(pool: &'a Pool, charge: Charge) -> Turn<'a> {
+    fn begin(pool: &'a FairPool, charge: Charge) -> Turn<'a> {
         pool.turns.fetch_add(1, Ordering::AcqRel);
         Turn { pool, charge }
     }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many_slots_however_many_jobs_wait() {
-        let pool = Pool::own(1, None).unwrap();
+        let pool = FairPool::own(1, None).unwrap();
         let (open, gate) = std::sync::mpsc::channel::<()>();
         pool.threads.spawn(move || {
             let _ = gate.recv();
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_is_given_back_is_free_when_it_is_told() {
-        let pool = Pool::own(1, None).unwrap();
+        let pool = FairPool::own(1, None).unwrap();
         pool.used.store(1, Ordering::Release);
         DEPTH.set(MAX_DEPTH);
         Slot { pool: pool.clone(), pumps: true }.run();
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn only_others_that_have_jobs_lessen_a_share() {
-        let pool = Pool::own(8, None).unwrap();
+        let pool = FairPool::own(8, None).unwrap();
         let [own, other] = [(); 2].map(|()| Arc::new(Queued::default()));
         let ids = [(&own, 1), (&other, 3)].map(|(jobs, weight)| {
             let weak: Weak<Queued> = Arc::downgrade(jobs);
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn panics_cost_no_slot_no_turn_and_no_depth() {
-        let pool = Pool::own(1, None).unwrap();
+        let pool = FairPool::own(1, None).unwrap();
         let jobs = Arc::new(Defective { left: AtomicUsize::new(20), panics: AtomicUsize::new(0) });
         let weak: Weak<Defective> = Arc::downgrade(&jobs);
         let id = pool.join(weak, 1, 1);
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_ends_passes_the_signal_on() {
-        let pool = Pool::own(1, None).unwrap();
+        let pool = FairPool::own(1, None).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             pool.given_back.notify_one();
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn the_last_of_a_worker_is_not_dropped_under_the_lock() {
-        struct Last(Arc<Pool>, Arc<AtomicUsize>, Mutex<Option<Arc<Last>>>);
+        struct Last(Arc<FairPool>, Arc<AtomicUsize>, Mutex<Option<Arc<Last>>>);
         impl Jobs for Last {
             fn waiting(&self) -> usize {
                 drop(self.2.lock().take()); // as if the worker ended just now
@@ -433,7 +433,7 @@ mod tests {
                 panic!("a handler's own");
             }
         }
-        let (pool, dropped) = (Pool::own(1, None).unwrap(), Arc::new(AtomicUsize::new(0)));
+        let (pool, dropped) = (FairPool::own(1, None).unwrap(), Arc::new(AtomicUsize::new(0)));
         let last = Arc::new(Last(pool.clone(), dropped.clone(), Mutex::new(None)));
         *last.2.lock() = Some(last.clone());
         let weak: Weak<Last> = Arc::downgrade(&last);

@@ -175,12 +175,12 @@ mod tests {
     use crate::worker::lease::Held;
     use crate::worker::lease::LeaseValidity;
     use crate::worker::lease::Registration;
-    use crate::worker::run::fair_pool::Pool;
+    use crate::worker::run::fair_pool::FairPool;
     use crate::worker::run::turns::Jobs;
-    use crate::worker::state::StageContext;
+    use crate::worker::state::WorkerState;
 
     /// So many unstarted jobs, of the queue's delivery.
-    fn jobs(state: &StageContext, count: usize, fence: Fence) -> Vec<Claimed> {
+    fn jobs(state: &WorkerState, count: usize, fence: Fence) -> Vec<Claimed> {
         let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };
         let held = Held::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
@@ -189,11 +189,11 @@ mod tests {
     }
 
     fn on_own_pool(places: &Arc<Places>) -> KindLimits {
-        KindLimits::new([Some(places)].into_iter(), &Pool::own(1, None).unwrap())
+        KindLimits::new([Some(places)].into_iter(), &FairPool::own(1, None).unwrap())
     }
 
     /// One runs, after one that took a millisecond, and a hundred wait.
-    fn one_runs_and_others_wait(state: &StageContext, fence: Fence) -> (Arc<Places>, KindLimits, Claimed) {
+    fn one_runs_and_others_wait(state: &WorkerState, fence: Fence) -> (Arc<Places>, KindLimits, Claimed) {
         let places = Arc::new(Places::new(1));
         let limits = on_own_pool(&places);
         let mut jobs = jobs(state, 102, fence).into_iter();
@@ -217,7 +217,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_starts_one_by_one() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let (_, limits, mut running) = one_runs_and_others_wait(&state, Fence(1));
         for left in (0..100).rev() {
             assert_eq!((limits.ready(), state.in_flight.parked()), (0, left + 1));
@@ -231,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_jobs_turn_out_to_be_long_those_that_wait_are_put_off_one_after_the_other() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let (places, limits, _running) = one_runs_and_others_wait(&state, Fence(1));
         assert!(limits.take_surplus().is_empty());
         places.change(|line, _| line.age(HOLD)); // so long it runs by now
@@ -247,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_has_no_row_waits_however_long() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let (places, limits, _running) = one_runs_and_others_wait(&state, Fence::NONE);
         places.change(|line, _| line.age(Duration::from_secs(3_600)));
         assert!(limits.take_surplus().is_empty() && limits.take_waiting().is_empty());
@@ -258,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_left_counted_when_the_worker_goes_while_jobs_wait() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let (_, limits, running) = one_runs_and_others_wait(&state, Fence(1));
         drop(limits);
         drop(running);
@@ -269,7 +269,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_wait_in_two_workers_start_in_the_order_in_which_they_came() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let places = Arc::new(Places::new(1));
         let (one, other) = (on_own_pool(&places), on_own_pool(&places));
         [&one, &other].into_iter().for_each(|limits| set_mean_run(limits, Duration::from_millis(1)));
@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_places_of_a_worker_that_goes_are_the_others() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let (places, one, running) = one_runs_and_others_wait(&state, Fence(1));
         let other = on_own_pool(&places);
         assert!(matches!(other.admit(0, jobs(&state, 1, Fence(1)).remove(0)), Admission::Waits));
@@ -302,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_that_a_busy_worker_could_not_use_is_for_its_next_free_thread() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let (_, limits, running) = one_runs_and_others_wait(&state, Fence(1));
         drop(running);
         assert_eq!(limits.ready(), 1, "a place is free, and kept for nobody else");
@@ -330,13 +330,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_that_one_worker_gives_back_wakes_the_other() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let places = Arc::new(Places::new(1));
         let busy = on_own_pool(&places);
         let mut jobs = jobs(&state, 2, Fence(1)).into_iter();
         let running = started(&busy, jobs.next().unwrap());
 
-        let pool = Pool::own(1, None).unwrap();
+        let pool = FairPool::own(1, None).unwrap();
         let (starts, has_started) = std::sync::mpsc::channel();
         let idle = Arc::new(OfWorker { limits: KindLimits::new([Some(&places)].into_iter(), &pool), starts });
         let as_jobs: Arc<dyn Jobs> = idle.clone();

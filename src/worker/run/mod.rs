@@ -9,5 +9,5 @@ mod runs;
 mod turns;
 
 pub(super) use executor::Executor;
-pub(super) use fair_pool::{Load, Pool};
+pub(super) use fair_pool::{FairPool, Load};
 pub(super) use job_code::{DroppedElsewhere, Hooks, JobCode};

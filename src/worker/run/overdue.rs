@@ -10,7 +10,7 @@ use crate::handler::Handler;
 use crate::id::{Fence, JobId};
 use crate::job::Job;
 use crate::metrics::KindMetrics;
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 /// How often they are looked for.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl Overdue {
     }
 
     /// Reports them; never returns.
-    pub(in crate::worker) async fn keep_reporting(self: Arc<Overdue>, state: Arc<StageContext>) {
+    pub(in crate::worker) async fn keep_reporting(self: Arc<Overdue>, state: Arc<WorkerState>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
             ticks.tick().await;
@@ -77,7 +77,7 @@ impl Overdue {
     }
 
     /// Reports those whose time is over and that were not reported before.
-    fn report(&self, state: &StageContext) {
+    fn report(&self, state: &WorkerState) {
         for ((job_id, fence), handler, kind, limit) in self.take_overdue() {
             tracing::warn!(%job_id, %fence, kind = kind.as_deref(), ?limit, "a job exceeded its time limit");
             state.tally.overdue();
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn jobs_start_and_end_while_an_overdue_one_is_reported() {
-        let state = StageContext::for_test(WorkerConfig::default());
+        let state = WorkerState::for_test(WorkerConfig::default());
         let overdue = Arc::new(Overdue::new([KindMetrics::new("work", "")].into()));
         let (limit, deadline) = (Duration::ZERO, Instant::now());
         let late = TimeLimit { handler: 0, kind: None, limit, deadline, is_reported: false };

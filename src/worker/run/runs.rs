@@ -11,9 +11,9 @@ use crate::handler::{Context, Surroundings, UnknownKinds, run};
 use crate::job::Outcome;
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
-use crate::worker::finish::{CompletionSender, Ended, Ran};
+use crate::worker::finish::{Ended, FinishSender, Ran};
 use crate::worker::lease::{Claimed, LeaseValidity};
-use crate::worker::state::{StageContext, Started};
+use crate::worker::state::{Started, WorkerState};
 
 use super::job_code::{DroppedElsewhere, JobCode};
 use super::kind_limits::{Admission, KindLimits};
@@ -22,7 +22,7 @@ use super::turns::Jobs;
 
 /// What jobs run with.
 pub(super) struct Runs {
-    pub(super) state: Arc<StageContext>,
+    pub(super) state: Arc<WorkerState>,
     pub(super) code: DroppedElsewhere<JobCode>,
     /// With the state that handlers share.
     pub(super) surroundings: DroppedElsewhere<Arc<Surroundings>>,
@@ -40,7 +40,7 @@ pub(super) struct Runs {
     pub(super) kind_metrics: Arc<[KindMetrics]>,
     pub(super) kind_limits: KindLimits,
     pub(super) unknown_kinds: UnknownKinds,
-    pub(super) completion: CompletionSender,
+    pub(super) completion: FinishSender,
     /// The worker's, the parent of each job's.
     pub(super) span: tracing::Span,
 }
@@ -71,7 +71,7 @@ impl Runs {
     /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
     /// lease holds those, and their outputs go nowhere.
     fn may_start(&self) -> bool {
-        let StageContext { in_flight, config, .. } = &*self.state;
+        let WorkerState { in_flight, config, .. } = &*self.state;
         self.closed.load(Ordering::Acquire)
             || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
     }
@@ -142,7 +142,7 @@ impl Runs {
 
     fn run(&self, place: usize, claimed: Claimed) -> Instant {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
-        let StageContext { tally, metrics, .. } = &*self.state;
+        let WorkerState { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         let buffered = started_at - claimed_at;
@@ -156,7 +156,7 @@ impl Runs {
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
-        let run::Ran { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        let run::RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
         let by_handler = context.was_acknowledging();
         let job = context.into_job();

@@ -55,7 +55,7 @@ impl Charge {
 
 /// The workers of a pool.
 #[derive(Default)]
-pub(in crate::worker) struct Members {
+pub(in crate::worker) struct Turns {
     pub(super) all: Vec<Member>,
     joined: u64,
     /// The least time spent by one that has jobs: where one starts that had none for a while. It never goes back.
@@ -95,9 +95,9 @@ impl Member {
 }
 
 /// The jobs that were there at a look, and how many could start. They must be let go after the lock on the members.
-pub(in crate::worker) type Look = Vec<(Arc<dyn Jobs>, usize)>;
+pub(in crate::worker) type WithJobs = Vec<(Arc<dyn Jobs>, usize)>;
 
-impl Members {
+impl Turns {
     pub(in crate::worker) fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) -> MemberId {
         self.all.retain(|member| member.jobs.strong_count() > 0);
         self.joined += 1;
@@ -109,9 +109,9 @@ impl Members {
     }
 
     /// Looks which workers have jobs. Those that are gone are removed once their turns have ended.
-    pub(in crate::worker) fn look(&mut self, at: Instant) -> Look {
+    pub(in crate::worker) fn look(&mut self, at: Instant) -> WithJobs {
         self.all.retain(|member| !member.running.is_empty() || member.jobs.strong_count() > 0);
-        let mut look = Look::with_capacity(self.all.len());
+        let mut look = WithJobs::with_capacity(self.all.len());
         let mut have_come = Vec::new();
         for (place, member) in self.all.iter_mut().enumerate() {
             let waiting = member.jobs.upgrade().map_or(0, |jobs| {
@@ -198,7 +198,7 @@ mod tests {
 
     /// Workers whose jobs always take the same time, on threads that a simulated clock moves.
     struct Simulation {
-        members: Members,
+        members: Turns,
         workers: Vec<(Arc<Queued>, Duration)>,
         threads: usize,
         running: Vec<(Instant, Charge)>,
@@ -208,7 +208,7 @@ mod tests {
     impl Simulation {
         fn new(threads: usize) -> Simulation {
             Simulation {
-                members: Members::default(),
+                members: Turns::default(),
                 workers: Vec::new(),
                 threads,
                 running: Vec::new(),

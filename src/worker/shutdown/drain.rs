@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::procedures::worker::Unfinished;
-use crate::worker::state::StageContext;
+use crate::worker::state::WorkerState;
 
 /// After how long without a job the log says what is waited for, and how often it says so again.
 const TELL_AFTER: Duration = Duration::from_secs(5);
@@ -20,12 +20,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// that are due later are not waited for.
 ///
 /// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
-pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_within: Option<Duration>) {
-    let StageContext { queue, config, arrivals, stop, .. } = &*state;
+pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<Duration>) {
+    let WorkerState { queue, config, arrivals, stop, .. } = &*state;
     let poll_max = config.poll_max;
     let started_at = Instant::now();
     let mut session = state.session();
-    let mut waiting = Waiting::default();
+    let mut waiting = DrainWait::default();
     let mut empty_readings = 0;
     while empty_readings < 2 {
         arrivals.nothing_found().await;
@@ -60,19 +60,19 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<StageContext>, due_wit
 
 /// For how long nothing was run, and when that was last said.
 #[derive(Default)]
-struct Waiting {
+struct DrainWait {
     since: Option<Instant>,
     told_at: Option<Instant>,
     /// How many jobs had been run when it began.
     jobs_run: u64,
 }
 
-impl Waiting {
+impl DrainWait {
     /// There is still something left, and nothing to claim.
     fn goes_on(&mut self, left: &Unfinished, limited: bool, jobs_run: u64) {
         let now = Instant::now();
         if self.since.is_none() || self.jobs_run != jobs_run {
-            *self = Waiting { since: Some(now), told_at: None, jobs_run };
+            *self = DrainWait { since: Some(now), told_at: None, jobs_run };
         }
         let is_due = match (self.told_at, self.since) {
             (Some(told_at), _) => now - told_at >= TELL_EVERY,
@@ -130,7 +130,7 @@ mod tests {
     fn a_wait_is_told_after_a_while_and_begins_anew_when_a_job_was_run() {
         let left =
             Unfinished { ready: false, scheduled: true, claimed: false, waiting: false, paused: false, next_due: None };
-        let mut waiting = Waiting::default();
+        let mut waiting = DrainWait::default();
         waiting.goes_on(&left, false, 3);
         assert!(waiting.told_at.is_none());
         waiting.since = waiting.since.map(|since| since - TELL_AFTER);

@@ -22,7 +22,7 @@ use crate::time::Pauses;
 use crate::worker::finish::{notes_writer, write_unlocked};
 use crate::worker::lease::{Lease, Registration};
 use crate::worker::run::Executor;
-use crate::worker::state::{CallSize, Phase, StageContext};
+use crate::worker::state::{CallSize, Phase, WorkerState};
 use crate::worker::{Stages, Worker};
 
 /// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes
@@ -77,7 +77,7 @@ pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
 
 /// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
 /// those who wait for that.
-pub(in crate::worker) fn note_panic(state: &StageContext, ended: Result<(), JoinError>) {
+pub(in crate::worker) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
@@ -87,7 +87,7 @@ pub(in crate::worker) fn note_panic(state: &StageContext, ended: Result<(), Join
 }
 
 /// Notes the panics of stages; never returns.
-async fn note_panics(state: &StageContext, stages: &mut JoinSet<()>) -> Infallible {
+async fn note_panics(state: &WorkerState, stages: &mut JoinSet<()>) -> Infallible {
     while let Some(ended) = stages.join_next().await {
         note_panic(state, ended);
     }
@@ -95,7 +95,7 @@ async fn note_panics(state: &StageContext, stages: &mut JoinSet<()>) -> Infallib
 }
 
 /// Returns when these stages have ended.
-async fn all_ended(state: &StageContext, stages: &mut JoinSet<()>) {
+async fn all_ended(state: &WorkerState, stages: &mut JoinSet<()>) {
     while let Some(ended) = stages.join_next().await {
         note_panic(state, ended);
     }
@@ -103,7 +103,7 @@ async fn all_ended(state: &StageContext, stages: &mut JoinSet<()>) {
 
 /// What of a worker takes part in its end, beside its tasks.
 struct Ending<'a> {
-    state: &'a StageContext,
+    state: &'a WorkerState,
     executor: &'a Executor,
     lease: &'a Lease,
     own_lines: &'a [AbortHandle],
@@ -193,7 +193,7 @@ impl Ending<'_> {
 }
 
 /// Writes what those jobs have noted that are given back.
-async fn write_notes(state: &StageContext, session: &mut Session, registration: &Registration) {
+async fn write_notes(state: &WorkerState, session: &mut Session, registration: &Registration) {
     if !state.notes.were_used() {
         return;
     }
@@ -217,7 +217,7 @@ async fn write_notes(state: &StageContext, session: &mut Session, registration: 
 /// their attempt, and so are those whose rows are locked, as by a handler that has called
 /// [`finish_in`](crate::transaction::finish_in()): a list with one is halved, and its halves go behind the others.
 async fn give_back(
-    state: &StageContext,
+    state: &WorkerState,
     session: &mut Session,
     registration: &Registration,
     given_back: &mut usize,
@@ -262,7 +262,7 @@ async fn give_back(
 
 /// Gives back the jobs of a claim that was given up at the deadline, should it have had effect.
 async fn give_back_unknown_jobs(
-    state: &StageContext,
+    state: &WorkerState,
     session: &mut Session,
     registration: &Registration,
 ) -> Result<(), Error> {
@@ -279,7 +279,7 @@ async fn give_back_unknown_jobs(
     Ok(())
 }
 
-async fn unregister(state: &StageContext, session: &mut Session, registration: &Registration) -> Result<(), Error> {
+async fn unregister(state: &WorkerState, session: &mut Session, registration: &Registration) -> Result<(), Error> {
     let (mut pauses, last) = (pauses(), registration.report(&state.tally));
     while let Err(error) = session.unregister_worker(&state.queue, registration.worker_id, &last).await {
         pause_or_fail("unregister_worker", &mut pauses, error).await?;

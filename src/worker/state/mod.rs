@@ -17,5 +17,5 @@ pub(super) use outage::Outage;
 pub(crate) use stop::Phase;
 pub use stop::StopHandle;
 pub(super) use tally::{RunTimes, Tally};
-pub(super) use worker_state::StageContext;
-pub use worker_stats::{Limit, WorkerStats};
+pub(super) use worker_state::WorkerState;
+pub use worker_stats::{Bottleneck, WorkerStats};

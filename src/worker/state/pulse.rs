@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::worker_state::StageContext;
+use super::worker_state::WorkerState;
 
 /// How often the thread beats.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ impl Pulse {
 }
 
 /// Beats until the task is ended.
-pub(in crate::worker) async fn keep_beating(state: Arc<StageContext>) {
+pub(in crate::worker) async fn keep_beating(state: Arc<WorkerState>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {
         ticks.tick().await;

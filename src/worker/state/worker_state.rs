@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use crate::worker::duties::DutyFailures;
 
 use super::arrivals::Arrivals;
-use super::bottleneck_meter::LimitedBy;
+use super::bottleneck_meter::BottleneckMeter;
 use super::in_flight::InFlight;
 use super::outage::Outage;
 use super::pulse::Pulse;
@@ -19,7 +19,7 @@ use super::stop::StopHandle;
 use super::tally::Tally;
 
 /// Made once, before the stages.
-pub(in crate::worker) struct StageContext {
+pub(in crate::worker) struct WorkerState {
     /// The queue's name.
     pub(in crate::worker) queue: String,
     pub(in crate::worker) config: WorkerConfig,
@@ -30,7 +30,7 @@ pub(in crate::worker) struct StageContext {
     connector: Arc<Connector>,
     pub(in crate::worker) in_flight: Arc<InFlight>,
     pub(in crate::worker) tally: Arc<Tally>,
-    pub(in crate::worker) limited_by: LimitedBy,
+    pub(in crate::worker) limited_by: BottleneckMeter,
     pub(in crate::worker) pulse: Pulse,
     pub(in crate::worker) arrivals: Arrivals,
     pub(in crate::worker) duty_failures: DutyFailures,
@@ -40,21 +40,21 @@ pub(in crate::worker) struct StageContext {
     pub(in crate::worker) metrics: WorkerMetrics,
 }
 
-impl StageContext {
-    pub(in crate::worker) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
-        StageContext::with(queue.connector(), queue.name(), config, threads, weight)
+impl WorkerState {
+    pub(in crate::worker) fn new(queue: &Queue, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
+        WorkerState::with(queue.connector(), queue.name(), config, threads, weight)
     }
 
-    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> StageContext {
+    fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
         let outage = Arc::<Outage>::default();
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
-        StageContext {
+        WorkerState {
             queue: queue.to_owned(),
             config,
             threads,
             weight,
             connector,
-            limited_by: LimitedBy::new(threads, in_flight.clone(), tally.clone()),
+            limited_by: BottleneckMeter::new(threads, in_flight.clone(), tally.clone()),
             pulse: Pulse::new(),
             in_flight,
             tally,
@@ -79,12 +79,12 @@ impl StageContext {
 }
 
 #[cfg(test)]
-impl StageContext {
+impl WorkerState {
     /// Of a worker whose server nobody asks.
-    pub(in crate::worker) fn for_test(config: WorkerConfig) -> StageContext {
+    pub(in crate::worker) fn for_test(config: WorkerConfig) -> WorkerState {
         let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
         let connection = crate::config::ConnectionConfig { url, ..Default::default() };
         let connector = Arc::new(Connector::new(&connection, "test").unwrap());
-        StageContext::with(connector, "test", config, 1, 1)
+        WorkerState::with(connector, "test", config, 1, 1)
     }
 }

@@ -1,10 +1,10 @@
-//! What a worker tells about itself at one moment: [`WorkerStats`], and what limits it: [`Limit`].
+//! What a worker tells about itself at one moment: [`WorkerStats`], and what limits it: [`Bottleneck`].
 
 /// What limits a worker: where more would make it faster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Limit {
+pub enum Bottleneck {
     /// Too few jobs in the queue: nothing to do, or one worker too many.
     #[default]
     Idle,
@@ -20,10 +20,10 @@ pub enum Limit {
     QueueLimit,
 }
 
-impl Limit {
+impl Bottleneck {
     /// In the order of the metric's label values.
-    pub(in crate::worker) const ALL: [Limit; 5] =
-        [Limit::Idle, Limit::Claim, Limit::Busy, Limit::Finish, Limit::QueueLimit];
+    pub(in crate::worker) const ALL: [Bottleneck; 5] =
+        [Bottleneck::Idle, Bottleneck::Claim, Bottleneck::Busy, Bottleneck::Finish, Bottleneck::QueueLimit];
 }
 
 /// What a worker holds and has done, and how it is, at one moment.
@@ -63,7 +63,7 @@ pub struct WorkerStats {
     /// Jobs of a kind that this worker has no handler for.
     pub unknown_kind: u64,
     /// What limited the worker in the last seconds.
-    pub limited_by: Limit,
+    pub limited_by: Bottleneck,
     /// Whether SQL Server certainly believes the worker alive. False from when it is told to stop.
     pub lease_held: bool,
     /// Whether the last claim was answered, with jobs or without. False before the first.

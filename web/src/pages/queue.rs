@@ -115,7 +115,7 @@ impl Charts {
 impl ChartRow {
     fn new(step: &Step) -> Option<ChartRow> {
         let sum = step.sum.as_ref()?;
-        let half_and_most = |times: &readpast::admin::Times| match (times.percentile(0.5), times.percentile(0.95)) {
+        let half_and_most = |times: &readpast::admin::Durations| match (times.percentile(0.5), times.percentile(0.95)) {
             (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
             _ => "–".to_owned(),
         };
