@@ -1,7 +1,12 @@
 //! Where a worker's settings come from: the configuration that its queue was connected with, a section of the program's
-//! own file among them, or the builder.
+//! own file among them, or the builder. Callers share as many connections as `pool_size` allows.
 
-use readpast::{Config, Handlers, Worker};
+use std::time::Duration;
+
+use readpast::admin::QueueOptions;
+use readpast::{Config, Handlers, NewJob, Queue, Worker};
+use readpast_devserver::DevServer;
+use tokio::task::JoinSet;
 
 use crate::support::{Fixture, changed, text};
 
@@ -26,5 +31,47 @@ async fn a_worker_has_the_settings_its_queue_was_connected_with_unless_it_is_giv
     assert_eq!(registered_as(&fixture).await.as_deref(), Some("of the builder"));
     worker.drain().await.unwrap();
     drop(queue);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_share_as_many_connections_as_pool_size_says() {
+    const CALLERS: usize = 40;
+    let server = DevServer::start().await.unwrap();
+    let mut fixture = Fixture::on(&server, "pool_size", QueueOptions::default()).await;
+    fixture.config.connection.url = format!("{};Application Name=pooled", fixture.url()).into();
+    fixture.config.connection.pool_size = 2;
+    let queue = fixture.connect().await;
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let queue = queue.clone();
+        callers.spawn(async move { queue.enqueue(&NewJob::text("x")).await.unwrap() });
+    }
+    assert_eq!(callers.join_all().await.len(), CALLERS);
+    let connections = "SELECT COUNT(*) FROM sys.dm_exec_sessions WHERE program_name = N'pooled'";
+    assert_eq!(fixture.session().await.number(connections).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_setters_change_single_settings_of_the_queue_s() {
+    let fixture = Fixture::new("setters").await;
+    let handlers = || Handlers::any(|_, _| Ok(()));
+    let (ms, queue): (_, &Queue) = (Duration::from_millis, &fixture.queue);
+    let mut expected = fixture.config.worker.clone();
+    expected.name = "setters".to_owned();
+    expected.threads = 3;
+    expected.batch_size = 40;
+    expected.max_in_flight = 500;
+    (expected.lease, expected.heartbeat_interval) = (ms(6_000), ms(2_000));
+    expected.take_over = true;
+    expected.job_time_limit = ms(70);
+    (expected.retry.base, expected.retry.max) = (ms(8), ms(90));
+    expected.shutdown_deadline = ms(1_100);
+    let set = Worker::builder(queue, handlers()).name("setters").threads(3).batch_size(40).max_in_flight(500);
+    let set = set.lease(ms(6_000)).take_over(true).job_time_limit(ms(70)).retry(ms(8), ms(90));
+    let set = set.shutdown_deadline(ms(1_100));
+    assert_eq!(format!("{set:?}"), format!("{:?}", Worker::builder(queue, handlers()).config(&expected)));
+    let longer = Worker::builder(queue, handlers()).lease(ms(600_000));
+    assert!(format!("{longer:?}").contains("heartbeat_interval: 10s"), "a longer lease is renewed as often as before");
     fixture.remove().await;
 }

@@ -1,4 +1,4 @@
-//! Who asks SQL Server at once. The queue has eight connections; without shares, a few slow searches or operations
+//! Who asks SQL Server at once. The queue has eight connections by default; without shares, a few slow searches or operations
 //! would hold them all, and the reading, which is for everybody, would come too late.
 //!
 //! | share | for |

@@ -81,12 +81,17 @@ struct Started {
     url: String,
 }
 
+/// As many as the page divides among pages, operations and reading (`web/src/connections.rs`).
+const LEAST_CONNECTIONS: usize = 8;
+
 impl Web {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let options = self.options()?;
         logs::to_stderr()?;
         let mut stop = StopSignals::watch()?;
-        let queue = connection::schema(&common.config()?).await?;
+        let mut config = common.config()?;
+        config.connection.pool_size = config.connection.pool_size.max(LEAST_CONNECTIONS);
+        let queue = connection::schema(&config).await?;
         serve_page(queue, self.listen, options, output, async move { stop.next().await }).await?;
         Ok(Exit::Ok)
     }
