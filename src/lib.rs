@@ -91,9 +91,9 @@
 //!
 //! # A table that is there already
 //!
-//! A queue table of somebody else's can be driven as it is: a [`Mapping`](crate::adopt::Mapping) says what its columns
-//! mean, and [`Admin::adopt`](crate::admin::Admin::adopt) writes the procedures for it into a schema of their own,
-//! which workers then use as any other. The repository's `docs/adopt.md` walks through one.
+//! A queue table of somebody else's can be driven as it is: with the crate `readpast-adopt`, a mapping says what its
+//! columns mean, and the procedures for it go into a schema of their own, which workers then use as any other. The
+//! repository's `docs/adopt.md` walks through one.
 //!
 //! # Traces
 //!
@@ -146,7 +146,6 @@
 )]
 
 pub mod admin;
-pub mod adopt;
 pub mod config;
 mod connection;
 mod error;

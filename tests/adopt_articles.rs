@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use readpast::{BoxError, Config, Handlers, Job, Queue, Worker};
 use tiberius::ColumnData;
 
-use crate::support::adopted::{
+use crate::adopted::{
     FOUR_QUEUE, Handled, OUTBOX, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES,
     adopted, example, own_database,
 };
@@ -547,7 +547,7 @@ async fn a_dead_row_of_a_heap_is_kept_until_it_is_requeued() {
     .await;
     assert_eq!(session.number("SELECT COUNT(*) FROM HeapQueue").await, 0);
     assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 1);
-    let refusal = fixture.queue.admin().remove_adoption().await.unwrap_err();
+    let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
     assert!(refusal.to_string().contains("stand nowhere else"), "{refusal}");
     fixture.queue.admin().requeue(None).await.unwrap();
     drain(&fixture.config, &fixture.queue, |_| Ok(())).await;

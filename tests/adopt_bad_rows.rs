@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use readpast::adopt::Mapping;
 use readpast::{BoxError, Handlers, Job, JobError, JobId, Worker};
+use readpast_adopt::Mapping;
 
-use crate::support::adopted::{
-    REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, adopted, adopted_with,
-};
+use crate::adopted::{REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, adopted, adopted_with};
 use crate::support::{Fixture, Session, WorkerSession, changed, number, text};
 
 /// Drains the queue without a pause between attempts. The worker must not stop by itself.

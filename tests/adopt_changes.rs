@@ -7,7 +7,7 @@ use readpast::admin::JobState;
 use readpast::{Error, Handlers, Worker};
 use readpast_devserver::DevServer;
 
-use crate::support::adopted::{
+use crate::adopted::{
     FOUR_QUEUE, OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, adopted_with,
     catalog, example,
 };
@@ -33,7 +33,7 @@ async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless()
     session.sql("INSERT Outbox (type, payload) VALUES (N'a', N'1'), (N'a', N'2')").await;
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(1).await;
-    let again = fixture.queue.admin().adopt(&mapping).await.unwrap();
+    let again = readpast_adopt::adopt(&fixture.queue, &mapping).await.unwrap();
     assert_eq!(adoption.script(), again.script());
     assert!(again.script().contains(
         "FROM [dbo].[Outbox] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed]))"
@@ -43,9 +43,9 @@ async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless()
     assert_eq!(worker.finish(&done).await, [], "what was claimed before is still this worker's");
     // The script is what is installed: run as a client does, it changes nothing.
     session.script(&again.script()).await.unwrap();
-    assert_eq!(fixture.queue.admin().check_adoption().await.unwrap().changes, Vec::<String>::new());
+    assert_eq!(readpast_adopt::check(&fixture.queue).await.unwrap().changes, Vec::<String>::new());
     assert_eq!(
-        fixture.queue.admin().adopted_mapping().await.unwrap().trim(),
+        readpast_adopt::mapping(&fixture.queue).await.unwrap().trim(),
         std::fs::read_to_string("examples/adopt/outbox.toml").unwrap().trim()
     );
 
@@ -55,7 +55,7 @@ async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless()
     session.sql("DELETE [$(schema)].[schema_version]").await;
     let refusal = fixture.queue.admin().install().await.unwrap_err();
     assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("adoption"), "{refusal}");
-    fixture.queue.admin().adopt(&mapping).await.unwrap();
+    readpast_adopt::adopt(&fixture.queue, &mapping).await.unwrap();
     drop((session, worker));
     fixture.remove().await;
 }
@@ -67,8 +67,12 @@ async fn a_schema_with_queues_of_its_own_is_not_adopted_into() {
     fixture.queue.admin().create(readpast::admin::QueueOptions::default()).await.unwrap();
     let mut session = fixture.session().await;
     session.script(OUTBOX).await.unwrap();
-    let refusal = fixture.queue.admin().adopt(&example("outbox.toml")).await.unwrap_err();
-    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("queues of its own"), "{refusal}");
+    let refusal = readpast_adopt::adopt(&fixture.queue, &example("outbox.toml")).await.unwrap_err();
+    assert!(
+        matches!(refusal, readpast_adopt::Error::Readpast(Error::Refused { .. }))
+            && refusal.to_string().contains("queues of its own"),
+        "{refusal}"
+    );
     drop(session);
     fixture.remove().await;
 }
@@ -76,7 +80,7 @@ async fn a_schema_with_queues_of_its_own_is_not_adopted_into() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_table_is_noticed() {
     let (fixture, _) = adopted("adopt_check", SIMPLE_QUEUE, "simple-queue.toml").await;
-    assert!(fixture.queue.admin().check_adoption().await.unwrap().is_ok());
+    assert!(readpast_adopt::check(&fixture.queue).await.unwrap().is_ok());
     let mut session = fixture.session().await;
     session
         .sql(
@@ -84,7 +88,7 @@ async fn a_changed_table_is_noticed() {
              ALTER TABLE SimpleQueue ADD CONSTRAINT extra_is_one CHECK (Extra = 1)",
         )
         .await;
-    let found = fixture.queue.admin().check_adoption().await.unwrap();
+    let found = readpast_adopt::check(&fixture.queue).await.unwrap();
     assert_eq!(found.refusal, None, "it can be adopted again");
     assert_eq!(found.changes.len(), 3, "{:?}", found.changes);
     assert!(
@@ -94,11 +98,11 @@ async fn a_changed_table_is_noticed() {
     );
     assert!(found.changes[1].contains("column Extra is new: int null"), "{:?}", found.changes);
     assert!(found.changes[2].contains("the check constraint extra_is_one is new"), "{:?}", found.changes);
-    fixture.queue.admin().adopt(&example("simple-queue.toml")).await.unwrap();
-    assert!(fixture.queue.admin().check_adoption().await.unwrap().is_ok());
+    readpast_adopt::adopt(&fixture.queue, &example("simple-queue.toml")).await.unwrap();
+    assert!(readpast_adopt::check(&fixture.queue).await.unwrap().is_ok());
 
     session.sql("DROP INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue").await;
-    let found = fixture.queue.admin().check_adoption().await.unwrap();
+    let found = readpast_adopt::check(&fixture.queue).await.unwrap();
     assert!(
         found.changes[0].contains("index IX_SIMPLEQUEUE_POP") && found.changes[0].contains("is gone"),
         "{:?}",
@@ -291,21 +295,24 @@ async fn removed_it_leaves_the_table_as_it_was() {
         let mut fixture = fixture;
         fixture.config.queue.name = mapping.queue().to_string();
         fixture.queue = fixture.connect().await;
-        fixture.queue.admin().adopt(&mapping).await.unwrap();
+        readpast_adopt::adopt(&fixture.queue, &mapping).await.unwrap();
 
         let mut worker = WorkerSession::register(&fixture).await;
         let claimed = worker.claim(8).await;
         worker.finish(&[claimed[0].retry(3_600_000, "later")]).await;
         assert_ne!(lines(session.sql(rows).await), rows_before, "{name}: eight rows are held");
-        let refusal = fixture.queue.admin().remove_adoption().await.unwrap_err();
+        let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
         assert!(refusal.to_string().contains("running"), "{refusal}");
         let unregister = "EXEC [$(schema)].[unregister_worker] @queue =";
         session.sql(&format!("{unregister} {}, @worker_id = '{}'", literal(mapping.queue()), worker.id)).await;
-        fixture.queue.admin().remove_adoption().await.unwrap();
+        readpast_adopt::remove(&fixture.queue).await.unwrap();
 
         assert_eq!(lines(session.sql(rows).await), rows_before, "{name}");
         assert_eq!(catalog(&mut session).await, before, "{name}");
-        assert!(matches!(fixture.queue.admin().check_adoption().await, Err(Error::NotInstalled { .. })));
+        assert!(matches!(
+            readpast_adopt::check(&fixture.queue).await,
+            Err(readpast_adopt::Error::Readpast(Error::NotInstalled { .. }))
+        ));
         drop((session, worker));
         fixture.remove().await;
     }
@@ -319,7 +326,7 @@ async fn an_installation_of_our_own_does_not_replace_the_procedures_of_an_adopti
     assert_eq!(error.code(), Some(58003), "{error}");
     let claim = "SELECT COUNT(*) FROM sys.sql_modules WHERE object_id = OBJECT_ID(N'[$(schema)].[claim]') AND definition LIKE N'%SimpleQueue%'";
     assert_eq!(session.number(claim).await, 1);
-    fixture.queue.admin().adopt(&example("simple-queue.toml")).await.unwrap();
+    readpast_adopt::adopt(&fixture.queue, &example("simple-queue.toml")).await.unwrap();
     drop(session);
     fixture.remove().await;
 }
@@ -336,7 +343,7 @@ async fn uninstalling_loses_no_row_that_is_held() {
     assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("--remove"), "{refusal}");
     let script = readpast::admin::uninstall_script(fixture.schema()).unwrap();
     assert_eq!(session.script(&script).await.unwrap_err().code(), Some(58003));
-    fixture.queue.admin().remove_adoption().await.unwrap();
+    readpast_adopt::remove(&fixture.queue).await.unwrap();
     assert_eq!(session.numbers("SELECT Id FROM FifoQueue ORDER BY Id").await, [1, 2]);
     assert_eq!(session.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await, 0);
     drop((session, worker));
@@ -353,14 +360,14 @@ async fn removing_changes_nothing_where_a_role_has_a_member() {
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(worker.claim(1).await.len(), 1);
     worker.lose(&fixture).await;
-    let refusal = fixture.queue.admin().remove_adoption().await.unwrap_err();
+    let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
     assert!(refusal.to_string().contains("have members"), "{refusal}");
     let taken = "SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NOT NULL";
     assert_eq!(session.number(taken).await, 1, "it is held as before");
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
-    assert!(fixture.queue.admin().check_adoption().await.unwrap().is_ok());
+    assert!(readpast_adopt::check(&fixture.queue).await.unwrap().is_ok());
     fixture.drop_login(&login).await;
-    fixture.queue.admin().remove_adoption().await.unwrap();
+    readpast_adopt::remove(&fixture.queue).await.unwrap();
     assert_eq!(session.number(taken).await, 0);
     drop((session, worker));
     fixture.remove().await;
@@ -375,8 +382,8 @@ async fn an_adoption_is_removed_from_a_table_that_could_not_be_adopted_any_more(
     assert_eq!(worker.claim(1).await.len(), 1);
     worker.lose(&fixture).await;
     session.sql("DROP INDEX IX_SIMPLEQUEUE_POP ON SimpleQueue; EXEC sp_rename N'dbo.SimpleQueue.Payload', N'Body', N'COLUMN'").await;
-    assert!(fixture.queue.admin().check_adoption().await.unwrap().refusal.is_some());
-    fixture.queue.admin().remove_adoption().await.unwrap();
+    assert!(readpast_adopt::check(&fixture.queue).await.unwrap().refusal.is_some());
+    readpast_adopt::remove(&fixture.queue).await.unwrap();
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NULL").await, 1);
     drop((session, worker));
     fixture.remove().await;
@@ -391,10 +398,14 @@ async fn an_adoption_of_a_table_that_is_gone_is_removed_only_if_that_is_said() {
     assert_eq!(worker.claim(1).await.len(), 1);
     worker.lose(&fixture).await;
     session.sql("DROP TABLE SimpleQueue").await;
-    let refusal = fixture.queue.admin().remove_adoption().await.unwrap_err();
-    assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("--force"), "{refusal}");
+    let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
+    assert!(
+        matches!(refusal, readpast_adopt::Error::Readpast(Error::Refused { .. }))
+            && refusal.to_string().contains("--force"),
+        "{refusal}"
+    );
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
-    fixture.queue.admin().abandon_adoption().await.unwrap();
+    readpast_adopt::abandon(&fixture.queue).await.unwrap();
     assert_eq!(session.number("SELECT COUNT(*) FROM sys.schemas WHERE name = N'$(schema)'").await, 0);
     drop((session, worker));
     fixture.remove().await;
@@ -412,7 +423,7 @@ async fn a_claim_beside_the_removal_takes_nothing() {
     // The removal waits for this lock when it has the table of the jobs.
     let mut blocker = fixture.session().await;
     blocker.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[workers] SET name = name").await;
-    let (removed, claimed) = tokio::join!(fixture.queue.admin().remove_adoption(), async {
+    let (removed, claimed) = tokio::join!(readpast_adopt::remove(&fixture.queue), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let (claimed, ()) = tokio::join!(worker.try_claim(10), async {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -440,7 +451,7 @@ async fn another_mapping_is_installed_only_while_there_are_no_jobs() {
              [claim]\n{claim}\n[done]\ndelete = true\n"
         )
     };
-    let mapping = |key: &str, claim: &str| readpast::adopt::Mapping::from_toml(&written(key, claim)).unwrap();
+    let mapping = |key: &str, claim: &str| readpast_adopt::Mapping::from_toml(&written(key, claim)).unwrap();
     let first = mapping("key = \"id\"\n", "set = { state = 1 }");
     let noted = mapping("key = \"id\"\n", "set = { state = 1, note = 2 }");
     let (fixture, _) = adopted_with("adopt_anew", tables, &first).await;
@@ -469,17 +480,18 @@ async fn another_mapping_is_installed_only_while_there_are_no_jobs() {
         session.sql("INSERT Tasks (id, body) VALUES (1, N'x')").await;
         let mut worker = WorkerSession::register(&fixture).await;
         let job = worker.claim(10).await.remove(0);
-        let refusal = fixture.queue.admin().adopt(mapping).await.unwrap_err();
+        let refusal = readpast_adopt::adopt(&fixture.queue, mapping).await.unwrap_err();
         assert!(
-            matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("has jobs"),
+            matches!(refusal, readpast_adopt::Error::Readpast(Error::Refused { .. }))
+                && refusal.to_string().contains("has jobs"),
             "{number}: {refusal}"
         );
         assert_eq!(worker.finish(&[job.done()]).await, [], "{number}: what was installed goes on");
         assert_eq!(session.number("SELECT COUNT(*) FROM Tasks").await, 0, "{number}");
-        let refusal = fixture.queue.admin().adopt(mapping).await.unwrap_err();
+        let refusal = readpast_adopt::adopt(&fixture.queue, mapping).await.unwrap_err();
         assert!(refusal.to_string().contains("running"), "{number}: {refusal}");
         worker.lose(&fixture).await;
-        fixture.queue.admin().adopt(mapping).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+        readpast_adopt::adopt(&fixture.queue, mapping).await.unwrap_or_else(|error| panic!("{number}: {error}"));
         let found: Vec<String> = session.sql(columns).await.iter().map(|row| text(row, "line").unwrap()).collect();
         assert_eq!(found, *kept, "{number}");
     }
@@ -488,7 +500,7 @@ async fn another_mapping_is_installed_only_while_there_are_no_jobs() {
     session.sql("ALTER TABLE Tasks ALTER COLUMN note bigint NULL; INSERT Tasks (id, body) VALUES (1, N'x')").await;
     let mut worker = WorkerSession::register(&fixture).await;
     worker.claim(1).await;
-    let refusal = fixture.queue.admin().adopt(&noted).await.unwrap_err();
+    let refusal = readpast_adopt::adopt(&fixture.queue, &noted).await.unwrap_err();
     assert!(refusal.to_string().contains("has jobs"), "{refusal}");
     drop((session, worker));
     fixture.remove().await;
@@ -503,7 +515,7 @@ async fn a_printed_script_is_refused_where_the_table_is_another() {
     let mut config = fixture.config.clone();
     config.connection.schema = "four".to_string();
     let queue = readpast::Queue::connect(&config).await.unwrap();
-    let script = queue.admin().plan_adoption(&example("four-queue.toml")).await.unwrap().script();
+    let script = readpast_adopt::plan(&queue, &example("four-queue.toml")).await.unwrap().script();
     drop(queue);
     let schemas = "SELECT COUNT(*) FROM sys.schemas WHERE name = N'four'";
     let index = "CREATE INDEX other ON four_queue (reputation)";
@@ -590,7 +602,7 @@ async fn a_claim_reads_what_it_takes(rows: usize) {
     config.connection.schema = "simple_queue".to_string();
     config.queue.name = mapping.queue().to_string();
     let queue = readpast::Queue::connect(&config).await.unwrap();
-    queue.admin().adopt(&mapping).await.unwrap();
+    readpast_adopt::adopt(&queue, &mapping).await.unwrap();
     let id = uuid::Uuid::new_v4();
     session
         .sql(&format!(

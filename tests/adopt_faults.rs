@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use readpast::config::WorkerConfig;
 use readpast::{Handlers, Queue, Worker};
 
-use crate::support::adopted::{FOUR_QUEUE, SIMPLE_QUEUE, TABLES_AS_QUEUES, adopted_with, example, own_database};
+use crate::adopted::{FOUR_QUEUE, SIMPLE_QUEUE, TABLES_AS_QUEUES, adopted_with, example, own_database};
 use crate::support::child::{ChildWorker, Ledger};
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, changed, until};
@@ -42,7 +42,7 @@ async fn killed_again_and_again(test_name: &str, tables: &str, mapping: &str, fi
     let text = std::fs::read_to_string(format!("{}/examples/adopt/{mapping}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let plenty = |line: &str| if line.starts_with("max_attempts") { String::new() } else { format!("{line}\n") };
     let text = format!("max_attempts = 1000\n{}", text.lines().map(plenty).collect::<String>());
-    let mapping = readpast::adopt::Mapping::from_toml(&text.replace(" AND attempts < 3", "")).unwrap();
+    let mapping = readpast_adopt::Mapping::from_toml(&text.replace(" AND attempts < 3", "")).unwrap();
     let (fixture, _) = adopted_with(test_name, tables, &mapping).await;
     let mut session = fixture.session().await;
     session.sql(fill).await;

@@ -1,10 +1,10 @@
 //! What cannot be adopted is refused, with the line of the mapping and what to do about it.
 
-use readpast::adopt::Mapping;
-use readpast::{Error, Queue};
+use readpast::Queue;
+use readpast_adopt::Mapping;
 
+use crate::adopted::{OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, example};
 use crate::support::Fixture;
-use crate::support::adopted::{OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, example};
 
 /// Line by line, so that the tests can name them.
 const GOOD: &str = "\
@@ -42,8 +42,8 @@ async fn message(queue: &Queue, mapping: &str) -> String {
         Ok(mapping) => mapping,
         Err(error) => return error.to_string(),
     };
-    match queue.admin().plan_adoption(&mapping).await {
-        Err(error @ Error::Mapping { .. }) => error.to_string(),
+    match readpast_adopt::plan(&queue, &mapping).await {
+        Err(error @ readpast_adopt::Error::Mapping { .. }) => error.to_string(),
         Err(error) => panic!("{error:?}\n{}", mapping.table()),
         Ok(adoption) => format!("adopted {}", adoption.table()),
     }
@@ -217,12 +217,12 @@ async fn a_table_without_indexes_is_told_which_it_needs() {
     session.script(STATUS_QUEUE).await.unwrap();
     let (queue, mapping) = (fixture.connect().await, example("status-queue.toml"));
     for _ in 0..2 {
-        let refusal = queue.admin().plan_adoption(&mapping).await.unwrap_err().to_string();
+        let refusal = readpast_adopt::plan(&queue, &mapping).await.unwrap_err().to_string();
         assert!(refusal.contains("status-queue.toml, line 1"), "{refusal}");
         let statement = &refusal[refusal.find("CREATE").expect("it names a statement")..];
         session.sql(statement).await;
     }
-    queue.admin().plan_adoption(&mapping).await.unwrap();
+    readpast_adopt::plan(&queue, &mapping).await.unwrap();
     drop((session, queue));
     fixture.remove().await;
 }
@@ -235,21 +235,21 @@ async fn a_login_without_rights_is_told_so() {
     let mapping = example("simple-queue.toml");
     let login = fixture.create_login(None).await;
     let stranger = fixture.connect_as(&login).await;
-    let refusal = stranger.admin().plan_adoption(&mapping).await.unwrap_err().to_string();
+    let refusal = readpast_adopt::plan(&stranger, &mapping).await.unwrap_err().to_string();
     assert!(refusal.contains("line 8: there is no table dbo.SimpleQueue"), "{refusal}");
     // Who may see the definition can have the script, for somebody else to run.
     session.sql(&format!("GRANT VIEW DEFINITION ON dbo.SimpleQueue TO [{}]", login.name)).await;
-    assert!(stranger.admin().plan_adoption(&mapping).await.unwrap().script().contains("[dbo].[SimpleQueue]"));
-    let refusal = stranger.admin().adopt(&mapping).await.unwrap_err().to_string();
+    assert!(readpast_adopt::plan(&stranger, &mapping).await.unwrap().script().contains("[dbo].[SimpleQueue]"));
+    let refusal = readpast_adopt::adopt(&stranger, &mapping).await.unwrap_err().to_string();
     assert!(refusal.contains("db_owner"), "{refusal}");
     // What a role sees of an installation is no somebody else's, and what it does not see may be there.
     fixture.queue.admin().install().await.unwrap();
     let worker = fixture.create_login(Some("worker")).await;
     session.sql(&format!("GRANT VIEW DEFINITION ON dbo.SimpleQueue TO [{}]", worker.name)).await;
     let known = fixture.connect_as(&worker).await;
-    let refusal = known.admin().adopt(&mapping).await.unwrap_err().to_string();
+    let refusal = readpast_adopt::adopt(&known, &mapping).await.unwrap_err().to_string();
     assert!(!refusal.contains("not readpast's"), "{refusal}");
-    let refusal = known.admin().check_adoption().await.unwrap_err().to_string();
+    let refusal = readpast_adopt::check(&known).await.unwrap_err().to_string();
     assert!(refusal.contains("or this login may not see that it is"), "{refusal}");
     drop(known);
     fixture.drop_login(&worker).await;
@@ -260,7 +260,7 @@ async fn a_login_without_rights_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_adopted_table_has_not_is_refused_by_name() {
-    let (fixture, _) = crate::support::adopted::adopted("adopt_procedures", OUTBOX, "outbox.toml").await;
+    let (fixture, _) = crate::adopted::adopted("adopt_procedures", OUTBOX, "outbox.toml").await;
     let mut session = fixture.session().await;
     for call in [
         "EXEC [$(schema)].[enqueue] @queue = N'outbox', @text = N'x'",

@@ -2,10 +2,10 @@
 //! that is refused.
 
 use readpast::Error;
-use readpast::adopt::Mapping;
+use readpast_adopt::Mapping;
 
-use crate::support::adopted::{FOUR_QUEUE, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES};
-use crate::support::adopted::{adopted, adopted_with};
+use crate::adopted::{FOUR_QUEUE, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES};
+use crate::adopted::{adopted, adopted_with};
 use crate::support::{WorkerSession, number};
 
 /// Erik Darling's four_queue: its dequeue also takes what is in process for ten minutes, has no end and attempts left.

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 use readpast::admin::install_script;
 
-use crate::support::Fixture;
-use crate::support::adopted::{
+use crate::adopted::{
     FOUR_QUEUE, OUTBOX, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, example,
 };
+use crate::support::Fixture;
 use crate::support::scripts::columns_without_collation;
 
 /// The parts of a script by the names of its files.
@@ -50,7 +50,7 @@ async fn adopt_scripts_are_as_reviewed() {
         let mapping = example(&format!("{name}.toml"));
         fixture.config.connection.schema = mapping.schema().unwrap().to_string();
         let queue = fixture.connect().await;
-        let script = queue.admin().plan_adoption(&mapping).await.unwrap().script();
+        let script = readpast_adopt::plan(&queue, &mapping).await.unwrap().script();
         drop(queue);
         if let Some(folder) = std::env::var_os("READPAST_ADOPTED_SQL_TO") {
             let file = PathBuf::from(folder).join(format!("{name}.sql"));

@@ -1,10 +1,10 @@
 //! Tables of other shapes: names that need brackets, keys of several columns, payloads of many types as JSON, rows that
 //! are moved while they stand in their table, newest first, and a database with row versions.
 
-use readpast::adopt::Mapping;
 use readpast::{BoxError, Handlers, Job, JobError, Output, Worker};
+use readpast_adopt::Mapping;
 
-use crate::support::adopted::adopted_with;
+use crate::adopted::adopted_with;
 use crate::support::{WorkerSession, number, text};
 
 const ODD: &str = "
@@ -177,9 +177,9 @@ async fn a_text_is_cut_to_its_column_and_a_count_does_not_overflow() {
 async fn a_database_with_row_versions() {
     let tables = format!(
         "{}\nGO\nALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE",
-        crate::support::adopted::OUTBOX
+        crate::adopted::OUTBOX
     );
-    let mapping = crate::support::adopted::example("outbox.toml");
+    let mapping = crate::adopted::example("outbox.toml");
     let (fixture, _) = adopted_with("adopt_versions", &tables, &mapping).await;
     let mut session = fixture.session().await;
     session.sql("INSERT Outbox (type, payload) SELECT N'a', N'x' FROM GENERATE_SERIES(1, 100)").await;

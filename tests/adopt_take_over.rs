@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::adopted::{OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, adopted};
+use crate::adopted::{OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, adopted};
 use crate::support::{Fixture, Session, WorkerSession, number};
 
 const READY: &str = "UPDATE SimpleQueue SET ProcessingStartedAt = NULL";
@@ -196,7 +196,7 @@ async fn a_row_that_is_no_longer_marked_is_left_alone() {
             worker.id
         ))
         .await;
-    fixture.queue.admin().remove_adoption().await.unwrap();
+    readpast_adopt::remove(&fixture.queue).await.unwrap();
     assert_eq!(session.numbers(status).await, [9, 9, 1, 3]);
     drop((session, worker));
     fixture.remove().await;

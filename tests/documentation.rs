@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use readpast::Config;
 use readpast::admin::QueueOptions;
-use readpast::adopt::Mapping;
+use readpast_adopt::Mapping;
 use readpast_devserver::DevServer;
 
 use crate::support::Fixture;
@@ -185,9 +185,9 @@ fn toml_snippets_are_read() {
         let cargo = ["dependencies", "dev-dependencies", "profile"].iter().any(|key| table.contains_key(*key));
         let users = table.contains_key("user"); // cli/tests/web.rs has the page read them
         let read = match table.contains_key("claim") {
-            true => Mapping::from_toml(&snippet.text).map(drop),
+            true => Mapping::from_toml(&snippet.text).map(drop).map_err(|error| error.to_string()),
             false if cargo || users => Ok(()),
-            false => Config::from_toml(&snippet.text).map(drop),
+            false => Config::from_toml(&snippet.text).map(drop).map_err(|error| error.to_string()),
         };
         read.unwrap_or_else(|error| panic!("{}: {error}", snippet.place()));
     }

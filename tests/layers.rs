@@ -9,7 +9,6 @@ const RULES: Rules = Rules {
     crate_name: "readpast",
     layers: &[
         "lib.rs",
-        "adopt/",
         "worker/",
         "admin/",
         "transaction.rs",
@@ -29,21 +28,7 @@ const RULES: Rules = Rules {
     ],
     largest_circle: 2,
     most_lines: 520,
-    allowed: &[
-        "circle: adopt/check.rs",
-        "circle: adopt/expression/known.rs",
-        "circle: adopt/expression/model.rs",
-        "circle: adopt/expression/read.rs",
-        "circle: adopt/index_choice.rs",
-        "circle: adopt/install.rs",
-        "circle: adopt/installed.rs",
-        "circle: adopt/mapping.rs",
-        "circle: adopt/mod.rs",
-        "circle: adopt/plan/plan.rs",
-        "circle: adopt/script/marks.rs",
-        "circle: adopt/script/script.rs",
-        "long: adopt/mapping.rs",
-    ],
+    allowed: &[],
 };
 
 #[test]

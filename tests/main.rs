@@ -1,6 +1,8 @@
 //! All integration tests, one file a concern. They run against the dev server or, with `READPAST_URL`, against that SQL
 //! Server.
 
+#[path = "support/adopted.rs"]
+mod adopted;
 mod support;
 
 mod adopt_articles;

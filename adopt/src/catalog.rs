@@ -1,11 +1,11 @@
 //! What a table is, as the catalog says.
 
-use crate::connection::Session;
 use crate::error::Error;
+use readpast::admin::seam::Seam;
 
 use super::names::{TableName, bracketed, literal};
 
-const CATALOG: &str = include_str!("../../sql/adopt/catalog.sql.part");
+const CATALOG: &str = include_str!("../sql/catalog.sql.part");
 
 /// A table as it is.
 #[derive(Debug, Clone)]
@@ -204,7 +204,7 @@ impl Table {
 /// # Errors
 ///
 /// Those of the call.
-pub(super) async fn read(session: &mut Session, name: &TableName) -> Result<(Option<Table>, String), Error> {
+pub(super) async fn read(session: &mut Seam, name: &TableName) -> Result<(Option<Table>, String), Error> {
     let sql = CATALOG.replace("/*{table_literal}*/", &literal(&name.sql()));
     let mut results = session.query("catalog", &sql).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();

@@ -1,13 +1,14 @@
 //! Whether an installed adoption still fits its table.
 
-use crate::admin::Admin;
+use readpast::Queue;
+
 use crate::error::Error;
 
 use super::catalog;
 use super::install::plan_from;
 use super::installed::installed;
 
-/// What [`Admin::check_adoption`] has found.
+/// What [`check`] has found.
 #[derive(Debug, Clone, serde::Serialize)]
 #[non_exhaustive]
 pub struct AdoptionCheck {
@@ -29,28 +30,26 @@ impl AdoptionCheck {
     }
 }
 
-impl Admin<'_> {
-    /// Compares the adoption that is installed in this queue's schema with its table as it is now. Changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotInstalled`] where the schema has no adoption; those of any call.
-    pub async fn check_adoption(self) -> Result<AdoptionCheck, Error> {
-        let mut session = self.queue.any_session().await?;
-        let (mapping, facts) = installed(&mut session).await?;
-        let found = catalog::read(&mut session, &mapping.table.it).await?;
-        let changes = match &found.0 {
-            _ if facts.is_empty() => vec!["an installation has not come to its end".to_string()],
-            Some(table) => differences(&facts, &table.facts()),
-            None => vec![format!("the table {} is not there any more, or this login may not see it", mapping.table.it)],
-        };
-        let refusal = match plan_from(&mut session, &mapping, found).await {
-            Ok(_) => None,
-            Err(Error::Mapping { place, message }) => Some(format!("{place} of the mapping: {message}")),
-            Err(error) => return Err(error),
-        };
-        Ok(AdoptionCheck { table: mapping.table(), queue: mapping.queue().to_string(), changes, refusal })
-    }
+/// Compares the adoption that is installed in this queue's schema with its table as it is now. Changes nothing.
+///
+/// # Errors
+///
+/// [`readpast::Error::NotInstalled`] where the schema has no adoption; those of any call.
+pub async fn check(queue: &Queue) -> Result<AdoptionCheck, Error> {
+    let mut session = queue.admin().seam().await?;
+    let (mapping, facts) = installed(&mut session).await?;
+    let found = catalog::read(&mut session, &mapping.table.it).await?;
+    let changes = match &found.0 {
+        _ if facts.is_empty() => vec!["an installation has not come to its end".to_string()],
+        Some(table) => differences(&facts, &table.facts()),
+        None => vec![format!("the table {} is not there any more, or this login may not see it", mapping.table.it)],
+    };
+    let refusal = match plan_from(&mut session, &mapping, found).await {
+        Ok(_) => None,
+        Err(Error::Mapping { place, message }) => Some(format!("{place} of the mapping: {message}")),
+        Err(error) => return Err(error),
+    };
+    Ok(AdoptionCheck { table: mapping.table(), queue: mapping.queue().to_string(), changes, refusal })
 }
 
 /// What each line of facts is about: `column Id`.

@@ -7,7 +7,7 @@
 //! they would then lie between those that are ready, and each claim would read over them; nor what keeps back rows
 //! whose time has not come.
 
-use crate::adopt::expression::{Known, Predicate, Terms, read};
+use crate::expression::{Known, Predicate, Terms, read};
 
 use super::catalog::{Index, Table};
 use super::names::bracketed;
@@ -225,7 +225,7 @@ fn written(part: &Predicate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adopt::names::TableName;
+    use crate::names::TableName;
 
     fn table(indexes: &[(&str, &[&str], Option<&str>)]) -> Table {
         let indexes = indexes.iter().map(|(name, key, filter)| Index {

@@ -1,36 +1,41 @@
 //! What is installed in a schema.
 
-use crate::admin::Admin;
-use crate::connection::Session;
+use readpast::Queue;
+use readpast::admin::seam::Seam;
+
 use crate::error::Error;
 
 use super::mapping::Mapping;
 
-impl Admin<'_> {
-    /// The mapping from which the adoption in this queue's schema was made, as its text.
-    ///
-    /// # Errors
-    ///
-    /// As [`check_adoption`](crate::admin::Admin::check_adoption).
-    pub async fn adopted_mapping(self) -> Result<String, Error> {
-        let mut session = self.queue.any_session().await?;
-        Ok(installed(&mut session).await?.0.text)
-    }
+/// The mapping from which the adoption in the queue's schema was made, as its text.
+///
+/// # Errors
+///
+/// As [`check`](crate::check).
+pub async fn mapping(queue: &Queue) -> Result<String, Error> {
+    let mut session = queue.admin().seam().await?;
+    Ok(installed(&mut session).await?.0.text)
 }
 
 /// The mapping and the facts of the installed adoption.
-pub(super) async fn installed(session: &mut Session) -> Result<(Mapping, String), Error> {
-    let Some((text, facts)) = session.adoption().await? else {
-        return Err(not_adopted(session));
+pub(super) async fn installed(session: &mut Seam) -> Result<(Mapping, String), Error> {
+    let Some((text, facts)) = adoption(session).await? else {
+        return Err(not_adopted(session).into());
     };
     let mapping = Mapping::from_toml(&text)?;
     Ok((mapping, facts))
 }
 
-pub(super) fn not_adopted(session: &Session) -> Error {
-    Error::NotInstalled {
-        number: None,
-        schema: session.schema().to_string(),
-        message: "the schema is not the adoption of a table, or this login may not see that it is".to_string(),
-    }
+/// Looks whether the schema is the adoption of a table.
+const ADOPTION: &str = include_str!("../sql/installed.sql");
+
+/// The mapping and the facts of the adoption that is installed in the schema, if there is one.
+pub(super) async fn adoption(session: &mut Seam) -> Result<Option<(String, String)>, Error> {
+    let mut results = session.query("adoption", &ADOPTION.replace("$(schema)", session.schema())).await?;
+    let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(None) };
+    Ok(Some((row.required("mapping")?, row.required("facts")?)))
+}
+
+pub(super) fn not_adopted(session: &Seam) -> readpast::Error {
+    session.not_installed("the schema is not the adoption of a table, or this login may not see that it is")
 }

@@ -9,7 +9,7 @@
 //!                             │
 //!                 refusals, with the line and a remedy
 //!                             ▼
-//!                          script = sql/*.sql with the changes of sql/adopt/ ─▶ printed, or installed
+//!                          script = sql/*.sql with the changes of adopt/sql/ ─▶ printed, or installed
 //!                             │
 //!                  adoption (a table of the schema: the mapping and what the table was) ─▶ check, remove
 //! ```
@@ -91,7 +91,7 @@
 //! # The script
 //!
 //! The scripts of `sql/` mark the places that differ here, each by a line with its name: `-- adopt: refuse`. The changes
-//! stand in `sql/adopt/`, one file for each script that differs: its places, and what is put there. A place without a
+//! stand in `adopt/sql/`, one file for each script that differs: its places, and what is put there. A place without a
 //! change fails a test, and so does a change without a place. What they put in is T-SQL with marks like `/*{table}*/`,
 //! for which names, lists of columns and expressions are filled in.
 //!
@@ -100,8 +100,16 @@
 //! statements that give back what is held are written here, too, and kept: a removal needs neither the mapping nor a
 //! table that could be adopted today. It is one transaction with the schema's end.
 
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+#![allow(
+    clippy::module_inception,
+    reason = "a room's main type stands in a file of its own name; mod.rs lists what is in it"
+)]
+
 mod catalog;
 mod check;
+mod error;
 pub(crate) mod expression;
 pub(crate) mod index_choice;
 mod install;
@@ -113,9 +121,11 @@ pub(crate) mod plan;
 pub(crate) mod script;
 
 use catalog::{Column, Family, Index, Table};
-pub use check::AdoptionCheck;
+pub use check::{AdoptionCheck, check};
+pub use error::Error;
 use index_choice::Choice;
-pub use install::Adoption;
+pub use install::{Adoption, abandon, adopt, plan, remove};
+pub use installed::mapping;
 pub use mapping::Mapping;
 use mapping::{At, Claim, End, Set};
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::adopt::expression::{Predicate, Value, Word, read};
-use crate::config::check_schema;
 use crate::error::Error;
+use crate::expression::{Predicate, Value, Word, read};
+use readpast::admin::seam::{check_schema, unreadable};
 
 use super::names::TableName;
 
@@ -20,7 +20,7 @@ pub(super) struct At<T> {
 /// row. Read from TOML; `docs/adopt.md` explains each key, and `examples/adopt/` has mappings.
 ///
 /// ```
-/// use readpast::adopt::Mapping;
+/// use readpast_adopt::Mapping;
 ///
 /// let mapping = Mapping::from_toml(
 ///     r#"
@@ -38,7 +38,7 @@ pub(super) struct At<T> {
 ///     "#,
 /// )?;
 /// assert_eq!(mapping.queue(), "SimpleQueue");
-/// # Ok::<(), readpast::Error>(())
+/// # Ok::<(), readpast_adopt::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Mapping {
@@ -139,9 +139,7 @@ impl Mapping {
     /// # Errors
     ///
     /// [`Error::Mapping`], which names the line: for a text that is no TOML, unknown and missing keys, expressions that
-    /// are none, and what does not go together. What only the table can tell, [`Admin::plan_adoption`] does.
-    ///
-    /// [`Admin::plan_adoption`]: crate::admin::Admin::plan_adoption
+    /// are none, and what does not go together. What only the table can tell, [`plan`](crate::plan) does.
     pub fn from_toml(text: &str) -> Result<Mapping, Error> {
         read(text).map_err(|mistake| placed(None, line_of(text, mistake.at), mistake.message))
     }
@@ -150,11 +148,10 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// [`Error::ConfigFile`] where the file cannot be read, otherwise as [`Mapping::from_toml`].
+    /// [`readpast::Error::ConfigFile`] where the file cannot be read, otherwise as [`Mapping::from_toml`].
     pub fn load(path: impl AsRef<std::path::Path>) -> Result<Mapping, Error> {
         let path = path.as_ref();
-        let unreadable = |cause| Error::ConfigFile { path: path.to_path_buf(), cause };
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = std::fs::read_to_string(path).map_err(|cause| unreadable(path, cause))?;
         let file = path.display().to_string();
         match read(&text) {
             Ok(mapping) => Ok(Mapping { file: Some(file), ..mapping }),

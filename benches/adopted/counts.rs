@@ -2,7 +2,7 @@
 //! blurs, counted as in `benches/instructions`.
 
 use readpast::Queue;
-use readpast::adopt::Mapping;
+use readpast_adopt::Mapping;
 use readpast_devserver::DevServer;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -103,7 +103,7 @@ async fn adopt(server: &DevServer, mapping: &Mapping) {
     let mut config = bench::config(&server.connection_string(), mapping.queue());
     config.connection.schema = mapping.schema().expect("it names a schema").to_string();
     let queue = Queue::connect(&config).await.expect("the library connects");
-    queue.admin().adopt(mapping).await.expect("the table can be adopted");
+    readpast_adopt::adopt(&queue, mapping).await.expect("the table can be adopted");
 }
 
 /// Callgrind knows it by its name.

@@ -72,7 +72,7 @@ async fn measure() {
         let mut config = bench.config(mapping.queue());
         config.connection.schema = schema.clone();
         let queue = Queue::connect(&config).await.expect("the library connects");
-        queue.admin().adopt(&mapping).await.expect("the table can be adopted");
+        readpast_adopt::adopt(&queue, &mapping).await.expect("the table can be adopted");
         let worker_id = client.register_worker_in(&schema, mapping.queue()).await;
         let (mut own, mut adopted) = (Cost::MAX, Cost::MAX);
         for _ in 0..ROUNDS {
@@ -93,7 +93,7 @@ async fn measure() {
         );
         let unregister = format!("EXEC [{schema}].[unregister_worker] @queue = N'{}'", mapping.queue());
         client.sql(&format!("{unregister}, @worker_id = '{worker_id}'")).await;
-        queue.admin().remove_adoption().await.expect("nothing is held");
+        readpast_adopt::remove(&queue).await.expect("nothing is held");
         client.sql(&format!("DROP TABLE {}", mapping.table())).await;
     }
     bench.uninstall().await;

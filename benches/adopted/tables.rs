@@ -1,6 +1,6 @@
 //! The tables that are adopted: those of the examples.
 
-use readpast::adopt::Mapping;
+use readpast_adopt::Mapping;
 
 pub struct Table {
     /// The file in `examples/adopt`.

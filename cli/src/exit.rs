@@ -178,6 +178,7 @@ pub fn code(error: &anyhow::Error) -> Exit {
     match library_error(error) {
         Some(Error::EnqueuedInPart { cause, .. } | Error::EnqueueInDoubt { cause, .. }) => code_of(cause),
         Some(error) => code_of(error),
+        None if error.downcast_ref::<readpast_adopt::Error>().is_some() => Exit::Usage,
         None => Exit::Failed,
     }
 }
@@ -188,7 +189,6 @@ pub fn code_of(error: &Error) -> Exit {
         Error::Config { .. }
         | Error::ConfigFile { .. }
         | Error::ConfigSyntax { .. }
-        | Error::Mapping { .. }
         | Error::ConnectionString { .. }
         | Error::InvalidJob { .. }
         | Error::InvalidBatch { .. }
@@ -253,7 +253,10 @@ fn what_is_wrong(error: &Error) -> String {
 }
 
 fn library_error(error: &anyhow::Error) -> Option<&Error> {
-    error.chain().find_map(|cause| cause.downcast_ref::<Error>())
+    error.chain().find_map(|cause| match cause.downcast_ref() {
+        Some(readpast_adopt::Error::Readpast(error)) => Some(error),
+        _ => cause.downcast_ref::<Error>(),
+    })
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -12,6 +12,8 @@ mod matching;
 mod queues;
 mod schedules;
 pub(crate) mod schema;
+#[doc(hidden)]
+pub mod seam;
 
 pub use activity::{Activity, Inflow};
 pub use admin::Admin;

@@ -59,17 +59,6 @@ pub enum Error {
         message: String,
     },
 
-    /// A mapping of a table to adopt is not valid, or the table is not one that can be adopted with it. Correct the
-    /// line that is named, or do to the table what the message says.
-    #[error("the mapping cannot be used: {place}: {message}")]
-    #[non_exhaustive]
-    Mapping {
-        /// The file, where there is one, and the line.
-        place: String,
-        /// What is wrong, and what to do about it.
-        message: String,
-    },
-
     /// The connection string (`connection.url`) is wrong. Correct it; the message names the key and the values it may
     /// have.
     #[error("the connection string is not valid: {reason}")]

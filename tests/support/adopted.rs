@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use readpast::adopt::{Adoption, Mapping};
+use readpast_adopt::{Adoption, Mapping};
 
-use super::{Fixture, Session};
+use crate::support::{Fixture, Session};
 
 /// The tables and procedures of the queue articles, as their authors wrote them: shapes, names and ways of writing
 /// T-SQL are theirs. Each is an article's own.
@@ -252,7 +252,7 @@ pub async fn adopted_with(test_name: &str, tables: &str, mapping: &Mapping) -> (
     fixture.session().await.script(tables).await.expect("the tables are made");
     fixture.config.queue.name = mapping.queue().to_string();
     fixture.queue = fixture.connect().await;
-    let adoption = fixture.queue.admin().adopt(mapping).await.unwrap_or_else(|error| panic!("{error}"));
+    let adoption = readpast_adopt::adopt(&fixture.queue, mapping).await.unwrap_or_else(|error| panic!("{error}"));
     (fixture, adoption)
 }
 
@@ -282,7 +282,7 @@ pub async fn catalog(session: &mut Session) -> Vec<String> {
                    UNION ALL
                    SELECT CONCAT('principal ', p.name) FROM sys.database_principals AS p";
     let mut lines: Vec<String> =
-        session.sql(columns).await.iter().map(|row| super::text(row, "line").unwrap_or_default()).collect();
+        session.sql(columns).await.iter().map(|row| crate::support::text(row, "line").unwrap_or_default()).collect();
     lines.sort();
     lines
 }

@@ -5,7 +5,6 @@
 //! plain T-SQL over a connection of its own. [`WorkerSession`] is a worker in any other language: the worker's
 //! procedures by RPC. A test that fails leaves its schema behind, to be looked at.
 
-pub mod adopted;
 pub mod blocked;
 pub mod child;
 pub mod counted;

@@ -13,7 +13,7 @@ pub fn numbered() -> Vec<(String, String)> {
 /// All T-SQL that is shipped: the installation, the scripts for the DBA, and what adoptions are made of.
 pub fn all_t_sql() -> Vec<(String, String)> {
     let mut scripts = files_in("sql");
-    scripts.extend(files_in("sql/adopt"));
+    scripts.extend(files_in("adopt/sql"));
     scripts.retain(|(name, _)| name.contains(".sql"));
     scripts
 }

@@ -4,7 +4,7 @@ use super::model::{CLOCKS, Predicate, Value, Word};
 
 impl Predicate {
     /// Whether it can never be true where columns have the values that `set` says, whatever the others have.
-    pub(in crate::adopt) fn is_never_true(&self, set: &dyn Fn(&str) -> Option<Known>) -> bool {
+    pub(crate) fn is_never_true(&self, set: &dyn Fn(&str) -> Option<Known>) -> bool {
         match self {
             Predicate::All(parts) => parts.iter().any(|part| part.is_never_true(set)),
             Predicate::Any(parts) => parts.iter().all(|part| part.is_never_true(set)),
@@ -67,7 +67,7 @@ impl Predicate {
 
 /// What is known of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::adopt) enum Known {
+pub(crate) enum Known {
     Null,
     Number(f64),
     Text(String),
@@ -81,7 +81,7 @@ pub(in crate::adopt) enum Known {
 
 impl Known {
     /// What is known of a value that does not depend on columns.
-    pub(in crate::adopt) fn of(value: &Value) -> Option<Known> {
+    pub(crate) fn of(value: &Value) -> Option<Known> {
         known(value, &|_| None)
     }
 
@@ -146,7 +146,7 @@ fn known(value: &Value, set: &dyn Fn(&str) -> Option<Known>) -> Option<Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adopt::expression::read::{predicate, value};
+    use crate::expression::read::{predicate, value};
 
     #[test]
     fn it_is_known_when_a_predicate_cannot_be_true() {

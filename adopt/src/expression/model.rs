@@ -2,7 +2,7 @@
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::adopt) enum Value {
+pub(crate) enum Value {
     Null,
     /// As it was written: digits, perhaps with a point.
     Number(String),
@@ -33,15 +33,15 @@ pub(in crate::adopt) enum Value {
 
 /// What a value is cast to.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::adopt) struct CastTo {
+pub(crate) struct CastTo {
     /// Of a text, before the cast: otherwise it would go through the database's code page.
-    pub(in crate::adopt) collation: Option<String>,
-    pub(in crate::adopt) sql_type: String,
+    pub(crate) collation: Option<String>,
+    pub(crate) sql_type: String,
 }
 
 /// What a mapping can say about the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::adopt) enum Word {
+pub(crate) enum Word {
     Error,
     Attempt,
     Worker,
@@ -51,7 +51,7 @@ pub(in crate::adopt) enum Word {
     Output,
 }
 
-pub(in crate::adopt) const WORDS: [(&str, Word); 7] = [
+pub(crate) const WORDS: [(&str, Word); 7] = [
     ("error", Word::Error),
     ("attempt", Word::Attempt),
     ("worker", Word::Worker),
@@ -63,7 +63,7 @@ pub(in crate::adopt) const WORDS: [(&str, Word); 7] = [
 
 /// Something that is true, false or unknown.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::adopt) enum Predicate {
+pub(crate) enum Predicate {
     Compare { left: Value, operator: &'static str, right: Value },
     IsNull { value: Value, not: bool },
     In { value: Value, list: Vec<Value>, not: bool },
@@ -75,22 +75,21 @@ pub(in crate::adopt) enum Predicate {
 }
 
 /// Those that tell the time.
-pub(in crate::adopt) const CLOCKS: [&str; 5] =
-    ["GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME", "SYSDATETIMEOFFSET"];
+pub(crate) const CLOCKS: [&str; 5] = ["GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME", "SYSDATETIMEOFFSET"];
 
 /// How columns and words are written at a place of the script.
-pub(in crate::adopt) struct Terms<'a> {
-    pub(in crate::adopt) column: &'a dyn Fn(&str) -> String,
-    pub(in crate::adopt) word: &'a dyn Fn(Word) -> String,
+pub(crate) struct Terms<'a> {
+    pub(crate) column: &'a dyn Fn(&str) -> String,
+    pub(crate) word: &'a dyn Fn(Word) -> String,
 }
 
 impl Value {
-    pub(in crate::adopt) fn sql(&self, terms: &Terms<'_>) -> String {
+    pub(crate) fn sql(&self, terms: &Terms<'_>) -> String {
         match self {
             Value::Null => "NULL".to_string(),
             Value::Number(text) | Value::Binary(text) => text.clone(),
             Value::Text(text) if text.is_ascii() => format!("'{}'", text.replace('\'', "''")),
-            Value::Text(text) => crate::adopt::literal(text),
+            Value::Text(text) => crate::literal(text),
             Value::Column(name) => (terms.column)(name),
             Value::Word(word) => (terms.word)(*word),
             Value::Call { name, part, arguments } => {
@@ -111,7 +110,7 @@ impl Value {
     }
 
     /// The same with other names of columns.
-    pub(in crate::adopt) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Value, E> {
+    pub(crate) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Value, E> {
         Ok(match self {
             Value::Column(name) => Value::Column(rename(name)?),
             Value::Call { name, part, arguments } => {
@@ -130,7 +129,7 @@ impl Value {
     }
 
     /// Calls `found` with each value inside, and with this one.
-    pub(in crate::adopt) fn visit<'v>(&'v self, found: &mut dyn FnMut(&'v Value)) {
+    pub(crate) fn visit<'v>(&'v self, found: &mut dyn FnMut(&'v Value)) {
         found(self);
         match self {
             Value::Call { arguments, .. } => arguments.iter().for_each(|argument| argument.visit(found)),
@@ -143,7 +142,7 @@ impl Value {
         }
     }
 
-    pub(in crate::adopt) fn columns(&self) -> Vec<&str> {
+    pub(crate) fn columns(&self) -> Vec<&str> {
         let mut columns = Vec::new();
         self.visit(&mut |value| {
             if let Value::Column(name) = value {
@@ -153,7 +152,7 @@ impl Value {
         columns
     }
 
-    pub(in crate::adopt) fn words(&self) -> Vec<Word> {
+    pub(crate) fn words(&self) -> Vec<Word> {
         let mut words = Vec::new();
         self.visit(&mut |value| {
             if let Value::Word(word) = value {
@@ -165,7 +164,7 @@ impl Value {
 
     /// Whether there may be rows for which it cannot be computed: a division by zero, a negative length, a difference
     /// that is too large. (Not what overflows only at the end of all numbers and times.)
-    pub(in crate::adopt) fn can_fail(&self) -> bool {
+    pub(crate) fn can_fail(&self) -> bool {
         self.has(&|value| match value {
             Value::Pair { operator: '/' | '%', right, .. } => match right.as_ref() {
                 Value::Number(number) => number.chars().all(|digit| matches!(digit, '0' | '.')),
@@ -182,12 +181,12 @@ impl Value {
     }
 
     /// Whether a clock in it has an offset to UTC.
-    pub(in crate::adopt) fn has_offset(&self) -> bool {
+    pub(crate) fn has_offset(&self) -> bool {
         self.has(&|value| matches!(value, Value::Call { name: "SYSDATETIMEOFFSET", .. }))
     }
 
     /// Whether it depends on the time.
-    pub(in crate::adopt) fn tells_time(&self) -> bool {
+    pub(crate) fn tells_time(&self) -> bool {
         self.has(&|value| matches!(value, Value::Call { name, .. } if CLOCKS.contains(name)))
     }
 
@@ -211,7 +210,7 @@ impl Value {
 type MapValue<'a, E> = dyn Fn(&Value, Option<&Value>) -> Result<Value, E> + 'a;
 
 impl Predicate {
-    pub(in crate::adopt) fn sql(&self, terms: &Terms<'_>) -> String {
+    pub(crate) fn sql(&self, terms: &Terms<'_>) -> String {
         let not = |not: &bool| if *not { "NOT " } else { "" };
         let inside = |part: &Predicate| match part {
             Predicate::All(_) | Predicate::Any(_) => format!("({})", part.sql(terms)),
@@ -239,12 +238,12 @@ impl Predicate {
     }
 
     /// The same with other names of columns.
-    pub(in crate::adopt) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Predicate, E> {
+    pub(crate) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Predicate, E> {
         self.mapped(&|value, _| value.renamed(rename))
     }
 
     /// The same with values cast to what `fit` says for a column and what it is compared with.
-    pub(in crate::adopt) fn fitted(&self, fit: &dyn Fn(&str, &Value) -> Option<CastTo>) -> Predicate {
+    pub(crate) fn fitted(&self, fit: &dyn Fn(&str, &Value) -> Option<CastTo>) -> Predicate {
         let beside = |value: &Value, beside: Option<&Value>| -> Result<Value, std::convert::Infallible> {
             let to = match beside {
                 Some(Value::Column(name)) => fit(name, value),
@@ -288,7 +287,7 @@ impl Predicate {
     }
 
     /// The values that stand in it.
-    pub(in crate::adopt) fn values(&self) -> Vec<&Value> {
+    pub(crate) fn values(&self) -> Vec<&Value> {
         match self {
             Predicate::Compare { left, right, .. } => vec![left, right],
             Predicate::IsNull { value, .. } => vec![value],
@@ -300,12 +299,12 @@ impl Predicate {
         }
     }
 
-    pub(in crate::adopt) fn columns(&self) -> Vec<&str> {
+    pub(crate) fn columns(&self) -> Vec<&str> {
         self.values().into_iter().flat_map(Value::columns).collect()
     }
 
     /// What must all be true.
-    pub(in crate::adopt) fn conjuncts(&self) -> Vec<&Predicate> {
+    pub(crate) fn conjuncts(&self) -> Vec<&Predicate> {
         match self {
             Predicate::All(parts) => parts.iter().flat_map(Predicate::conjuncts).collect(),
             other => vec![other],

@@ -8,7 +8,7 @@
 //! factor     = [ - ] literal | column | {word} | function ( … ) | ( value )
 //! ```
 
-use crate::adopt::bracketed;
+use crate::bracketed;
 
 use super::model::{Predicate, Value, WORDS};
 
@@ -51,7 +51,7 @@ const RESERVED: [&str; 30] = [
 /// # Errors
 ///
 /// What is wrong, as a sentence's end.
-pub(in crate::adopt) fn predicate(text: &str) -> Result<Predicate, String> {
+pub(crate) fn predicate(text: &str) -> Result<Predicate, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let predicate = parser.any()?;
     parser.end()?;
@@ -63,7 +63,7 @@ pub(in crate::adopt) fn predicate(text: &str) -> Result<Predicate, String> {
 /// # Errors
 ///
 /// As [`predicate`].
-pub(in crate::adopt) fn value(text: &str) -> Result<Value, String> {
+pub(crate) fn value(text: &str) -> Result<Value, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let value = parser.sum()?;
     parser.end()?;
@@ -412,7 +412,7 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adopt::expression::model::Terms;
+    use crate::expression::model::Terms;
 
     fn written(text: &str) -> String {
         let terms = Terms { column: &|name| bracketed(name), word: &|word| format!("@{word:?}") };

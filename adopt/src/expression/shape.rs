@@ -4,7 +4,7 @@ use super::model::{Predicate, Value};
 
 impl Predicate {
     /// The column that this holds to one value, if it does: `a = 1`, `a IS NULL`.
-    pub(in crate::adopt) fn fixed_column(&self) -> Option<&str> {
+    pub(crate) fn fixed_column(&self) -> Option<&str> {
         match self {
             Predicate::Compare { left: Value::Column(name), operator: "=", right } if right.is_constant() => Some(name),
             Predicate::Compare { left, operator: "=", right: Value::Column(name) } if left.is_constant() => Some(name),
@@ -14,7 +14,7 @@ impl Predicate {
     }
 
     /// The column that this holds to one of several values: `a IN (1, 2)`.
-    pub(in crate::adopt) fn listed_column(&self) -> Option<&str> {
+    pub(crate) fn listed_column(&self) -> Option<&str> {
         match self {
             Predicate::In { value: Value::Column(name), list, not: false } if list.iter().all(Value::is_constant) => {
                 Some(name)
@@ -24,7 +24,7 @@ impl Predicate {
     }
 
     /// The column that this bounds: `a < GETDATE()`.
-    pub(in crate::adopt) fn bounded_column(&self) -> Option<&str> {
+    pub(crate) fn bounded_column(&self) -> Option<&str> {
         match self {
             Predicate::Between { value: Value::Column(name), not: false, .. } => Some(name),
             _ => self.bound().map(|(name, _, _)| name),
@@ -45,14 +45,14 @@ impl Predicate {
     }
 
     /// The column with the time that must have come: `due <= GETUTCDATE()`.
-    pub(in crate::adopt) fn time_to_come(&self) -> Option<&str> {
+    pub(crate) fn time_to_come(&self) -> Option<&str> {
         let (name, is_less, bound) = self.bound()?;
         (is_less && bound.tells_time()).then_some(name)
     }
 
     /// Whether it can be the filter of an index ("CREATE INDEX (Transact-SQL)", filter_predicate): a column compared
     /// with a constant.
-    pub(in crate::adopt) fn can_filter_an_index(&self) -> bool {
+    pub(crate) fn can_filter_an_index(&self) -> bool {
         match self {
             Predicate::Compare { left: Value::Column(_), right, .. } => right.is_constant() && *right != Value::Null,
             Predicate::IsNull { value: Value::Column(_), .. } => true,

@@ -1,8 +1,8 @@
 //! What becomes of a row in the end.
 
-use crate::adopt::expression::{Value, Word, read};
-use crate::adopt::{Column, End, Family, Index, Set, Table, bracketed};
 use crate::error::Error;
+use crate::expression::{Value, Word, read};
+use crate::{Column, End, Family, Index, Set, Table, bracketed};
 
 use super::plan::{Plan, no_column};
 use super::types::{held, is_longer, shown_type};

@@ -1,7 +1,7 @@
 //! Of which family an expression is, so that no row's value fails to be converted where it is used.
 
-use crate::adopt::expression::{CLOCKS, Value, Word};
-use crate::adopt::{Family, Table};
+use crate::expression::{CLOCKS, Value, Word};
+use crate::{Family, Table};
 
 /// The family of an expression over a table's columns; `None`: that of whatever it stands beside (NULL).
 ///
@@ -96,5 +96,5 @@ pub(super) fn family_of(table: &Table, value: &Value) -> Result<Option<Family>, 
 }
 
 fn shown(value: &Value) -> String {
-    value.sql(&crate::adopt::expression::Terms { column: &|name| name.to_string(), word: &|_| "a word".to_string() })
+    value.sql(&crate::expression::Terms { column: &|name| name.to_string(), word: &|_| "a word".to_string() })
 }

@@ -1,8 +1,8 @@
 //! What names a row, what is sent of it, and what its columns say about the job.
 
-use crate::adopt::expression::Value;
-use crate::adopt::{At, Column, End, Family, Index, bracketed};
 use crate::error::Error;
+use crate::expression::Value;
+use crate::{At, Column, End, Family, Index, bracketed};
 
 use super::plan::{LONGEST_HEADERS, Plan};
 use super::types::shown_type;

@@ -1,8 +1,8 @@
 //! The names of the mapping, as the catalog has them.
 
-use crate::adopt::expression::Value;
-use crate::adopt::{At, Claim, End, Set};
 use crate::error::Error;
+use crate::expression::Value;
+use crate::{At, Claim, End, Set};
 
 use super::plan::{Plan, no_column};
 

@@ -1,26 +1,26 @@
 //! The plan.
 
-use crate::adopt::{At, Column, End, Mapping, Table};
 use crate::error::Error;
+use crate::{At, Column, End, Mapping, Table};
 
 /// What an adoption is made from.
 #[derive(Debug, Clone)]
-pub(in crate::adopt) struct Plan {
-    pub(in crate::adopt) mapping: Mapping,
-    pub(in crate::adopt) table: Table,
+pub(crate) struct Plan {
+    pub(crate) mapping: Mapping,
+    pub(crate) table: Table,
     /// The index by which a row is found again; `None` where a claim takes it out.
-    pub(in crate::adopt) key_index: Option<String>,
-    pub(in crate::adopt) ready_index: Option<String>,
+    pub(crate) key_index: Option<String>,
+    pub(crate) ready_index: Option<String>,
     /// The tables to which rows are moved.
-    pub(in crate::adopt) others: Vec<Table>,
+    pub(crate) others: Vec<Table>,
     /// What the person who installs it should know.
-    pub(in crate::adopt) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Of a column in `jobs` that keeps a value of theirs.
-pub(in crate::adopt) const KEPT: &str = "their_";
+pub(crate) const KEPT: &str = "their_";
 
-pub(in crate::adopt) const LONGEST_HEADERS: usize = 1_500;
+pub(crate) const LONGEST_HEADERS: usize = 1_500;
 
 impl Plan {
     /// `others`: the tables to which rows are moved, where they are there.
@@ -28,12 +28,7 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Mapping`] for the first thing that cannot work.
-    pub(in crate::adopt) fn new(
-        mapping: &Mapping,
-        schema: &str,
-        table: Table,
-        others: Vec<Table>,
-    ) -> Result<Plan, Error> {
+    pub(crate) fn new(mapping: &Mapping, schema: &str, table: Table, others: Vec<Table>) -> Result<Plan, Error> {
         let mut plan =
             Plan { mapping: mapping.clone(), table, key_index: None, ready_index: None, others, notes: Vec::new() };
         plan.check_schema(schema)?;
@@ -49,12 +44,12 @@ impl Plan {
         Ok(plan)
     }
 
-    pub(in crate::adopt) fn refused<T>(&self, line: usize, message: impl Into<String>) -> Result<T, Error> {
+    pub(crate) fn refused<T>(&self, line: usize, message: impl Into<String>) -> Result<T, Error> {
         Err(self.mapping.refusal(line, message))
     }
 
     /// The column that a name of the mapping means.
-    pub(in crate::adopt) fn column(&self, at: &At<String>) -> Result<Column, Error> {
+    pub(crate) fn column(&self, at: &At<String>) -> Result<Column, Error> {
         match self.table.column(&at.it) {
             Some(column) => Ok(column.clone()),
             None => self.refused(at.line, no_column(&self.table, &at.it)),
@@ -62,7 +57,7 @@ impl Plan {
     }
 
     /// Whether the procedures have to do with a column of the table.
-    pub(in crate::adopt) fn is_used(&self, name: &str) -> bool {
+    pub(crate) fn is_used(&self, name: &str) -> bool {
         let mapping = &self.mapping;
         let about = &mapping.columns;
         let values = [&about.created, &about.due, &about.priority, &about.kind];
@@ -81,7 +76,7 @@ impl Plan {
 
     /// The columns whose values `jobs` keeps: those of the key and those that a claim sets, or all, where it takes the
     /// row out.
-    pub(in crate::adopt) fn kept(&self) -> Vec<&Column> {
+    pub(crate) fn kept(&self) -> Vec<&Column> {
         let is_kept = |column: &&Column| {
             if self.mapping.takes_out() {
                 return !column.is_given();
@@ -93,7 +88,7 @@ impl Plan {
     }
 }
 
-pub(in crate::adopt) fn no_column(table: &Table, name: &str) -> String {
+pub(crate) fn no_column(table: &Table, name: &str) -> String {
     let near = table.columns.iter().map(|column| column.name.as_str());
     let near = near.min_by_key(|column| strsim::damerau_levenshtein(&column.to_lowercase(), &name.to_lowercase()));
     match near {
@@ -110,10 +105,10 @@ pub(in crate::adopt) fn no_column(table: &Table, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adopt::Index;
-    use crate::adopt::TableName;
-    use crate::adopt::expression::{Known, Value};
-    use crate::adopt::plan::types::stored;
+    use crate::Index;
+    use crate::TableName;
+    use crate::expression::{Known, Value};
+    use crate::plan::types::stored;
 
     fn column(name: &str, type_name: &str, max_length: i32) -> Column {
         Column {

@@ -1,7 +1,7 @@
 //! What the table itself must be.
 
-use crate::adopt::{Choice, Family, Set, bracketed, index_choice};
 use crate::error::Error;
+use crate::{Choice, Family, Set, bracketed, index_choice};
 
 use super::plan::{KEPT, Plan};
 use super::types::{held, shown_type};

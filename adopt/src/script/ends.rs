@@ -1,22 +1,22 @@
 //! What becomes of a row when its job is done, has failed, or is dead.
 
-use crate::adopt::expression::{Terms, Value, Word};
-use crate::adopt::{Column, End, Family, Set, bracketed, filled};
+use crate::expression::{Terms, Value, Word};
+use crate::{Column, End, Family, Set, bracketed, filled};
 
 use super::marks::{Marks, REFUSALS};
 use super::texts::{claim_word, kept_name, lines, of_t};
 
-const REFUSED: &str = include_str!("../../../sql/adopt/refused.sql.part");
+const REFUSED: &str = include_str!("../../sql/refused.sql.part");
 
-const END_DELETE: &str = include_str!("../../../sql/adopt/end_delete.sql.part");
+const END_DELETE: &str = include_str!("../../sql/end_delete.sql.part");
 
-const END_SET: &str = include_str!("../../../sql/adopt/end_set.sql.part");
+const END_SET: &str = include_str!("../../sql/end_set.sql.part");
 
-const END_MOVE: &str = include_str!("../../../sql/adopt/end_move.sql.part");
+const END_MOVE: &str = include_str!("../../sql/end_move.sql.part");
 
-const END_INSERT: &str = include_str!("../../../sql/adopt/end_insert.sql.part");
+const END_INSERT: &str = include_str!("../../sql/end_insert.sql.part");
 
-const END_ENDS: &str = include_str!("../../../sql/adopt/end_ends.sql.part");
+const END_ENDS: &str = include_str!("../../sql/end_ends.sql.part");
 
 impl Marks<'_> {
     /// What finish notes of each done job: name, which column of jobs it is, and its type.

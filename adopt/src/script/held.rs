@@ -1,6 +1,6 @@
 //! What is held: how `jobs` keeps it, and how it goes back.
 
-use crate::adopt::{End, bracketed};
+use crate::{End, bracketed};
 
 use super::marks::Marks;
 use super::texts::{kept_name, lines};

@@ -1,7 +1,7 @@
 //! What a job is made of.
 
-use crate::adopt::expression::{Terms, Value};
-use crate::adopt::{At, Column, Family, bracketed};
+use crate::expression::{Terms, Value};
+use crate::{At, Column, Family, bracketed};
 
 use super::json_object::JsonObject;
 use super::marks::Marks;

@@ -1,6 +1,6 @@
 //! A JSON object of a row's columns, as an expression.
 
-use crate::adopt::literal;
+use crate::literal;
 
 use super::texts::json_text;
 

@@ -1,6 +1,6 @@
 //! What the marks of the templates are filled in from.
 
-use crate::adopt::plan::Plan;
+use crate::plan::Plan;
 
 /// The errors with which SQL Server refuses the values of a row: conversions, constraints, texts that are too long.
 pub(super) const REFUSALS: &str = "220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170";

@@ -1,4 +1,4 @@
-//! The script of an adoption: the scripts of `sql/` with the changes of `sql/adopt/`, filled in from a plan.
+//! The script of an adoption: the scripts of `sql/` with the changes of `adopt/sql/`, filled in from a plan.
 
 mod ends;
 mod held;

@@ -1,12 +1,12 @@
 //! The whole script.
 
-use crate::adopt::plan::Plan;
-use crate::adopt::{applied, filled, unmarked};
+use crate::plan::Plan;
+use crate::{applied, filled, unmarked};
 
 use super::marks::Marks;
 
 macro_rules! changes {
-    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../../sql/adopt/", $name, ".part")))),*] };
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../sql/", $name, ".part")))),*] };
 }
 
 /// The scripts that differ, and those that come in addition.
@@ -43,14 +43,14 @@ const CHANGES: [(&str, &str); 25] = changes![
 const FOR_ROWS_THAT_STAY: [&str; 4] =
     ["096_refused_rows.sql", "229_note_refused.sql", "250_release.sql", "429_note_requeued.sql"];
 
-const REMOVE: &str = include_str!("../../../sql/adopt/remove.sql.part");
+const REMOVE: &str = include_str!("../../sql/remove.sql.part");
 
 /// The scripts of the adoption, in the order in which they are run. `$(schema)` stands in them for the schema.
 ///
 /// # Errors
 ///
 /// What is wrong with the changes: a test finds it.
-pub(in crate::adopt) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
     let marks = Marks { plan };
     let values = marks.values()?;
     let mut scripts = Vec::new();
@@ -78,7 +78,7 @@ pub(in crate::adopt) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Ve
 /// # Errors
 ///
 /// As [`scripts`].
-pub(in crate::adopt) fn removal(gives_back: bool, uninstall: &str) -> Result<String, String> {
+pub(crate) fn removal(gives_back: bool, uninstall: &str) -> Result<String, String> {
     let uninstall = uninstall.trim_end().trim_end_matches("GO").to_string();
     let gives_back = if gives_back { "1" } else { "0" }.to_string();
     filled(REMOVE, &[("gives_back", gives_back), ("uninstall", uninstall)])
@@ -86,12 +86,14 @@ pub(in crate::adopt) fn removal(gives_back: bool, uninstall: &str) -> Result<Str
 
 #[cfg(test)]
 mod tests {
+    use readpast::admin::seam;
+
     use super::*;
-    use crate::adopt::places;
+    use crate::places;
 
     #[test]
     fn each_place_of_the_scripts_has_its_change() {
-        for (name, text) in crate::admin::schema::scripts() {
+        for (name, text) in seam::scripts() {
             match CHANGES.iter().find(|(changed, _)| changed == name) {
                 Some((_, change)) => _ = applied(text, change).unwrap_or_else(|error| panic!("{name}: {error}")),
                 None => assert_eq!(places(text).collect::<Vec<_>>(), [""; 0], "{name} has places and no changes"),
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_is_no_change_to_a_script_is_a_script() {
-        let is_ours = |name: &str| crate::admin::schema::scripts().iter().any(|(known, _)| *known == name);
+        let is_ours = |name: &str| seam::scripts().iter().any(|(known, _)| *known == name);
         for (name, text) in CHANGES.iter().filter(|(name, _)| !is_ours(name)) {
             assert!(!text.contains("--@ "), "{name} changes a script that is not there");
         }

@@ -1,12 +1,12 @@
 //! Their table: what the procedures rely on, and by which indexes they find a row.
 
-use crate::adopt::expression::{CastTo, Predicate, Terms, Value};
-use crate::adopt::{Column, Index, Table, bracketed, filled, literal};
+use crate::expression::{CastTo, Predicate, Terms, Value};
+use crate::{Column, Index, Table, bracketed, filled, literal};
 
 use super::marks::Marks;
 use super::texts::{claim_word, kept_name, lines, of_t};
 
-const IS_AS_IT_WAS: &str = include_str!("../../../sql/adopt/is_as_it_was.sql.part");
+const IS_AS_IT_WAS: &str = include_str!("../../sql/is_as_it_was.sql.part");
 
 impl Marks<'_> {
     /// The mapping's predicate.

@@ -1,8 +1,8 @@
 //! How names, lists and texts are written.
 
-use crate::adopt::expression::Word;
-use crate::adopt::plan::KEPT;
-use crate::adopt::{Column, Family, bracketed, literal};
+use crate::expression::Word;
+use crate::plan::KEPT;
+use crate::{Column, Family, bracketed, literal};
 
 /// A list with commas, each at the beginning of a line.
 pub(super) fn lines(items: &[String], indent: usize) -> String {

@@ -1,8 +1,8 @@
 //! What is filled in for each mark.
 
-use crate::adopt::expression::{Terms, Word};
-use crate::adopt::plan::LONGEST_HEADERS;
-use crate::adopt::{Column, Set, bracketed, filled, literal};
+use crate::expression::{Terms, Word};
+use crate::plan::LONGEST_HEADERS;
+use crate::{Column, Set, bracketed, filled, literal};
 
 use super::ends::end_ends;
 use super::marks::{Marks, REFUSALS};
@@ -10,17 +10,17 @@ use super::texts::{
     claim_word, kept_name, lines, long_statements, long_text, of_deleted, of_t, row_column, unbracketed,
 };
 
-const KNOWN_ROWS: &str = include_str!("../../../sql/adopt/known_rows.sql.part");
+const KNOWN_ROWS: &str = include_str!("../../sql/known_rows.sql.part");
 
-const KNOWN: &str = include_str!("../../../sql/adopt/known.sql.part");
+const KNOWN: &str = include_str!("../../sql/known.sql.part");
 
-const BEGIN_ENDS: &str = include_str!("../../../sql/adopt/begin_ends.sql.part");
+const BEGIN_ENDS: &str = include_str!("../../sql/begin_ends.sql.part");
 
 const SOME_REFUSED: &str = "DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [$(schema)].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;\n";
 
-const REQUEUE_REFUSED: &str = include_str!("../../../sql/adopt/requeue_refused.sql.part");
+const REQUEUE_REFUSED: &str = include_str!("../../sql/requeue_refused.sql.part");
 
-const REFUSED_ROWS: &str = include_str!("../../../sql/adopt/refused_rows.sql.part");
+const REFUSED_ROWS: &str = include_str!("../../sql/refused_rows.sql.part");
 
 /// Rows that the server has refused are tried again after a while, and where its clock was set back. (@now is reap's.)
 const EXPIRE_REFUSED: &str = "DELETE [$(schema)].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)\nWHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);\n";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use readpast::Queue;
-use readpast::adopt::{Adoption, AdoptionCheck, Mapping};
+use readpast_adopt::{Adoption, AdoptionCheck, Mapping};
 use serde_json::json;
 
 use crate::connection::{self, Common};
@@ -62,11 +62,11 @@ impl Adopt {
         };
         let queue = connection::schema(&config).await?;
         if self.install {
-            let adoption = queue.admin().adopt(&mapping).await?;
+            let adoption = readpast_adopt::adopt(&queue, &mapping).await?;
             say(&adoption, "is adopted", output)?;
             return Ok(Exit::Ok);
         }
-        let adoption = queue.admin().plan_adoption(&mapping).await?;
+        let adoption = readpast_adopt::plan(&queue, &mapping).await?;
         if self.print {
             output.bytes(format!("{}\n", adoption.script()).as_bytes())?;
         } else {
@@ -76,15 +76,15 @@ impl Adopt {
     }
 
     async fn remove(&self, queue: &Queue, output: Output) -> Result<Exit> {
-        let table = Mapping::from_toml(&queue.admin().adopted_mapping().await?)?.table();
+        let table = Mapping::from_toml(&readpast_adopt::mapping(&queue).await?)?.table();
         let schema = queue.schema();
         if self.force {
             confirm(self.yes, &format!("remove schema {schema} without restoring the rows of {table}")).await?;
-            queue.admin().abandon_adoption().await?;
+            readpast_adopt::abandon(&queue).await?;
         } else {
             confirm(self.yes, &format!("restore the rows that are held of {table}, and remove schema {schema}"))
                 .await?;
-            queue.admin().remove_adoption().await?;
+            readpast_adopt::remove(&queue).await?;
         }
         output.one(&json!({"schema": schema, "table": table, "removed": true}), || {
             format!("table {table} is no longer adopted; schema {schema} is removed")
@@ -102,7 +102,7 @@ fn say(adoption: &Adoption, what: &str, output: Output) -> Result<()> {
 }
 
 async fn check(queue: &Queue, output: Output) -> Result<Exit> {
-    let found: AdoptionCheck = queue.admin().check_adoption().await?;
+    let found: AdoptionCheck = readpast_adopt::check(&queue).await?;
     output.one(&found, || {
         if found.is_ok() {
             return format!("table {} has not changed since it was adopted", found.table);

@@ -7,5 +7,4 @@ pub(crate) mod scripts;
 
 pub use findings::{Check, CheckResult, Finding};
 pub(crate) use install::INSTALL_ATTEMPTS;
-pub(crate) use scripts::scripts;
 pub use scripts::{install_script, uninstall_script};

@@ -131,7 +131,8 @@ IF APPLOCK_MODE(N'public', N'$(schema).install', N'Session') <> N'NoLock'
 GO
 ";
 
-pub(crate) const UNINSTALL: &str = include_str!("../../../sql/uninstall.sql");
+#[doc(hidden)]
+pub const UNINSTALL: &str = include_str!("../../../sql/uninstall.sql");
 
 /// The T-SQL that [`Admin::install`](crate::admin::Admin::install) runs, for a DBA to read and run: one text with GO,
 /// as sqlcmd and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error
@@ -164,12 +165,12 @@ pub(super) fn unmarked(script: &str) -> String {
 }
 
 /// The scripts, in their order, with the lines that [`unmarked`] leaves out.
-pub(crate) fn scripts() -> &'static [(&'static str, &'static str)] {
+pub fn scripts() -> &'static [(&'static str, &'static str)] {
     SCRIPTS
 }
 
 /// Scripts as one text with GO, of which nothing is executed after an error.
-pub(crate) fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a str)>, schema: &str) -> String {
+pub fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a str)>, schema: &str) -> String {
     let mut script = head.to_string();
     for (name, text) in scripts {
         script.push_str(&format!("\n-- {name}\n"));

@@ -1,0 +1,95 @@
+//! Where the crate readpast-adopt takes hold: the scripts of the schema, and a session to run others and to read rows.
+//! Hidden, and no promise: the two crates are released together.
+
+use tiberius::FromSqlOwned;
+
+use crate::admin::Admin;
+use crate::config;
+use crate::connection::{Columns, Lent};
+use crate::error::Error;
+
+use super::schema::{INSTALL_ATTEMPTS, scripts};
+
+pub use scripts::{UNINSTALL, in_one, scripts};
+
+/// Refuses a name that no schema can have.
+pub fn check_schema(schema: &str) -> Result<(), Error> {
+    config::check_schema(schema)
+}
+
+/// A session of a queue's.
+#[derive(Debug)]
+pub struct Seam {
+    session: Lent,
+}
+
+impl Admin<'_> {
+    /// A session for the crate readpast-adopt.
+    #[doc(hidden)]
+    pub async fn seam(self) -> Result<Seam, Error> {
+        Ok(Seam { session: self.queue.any_session().await? })
+    }
+}
+
+impl Seam {
+    /// The schema of the queue's settings.
+    pub fn schema(&self) -> &str {
+        self.session.schema()
+    }
+
+    /// Runs a batch that answers with rows; returns those of each result.
+    pub async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<SeamRow>>, Error> {
+        let results = self.session.query(call, sql).await?;
+        Ok(results.into_iter().map(|rows| rows.into_iter().map(SeamRow).collect()).collect())
+    }
+
+    /// Runs scripts, in which `$(schema)` stands for the schema; all of them again where one failed for a passing
+    /// reason.
+    pub async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
+        for _ in 1..INSTALL_ATTEMPTS {
+            match self.session.run_all(scripts).await {
+                Err(error) if matches!(error, Error::Sql { .. }) && error.is_transient() => {
+                    tracing::debug!(%error, "adopting again");
+                }
+                result => return result,
+            }
+        }
+        self.session.run_all(scripts).await
+    }
+
+    /// Runs a script once.
+    pub async fn run(&mut self, name: &str, script: &str) -> Result<(), Error> {
+        self.session.run_all(&[(name, script)]).await
+    }
+
+    /// There is no adoption in the schema.
+    pub fn not_installed(&self, message: &str) -> Error {
+        Error::NotInstalled { number: None, schema: self.schema().to_string(), message: message.to_string() }
+    }
+}
+
+/// What is wrong with the scripts themselves.
+pub fn internal(message: String) -> Error {
+    Error::Protocol { message }
+}
+
+/// A file that cannot be read.
+pub fn unreadable(path: &std::path::Path, cause: std::io::Error) -> Error {
+    Error::ConfigFile { path: path.to_path_buf(), cause }
+}
+
+/// A row, whose columns are taken one after the other.
+#[derive(Debug)]
+pub struct SeamRow(Columns);
+
+impl SeamRow {
+    /// The next column, which must not be NULL.
+    pub fn required<T: FromSqlOwned>(&mut self, name: &str) -> Result<T, Error> {
+        self.0.required(name)
+    }
+
+    /// The next column.
+    pub fn optional<T: FromSqlOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
+        self.0.optional(name)
+    }
+}
