@@ -27,14 +27,3 @@ IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
         CONSTRAINT archive_pk PRIMARY KEY CLUSTERED (job_id)
     );
 GO
-
-BEGIN TRY
-    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at, job_id);
-END TRY
-BEGIN CATCH
-    IF ERROR_NUMBER() = 1222
-        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
-    THROW;
-END CATCH;
-GO

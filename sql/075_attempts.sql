@@ -20,15 +20,3 @@ IF OBJECT_ID(N'[$(schema)].[attempts]', N'U') IS NULL
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
-
-BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[attempts]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[attempts] SET (LOCK_ESCALATION = DISABLE);
-END TRY
-BEGIN CATCH
-    IF ERROR_NUMBER() = 1222
-        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
-    THROW;
-END CATCH;
-GO

@@ -44,18 +44,6 @@ IF OBJECT_ID(N'[$(schema)].[batch_additions]', N'U') IS NULL
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
--- Sealing deletes all rows of a batch at once: those who add jobs to others must not wait for the table.
-BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
-END TRY
-BEGIN CATCH
-    IF ERROR_NUMBER() = 1222
-        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
-    THROW;
-END CATCH;
-GO
 IF OBJECT_ID(N'[$(schema)].[batch_counts]', N'U') IS NULL
     CREATE TABLE [$(schema)].[batch_counts]
     (
@@ -74,23 +62,4 @@ IF OBJECT_ID(N'[$(schema)].[batch_counts]', N'U') IS NULL
         INDEX batch_counts_ended NONCLUSTERED (queue_id, ended_at, batch_id)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
-GO
-
--- A table lock, to which the locks of one statement escalate, is not skipped by READPAST.
-BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[batches]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[batches] SET (LOCK_ESCALATION = DISABLE);
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_additions]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[batch_additions] SET (LOCK_ESCALATION = DISABLE);
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[batch_counts]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[batch_counts] SET (LOCK_ESCALATION = DISABLE);
-END TRY
-BEGIN CATCH
-    IF ERROR_NUMBER() = 1222
-        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
-    THROW;
-END CATCH;
 GO

@@ -42,19 +42,3 @@ IF OBJECT_ID(N'[$(schema)].[linked_queues]', N'U') IS NULL
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
-
--- A table lock, to which the locks of one statement escalate, is not skipped by READPAST.
-BEGIN TRY
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[groups]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[groups] SET (LOCK_ESCALATION = DISABLE);
-    IF EXISTS (SELECT 1 FROM sys.tables
-        WHERE object_id = OBJECT_ID(N'[$(schema)].[group_events]') AND lock_escalation_desc <> N'DISABLE')
-        ALTER TABLE [$(schema)].[group_events] SET (LOCK_ESCALATION = DISABLE);
-END TRY
-BEGIN CATCH
-    IF ERROR_NUMBER() = 1222
-        THROW 58012, N'a table of schema $(schema) is being read or changed by another session, for longer than the installation may make others wait; run the scripts again when it has ended', 1;
-    THROW;
-END CATCH;
-GO

@@ -10,10 +10,3 @@ IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
         batch_id      bigint         NULL
     );
 GO
--- Granted here as well as in 900_roles: in an upgrade, the producers' procedures take this type before that script is
--- run.
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_producer];
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_operator];
-GO

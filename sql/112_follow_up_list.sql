@@ -20,8 +20,3 @@ IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
         batch_id       bigint           NULL
     );
 GO
--- Granted here as well as in 900_roles: in an upgrade, the workers' finish_one takes this type before that script is
--- run.
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
-GO

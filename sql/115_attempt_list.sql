@@ -11,7 +11,3 @@ IF TYPE_ID(N'[$(schema)].[attempt_list]') IS NULL
         error     nvarchar(4000)   NULL
     );
 GO
--- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish and reap declare it.
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[$(schema)].[attempt_list] TO [$(schema)_worker];
-GO

@@ -10,10 +10,3 @@ IF TYPE_ID(N'[$(schema)].[member_list]') IS NULL
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
     );
 GO
--- Granted here as well as in 900_roles, which an upgrade runs only after the procedures: finish, release and reap
--- declare it.
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_worker') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_worker];
-IF DATABASE_PRINCIPAL_ID(N'$(schema)_operator') IS NOT NULL
-    GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_operator];
-GO

@@ -5,9 +5,10 @@
 -- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order
 -- before it was changed to or from lifo, and came in after create_queue had looked.
 --
--- NOLOCK sees the uncommitted job, which the mark must not pass. Where there is much to read over, it takes a twentieth
--- of the time at the most, and the next is put off by no more than twenty minutes: of a sweep no more than a minute
--- counts.
+-- NOLOCK sees the uncommitted job, which the mark must not pass. If there is much to read over, sweeps take at most a
+-- twentieth of the time, and the next one is postponed by at most twenty minutes: of a sweep at most a minute counts.
+-- A sweep whose caller gives up cannot record how long it took, so each records an estimate first that grows with every
+-- sweep that is not completed: the next one starts after 30 seconds, then after 2.5, 10.5 and 20 minutes.
 CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
@@ -15,7 +16,7 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint,
     @lowered bigint, @head bigint, @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint,
-    @below_from bigint, @met int = 0, @took_ms bigint, @sweep_ms int, @is_lifo bit = 0;
+    @below_from bigint, @met int = 0, @took_ms bigint, @is_lifo bit = 0;
 DECLARE @misplaced TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 -- Not in a caller's transaction, which would keep the marks locked.
@@ -52,8 +53,12 @@ IF EXISTS (SELECT 1 FROM @misplaced)
     WHERE j.state = 0 AND j.lifo <> @is_lifo
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    SET @newest = NEXT VALUE FOR [$(schema)].[job_ids];
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    RETURN;
+UPDATE [$(schema)].[duties] WITH (ROWLOCK)
+SET swept_at = @now, sweep_ms = CASE WHEN sweep_ms < 14625 THEN 4 * sweep_ms + 1500 ELSE 60000 END
+WHERE queue_id = @queue_id;
+SET @newest = NEXT VALUE FOR [$(schema)].[job_ids];
 WHILE @next IS NOT NULL
 BEGIN
     SET @priority = NULL;
@@ -153,10 +158,9 @@ BEGIN
     SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
 END;
 
--- days, or less than nothing, if the clock jumped meanwhile
+-- If the clock jumped meanwhile, this is days, or negative.
 SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());
-SET @sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END;
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
-SET swept_at = @now, sweep_ms = @sweep_ms
-WHERE queue_id = @queue_id AND (sweep_ms > 50 OR @sweep_ms > 50);
+SET sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END
+WHERE queue_id = @queue_id;
 GO

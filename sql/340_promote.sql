@@ -89,7 +89,8 @@ BEGIN CATCH
         THROW;
 END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
--- A sweep that fails must not keep schedules from being fired. (Locks of others: the next one comes soon.)
+-- A sweep that fails must not keep schedules from being fired. The next call tries it again: only a sweep that is given
+-- up is postponed.
 BEGIN TRY
     EXEC [$(schema)].[sweep] @queue_id;
 END TRY
@@ -98,6 +99,7 @@ BEGIN CATCH
         THROW;
     IF ERROR_NUMBER() NOT IN (1205, 1222)
         SET @error = CONCAT(N'sweep: ', ERROR_MESSAGE());
+    UPDATE [$(schema)].[duties] WITH (ROWLOCK) SET sweep_ms = 0 WHERE queue_id = @queue_id;
 END CATCH;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))

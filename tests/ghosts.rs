@@ -463,6 +463,42 @@ async fn a_clock_that_jumps_during_a_sweep_neither_fails_it_nor_puts_the_next_of
     }
 }
 
+/// A sweep whose caller gives up cannot say how long it took, and would take as long again with each call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_that_is_given_up_puts_the_next_off() {
+    const HALF_A_MINUTE: i64 = 30_001; // sql/226_sweep.sql
+    let server = DevServer::start().await.unwrap();
+    let fixture = Fixture::on(&server, "given_up", QueueOptions::default()).await;
+    let mut claimer = Claimer::register(&fixture).await;
+    fixture.queue.enqueue_many(&numbers(1_000)).await.unwrap();
+    while !claimer.claim(500).await.is_empty() {}
+
+    let sweep = "EXEC [$(schema)].[promote] @queue = N'work'";
+    let mut holder = fixture.session().await;
+    let mut caller = fixture.session().await;
+    holder.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[marks] SET lowered = lowered").await;
+    let sweeping = tokio::spawn(async move { caller.sql(sweep).await });
+    let waiting = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id = @@SPID";
+    while holder.number(waiting).await == 0 {
+        assert!(!sweeping.is_finished(), "the sweep waits for the mark");
+    }
+    sweeping.abort();
+    while holder.number(waiting).await > 0 {}
+
+    let swept = "SELECT sweep_ms FROM [$(schema)].[duties]";
+    let mut next = fixture.session().await;
+    next.sql("SET LOCK_TIMEOUT 100").await;
+    next.sql(sweep).await;
+    assert_eq!(next.number(swept).await, 1_500, "the next does not sweep");
+    server.faults().set_clock(HALF_A_MINUTE);
+    next.sql(sweep).await;
+    assert_eq!(next.number(swept).await, 0, "a sweep that meets a lock is made again soon");
+    holder.sql("COMMIT TRANSACTION").await;
+    next.sql(sweep).await;
+    assert!(next.number(swept).await < 1_500, "how long it took");
+    server.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let server = DevServer::start().await.unwrap();

@@ -23,6 +23,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("089_history.sql", include_str!("../../../sql/089_history.sql")),
     ("090_claim_places.sql", include_str!("../../../sql/090_claim_places.sql")),
     ("092_audit.sql", include_str!("../../../sql/092_audit.sql")),
+    ("094_indexes.sql", include_str!("../../../sql/094_indexes.sql")),
     ("100_enqueue_list.sql", include_str!("../../../sql/100_enqueue_list.sql")),
     ("105_detail_list.sql", include_str!("../../../sql/105_detail_list.sql")),
     ("110_finish_list.sql", include_str!("../../../sql/110_finish_list.sql")),
