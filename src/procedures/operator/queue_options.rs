@@ -103,7 +103,7 @@ impl QueueOptions {
     /// VIEW DEFINITION on it. It must neither commit nor roll back; where it raises an error, the acknowledgement is
     /// rolled back too, and repeated in smaller and smaller parts until the job is found whose result it refuses. That
     /// job's attempt has failed, with the sink's error, and the others are done. After a deadlock or another error that
-    /// passes, the call is repeated. `sql/README.md` has more, under "finish".
+    /// passes, the call is repeated. See `sql/README.md`, "Results in the acknowledgement's transaction".
     ///
     /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns of it at its
     /// start, and calls that do not come back in time are then sent in smaller parts, down to one job; start workers
