@@ -98,13 +98,13 @@ pub(super) const ENQUEUE_SECONDS: Metric = times(
     "How long an enqueue took: one call, of one job or of one chunk of many",
 );
 
-pub(super) const ENQUEUE_BATCH_JOBS: Metric = batches("readpast_enqueue_batch_jobs", "Jobs of an enqueue");
+pub(super) const ENQUEUE_BATCH_JOBS: Metric = batches("readpast_enqueue_batch_jobs", "Jobs per enqueue");
 
 pub(super) const CLAIMS: Metric = counter("readpast_claims_total", QUEUE, "Claims that SQL Server answered");
 
 pub(super) const CLAIMS_EMPTY: Metric = counter("readpast_claims_empty_total", QUEUE, "Claims that found no job");
 
-pub(super) const CLAIMED_JOBS: Metric = counter("readpast_claimed_jobs_total", QUEUE, "Jobs that were claimed");
+pub(super) const CLAIMED_JOBS: Metric = counter("readpast_claimed_jobs_total", QUEUE, "Claimed jobs");
 
 pub(super) const CLAIM_SECONDS: Metric = times("readpast_claim_seconds", QUEUE, CALL_BUCKETS, "How long a claim took");
 
@@ -114,7 +114,7 @@ pub(super) const CLAIM_BATCH_JOBS: Metric =
 pub(super) const BUFFER_JOBS: Metric = jobs("readpast_buffer_jobs", QUEUE, "Claimed jobs that have not started");
 
 pub(super) const BUFFER_CAPACITY_JOBS: Metric =
-    jobs("readpast_buffer_capacity_jobs", QUEUE, "How many jobs can wait in the buffer at the most");
+    jobs("readpast_buffer_capacity_jobs", QUEUE, "Maximum jobs in the buffer");
 
 pub(super) const BUFFER_WAIT_SECONDS: Metric =
     times("readpast_buffer_wait_seconds", QUEUE, WAIT_BUCKETS, "From the claim of a job to its start");
@@ -173,15 +173,12 @@ pub(super) const FINISHED_JOBS: Metric = counter(
 );
 
 pub(super) const FINISH_SECONDS: Metric =
-    times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long an acknowledgement took, repeats included");
+    times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long a finish call took, repeats included");
 
-pub(super) const FINISH_BATCH_JOBS: Metric = batches("readpast_finish_batch_jobs", "Jobs of an acknowledgement");
+pub(super) const FINISH_BATCH_JOBS: Metric = batches("readpast_finish_batch_jobs", "Jobs per finish call");
 
-pub(super) const FOLLOW_UPS: Metric = counter(
-    "readpast_follow_ups_total",
-    QUEUE,
-    "Jobs that were handed in with the acknowledgement of others, duplicates included",
-);
+pub(super) const FOLLOW_UPS: Metric =
+    counter("readpast_follow_ups_total", QUEUE, "Jobs enqueued while others were finished, duplicates included");
 
 pub(super) const REFUSED_RESULTS: Metric = counter(
     "readpast_refused_results_total",
@@ -190,7 +187,7 @@ pub(super) const REFUSED_RESULTS: Metric = counter(
 );
 
 pub(super) const FINISH_RETRIES: Metric =
-    counter("readpast_finish_retries_total", QUEUE, "Acknowledgements that failed and were repeated");
+    counter("readpast_finish_retries_total", QUEUE, "Finish calls that failed and were repeated");
 
 pub(super) const DEAD_JOBS: Metric = counter(
     "readpast_dead_jobs_total",
@@ -244,7 +241,7 @@ pub(super) const DRAINING: Metric = jobs(
 );
 
 pub(super) const LEASES_LOST: Metric =
-    counter("readpast_leases_lost_total", QUEUE, "Times that SQL Server called this worker lost");
+    counter("readpast_leases_lost_total", QUEUE, "Times that SQL Server declared this worker lost");
 
 pub(super) const PROMOTED_JOBS: Metric =
     counter("readpast_promoted_jobs_total", QUEUE, "Scheduled jobs that this worker made ready");
@@ -280,7 +277,7 @@ pub(super) const REAPED_WORKERS: Metric = counter(
 );
 
 pub(super) const REAPED_JOBS: Metric =
-    counter("readpast_reaped_jobs_total", QUEUE, "Jobs of lost workers that this worker gave back");
+    counter("readpast_reaped_jobs_total", QUEUE, "Jobs of lost workers that this worker returned to the queue");
 
 pub(super) const CALL_SECONDS: Metric = times(
     "readpast_call_seconds",
@@ -297,11 +294,8 @@ pub(super) const CALL_ERRORS: Metric = counter(
 
 pub(super) const CONNECTIONS: Metric = counter("readpast_connections_total", QUEUE, "Connections that were made");
 
-pub(super) const RECONNECTS: Metric = counter(
-    "readpast_reconnects_total",
-    QUEUE,
-    "Connections that were made in place of one that had failed or timed out",
-);
+pub(super) const RECONNECTS: Metric =
+    counter("readpast_reconnects_total", QUEUE, "Connections that replaced a failed or timed-out one");
 
 pub(super) const QUEUE_JOBS: Metric = jobs(
     "readpast_queue_jobs",
