@@ -158,6 +158,7 @@ mod login;
 pub mod metrics;
 mod procedures;
 mod queue;
+mod sync;
 mod text;
 mod time;
 pub mod transaction;

@@ -25,6 +25,7 @@ const RULES: Rules = Rules {
         "text.rs",
         "time/",
         "events.rs",
+        "sync.rs",
     ],
     largest_circle: 2,
     most_lines: 520,

@@ -20,6 +20,11 @@ mod server;
 mod worker;
 mod world;
 
+/// Of `src/sync.rs`, what the included files use.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
+}
+
 // Under this name the worker's own files have it.
 use readpast::config;
 

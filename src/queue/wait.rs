@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -11,7 +10,7 @@ use crate::procedures::producer::{JobEnd, OUTCOMES};
 use crate::time::TEN_YEARS;
 
 use super::queue::Queue;
-use super::waiters::Waited;
+use super::waiters::{Waited, Waiting};
 
 /// How many jobs one call asks for; what `outcomes` takes.
 const JOBS_PER_CALL: usize = 1_000;
@@ -88,13 +87,8 @@ impl Queue {
         if Instant::now() >= deadline {
             return Waited::Alone;
         }
-        let (sender, mut end) = oneshot::channel();
-        let (first_look, has_task) = {
-            let mut listed = self.waiters.listed.lock();
-            listed.jobs.entry(job_id).or_default().push(sender);
-            (listed.looks + 1, std::mem::replace(&mut listed.has_task, true))
-        };
-        if !has_task {
+        let Waiting { mut end, first_look, needs_task } = self.waiters.list(job_id);
+        if needs_task {
             let looking = WaitTask { queue: self.clone(), jobs_per_call: JOBS_PER_CALL, lets_go: true };
             tokio::spawn(looking.run()); // not under the lock: a runtime that ends drops it at once
         }
@@ -186,9 +180,7 @@ impl Drop for WaitTask {
     /// However it ends, also with its runtime: nobody goes on waiting for it.
     fn drop(&mut self) {
         if self.lets_go {
-            let mut listed = self.queue.waiters.listed.lock();
-            listed.has_task = false;
-            listed.jobs.clear();
+            self.queue.waiters.let_go();
         }
     }
 }

@@ -10,13 +10,16 @@
 //! The task is nobody's future: somebody who waits and is not polled holds up no other. And nobody needs it: who is let
 //! go by it, or was not looked for in time, looks alone.
 
-use crate::id::JobId;
-use crate::procedures::producer::JobEnd;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
+
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
+
+use crate::id::JobId;
+use crate::procedures::producer::JobEnd;
+use crate::sync::Mutex;
+
 /// The shortest pause between two looks; it doubles up to [`LONGEST_PAUSE`] while no job ends and nobody comes.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -42,6 +45,16 @@ pub(super) struct Waiters {
     pub(super) answered: watch::Sender<u64>,
     /// Somebody has come.
     pub(super) came: Notify,
+}
+
+/// Somebody who is listed.
+pub(super) struct Waiting {
+    /// Gets the job's end; an error when nobody looks any more.
+    pub(super) end: oneshot::Receiver<JobEnd>,
+    /// The first look that asks for the job.
+    pub(super) first_look: u64,
+    /// There is no task: who waits starts one.
+    pub(super) needs_task: bool,
 }
 
 #[derive(Default)]
@@ -110,6 +123,22 @@ impl Waiters {
         if let Some(due_at) = pace.due_at(true) {
             tokio::time::sleep_until(due_at).await;
         }
+    }
+
+    /// Lists somebody who waits.
+    pub(super) fn list(&self, job_id: JobId) -> Waiting {
+        let (sender, end) = oneshot::channel();
+        let mut listed = self.listed.lock();
+        listed.jobs.entry(job_id).or_default().push(sender);
+        let needs_task = !std::mem::replace(&mut listed.has_task, true);
+        Waiting { end, first_look: listed.looks + 1, needs_task }
+    }
+
+    /// Nobody looks any more: all that wait are let go.
+    pub(super) fn let_go(&self) {
+        let mut listed = self.listed.lock();
+        listed.has_task = false;
+        listed.jobs.clear();
     }
 
     /// The jobs that somebody waits for, and the look's number.

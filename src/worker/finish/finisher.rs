@@ -15,10 +15,9 @@
 //! `max_in_flight` and `max_in_flight_bytes`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::{Mutex, mpsc};
 
 use crate::connection::Session;
 use crate::error::Error;
@@ -30,6 +29,7 @@ use crate::worker::run::FairPool;
 use crate::worker::state::{CallSize, Phase, WorkerState};
 
 use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
+use super::filling::Filling;
 use super::large_outputs::{LargeOutput, LargeOutputSender, LargeOutputs};
 use super::locked_rows::{LockedRows, LockedRowsSender};
 use super::refused_result_search::RefusedResultSearch;
@@ -68,17 +68,6 @@ pub(in crate::worker) struct FinishSender {
     state: Arc<WorkerState>,
 }
 
-/// How full the channel is.
-struct Filling {
-    /// Jobs in the channel, about: a session that takes a job at once counts it before its sender does.
-    queued: AtomicIsize,
-    batch_size: isize,
-    /// A job in the channel is to be acknowledged at once.
-    urgent: AtomicBool,
-    /// The channel has got a full batch, or an urgent job.
-    ready: Notify,
-}
-
 impl FinishSender {
     /// Hands over a job. Never waits.
     pub(in crate::worker) fn send(&self, ended: Ended) {
@@ -92,13 +81,7 @@ impl FinishSender {
         let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.ends_make_room();
         // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
         let _ = self.ended.send(ended);
-        let fills = self.filling.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.filling.batch_size;
-        if urgent {
-            self.filling.urgent.store(true, Ordering::Release);
-        }
-        if urgent || fills {
-            self.filling.ready.notify_one();
-        }
+        self.filling.added(urgent);
     }
 }
 
@@ -136,13 +119,7 @@ pub(in crate::worker) fn channel(
     let confirmations = Arc::new(Confirmations::new(state.clone(), pool.clone()));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
     let (locked, locked_rows) = locked_rows::channel(state, &confirmations, &large);
-    let batch_size = state.config.finish_batch_size as isize;
-    let filling = Arc::new(Filling {
-        queued: AtomicIsize::new(0),
-        batch_size,
-        urgent: AtomicBool::new(false),
-        ready: Notify::new(),
-    });
+    let filling = Arc::new(Filling::new(state.config.finish_batch_size));
     let completion = Completion {
         state: state.clone(),
         confirmations,
@@ -199,35 +176,21 @@ impl Completion {
         if stop.is_running() {
             *look_at = Some(tokio::time::Instant::now() + linger);
         }
-        self.filling.queued.fetch_sub(batch.len() as isize, Ordering::AcqRel);
+        self.filling.taken(batch.len());
         batch
     }
 
     /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the
     /// worker stops.
     async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
-        let WorkerState { config, stop, .. } = &*self.state;
-        let most = config.finish_batch_size;
-        let mut lingers = true;
-        loop {
-            while batch.len() < most
-                && let Ok(job) = ended.try_recv()
-            {
-                batch.push(job);
-            }
-            if !lingers || batch.len() >= most || !stop.is_running() {
-                return;
-            }
-            if self.filling.urgent.swap(false, Ordering::AcqRel) {
-                lingers = false; // once more: the job may have come after the last look
-                continue;
-            }
+        let stop = &self.state.stop;
+        let enough = async {
             tokio::select! {
-                () = self.filling.ready.notified() => {}
-                () = tokio::time::sleep_until(until) => lingers = false,
+                () = tokio::time::sleep_until(until) => {}
                 () = stop.reached(Phase::Stopping) => {}
             }
-        }
+        };
+        self.filling.fill(batch, ended, enough).await;
     }
 
     /// Acknowledges a batch of one registration, again and again until SQL Server has answered.

@@ -1,6 +1,7 @@
 //! The third stage: SQL Server is told what became of the jobs, until it has answered.
 
 mod confirmations;
+mod filling;
 pub(crate) mod finisher;
 mod large_outputs;
 mod locked_rows;

@@ -1,8 +1,8 @@
 //! Until when the lease is certainly held, by a clock that runs on while the machine is suspended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::BootClock;
 
 /// How long is slept at the most before the clock is looked at again.

@@ -18,15 +18,14 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::error::Error;
 use crate::handler::Threads;
+use crate::sync::{AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
 
 use super::turns::{Charge, Jobs, Member, MemberId, SLICE, Turns};
 
@@ -39,7 +38,7 @@ const PUMP_AGAIN: Duration = Duration::from_millis(1);
 
 /// A rayon pool and the workers that use it.
 pub(in crate::worker) struct FairPool {
-    threads: Arc<rayon::ThreadPool>,
+    threads: Arc<ThreadPool>,
     /// How many slots there may be.
     most: AtomicUsize,
     used: AtomicUsize,
@@ -66,7 +65,7 @@ impl FairPool {
     pub(in crate::worker) fn own(threads: usize, stack_size: Option<usize>) -> Result<Arc<FairPool>, Error> {
         let refused = |error: rayon::ThreadPoolBuildError| Error::Threads { message: error.to_string() };
         let mut builder =
-            rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}"));
+            ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}"));
         if let Some(bytes) = stack_size {
             builder = builder.stack_size(bytes);
         }
@@ -74,7 +73,7 @@ impl FairPool {
     }
 
     /// The pool of all workers that were given these threads.
-    pub(in crate::worker) fn shared(threads: Arc<rayon::ThreadPool>) -> Arc<FairPool> {
+    pub(in crate::worker) fn shared(threads: Arc<ThreadPool>) -> Arc<FairPool> {
         let mut pools = SHARED.lock();
         pools.retain(|pool| pool.strong_count() > 0);
         if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(|pool| Arc::ptr_eq(&pool.threads, &threads)) {
@@ -85,7 +84,7 @@ impl FairPool {
         pool
     }
 
-    fn new(threads: Arc<rayon::ThreadPool>) -> FairPool {
+    fn new(threads: Arc<ThreadPool>) -> FairPool {
         FairPool {
             threads,
             most: AtomicUsize::new(0),
@@ -244,9 +243,9 @@ struct Depth;
 impl Depth {
     /// `None`: there are enough.
     fn enter() -> Option<Depth> {
-        let depth = DEPTH.get();
+        let depth = DEPTH.with(Cell::get);
         (depth < MAX_DEPTH).then(|| {
-            DEPTH.set(depth + 1);
+            DEPTH.with(|own| own.set(depth + 1));
             Depth
         })
     }
@@ -254,7 +253,7 @@ impl Depth {
 
 impl Drop for Depth {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 

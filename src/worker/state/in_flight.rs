@@ -4,9 +4,9 @@
 //! Each job in memory counts itself by its [`Held`](crate::worker::lease::Held), which is the only writer: it moves
 //! from stage to stage and leaves when it is dropped, so that no panic and no early return leaves a job counted.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use tokio::sync::Notify;
+
+use crate::sync::{AtomicUsize, Ordering};
 
 /// Where a job in memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,9 +119,14 @@ impl InFlight {
     /// Keeps room for the output of a job that starts, until the value is dropped. `None`: it [may not
     /// start](Self::may_start).
     pub(in crate::worker) fn start(&self, max_bytes: u64) -> Option<Started<'_>> {
-        let one_more = |started| self.has_room_for(started + 1, max_bytes).then_some(started + 1);
-        self.started.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        Some(Started(self))
+        let mut started = self.started.load(Ordering::Acquire);
+        while self.has_room_for(started + 1, max_bytes) {
+            match self.started.compare_exchange(started, started + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Started(self)),
+                Err(by_now) => started = by_now,
+            }
+        }
+        None
     }
 
     fn has_room_for(&self, started: usize, max_bytes: u64) -> bool {
@@ -164,7 +169,8 @@ impl InFlight {
 
     /// Returns when no job is running or waiting to run.
     pub(in crate::worker) async fn idle(&self) {
-        self.until(|| self.parked() == 0 && self.unstarted() == 0 && self.running() == 0).await;
+        // In the order of a job's way: one that moves on meanwhile is met at its next stage.
+        self.until(|| self.unstarted() == 0 && self.parked() == 0 && self.running() == 0).await;
     }
 
     /// Returns when every ended job is confirmed.

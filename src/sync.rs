@@ -1,0 +1,8 @@
+//! What hand-made concurrency is made of: atomics, locks and threads. `tests/interleavings` compiles the files that use it
+//! with a model in its place, which tries the orders in which threads may run.
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::thread_local;
+
+pub(crate) use parking_lot::Mutex;
+pub(crate) use rayon::{ThreadPool, ThreadPoolBuilder};

@@ -1,0 +1,48 @@
+//! Files of `src/` with models of what they use, and the situations in which `main.rs` runs them.
+
+pub mod queue;
+mod sync;
+pub mod worker;
+
+#[allow(dead_code, reason = "no test of the model fails by it")]
+mod error {
+    #[derive(Debug)]
+    pub enum Error {
+        Threads { message: String },
+    }
+}
+
+#[allow(dead_code, reason = "the model has no limits of kinds")]
+mod handler {
+    pub(crate) trait Threads {
+        fn any_is_free(&self) -> bool;
+        fn wake(self: std::sync::Arc<Self>);
+    }
+}
+
+mod id {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub(crate) struct JobId(pub(crate) u64);
+}
+
+mod procedures {
+    pub(crate) mod producer {
+        #[derive(Debug, Clone)]
+        pub(crate) struct JobEnd;
+    }
+}
+
+mod time {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    /// A clock that goes on with each look at it.
+    #[derive(Debug, Default)]
+    pub(crate) struct BootClock(AtomicU64);
+
+    impl BootClock {
+        pub(crate) fn now(&self) -> Duration {
+            Duration::from_nanos(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+    }
+}
