@@ -2,7 +2,7 @@
 //!
 //! For programs that stay (`--keep`). Those that run for one job do without: they are started by `posix_spawn`, where
 //! nothing can be done between the fork and the program, and a real fork costs more with every byte that the worker
-//! holds (docs/work.md). The guard kills those.
+//! holds (cli/benches/work/run). The guard kills those.
 
 #![allow(unsafe_code)]
 

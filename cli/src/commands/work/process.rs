@@ -1,7 +1,7 @@
 //! A program that runs: its process group, its pipes and its end. The thread that wants something of it waits for all
 //! of them at once.
 //!
-//! (Faster than tokio's processes, whose pipes and end come from other threads: docs/work.md.)
+//! (Faster than tokio's processes, whose pipes and end come from other threads: cli/benches/work/run.)
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
