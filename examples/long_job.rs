@@ -95,7 +95,7 @@ async fn main() -> Result<(), BoxError> {
         worker = start_worker()?;
     }
     let job = loop {
-        match queue.admin().job(job_id).await? {
+        match queue.admin().job(job_id, None).await? {
             Some(job) if job.output.is_some() => break job,
             _ => tokio::time::sleep(Duration::from_millis(100)).await,
         }

@@ -172,7 +172,7 @@ async fn map_reduce(mut config: Config, folder: &Path) -> Result<(), BoxError> {
         }
     };
     let sum = loop {
-        match sums.admin().job(follow_up).await? {
+        match sums.admin().job(follow_up, None).await? {
             Some(job) if job.state == JobState::Done => break job,
             Some(job) if job.state == JobState::Dead => return Err(job.error.unwrap_or_default().into()),
             _ => tokio::time::sleep(Duration::from_millis(10)).await,

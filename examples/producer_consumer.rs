@@ -41,7 +41,7 @@ async fn produce(mut config: Config) -> Result<(), BoxError> {
     let queue = Queue::connect(&config).await?;
     queue.admin().install().await?;
     queue.admin().create(QueueOptions::default().completion(CompletionPolicy::Archive)).await?;
-    let archived_before = queue.admin().stats().await?.archived;
+    let archived_before = queue.admin().stats(None).await?.archived;
 
     let mut workers = [start_worker(&url, "worker-a")?, start_worker(&url, "worker-b")?];
     for batch in 0..ORDERS / 100 {
@@ -52,7 +52,7 @@ async fn produce(mut config: Config) -> Result<(), BoxError> {
     println!("producer: {ORDERS} orders enqueued");
 
     loop {
-        let stats = queue.admin().stats().await?;
+        let stats = queue.admin().stats(None).await?;
         println!("producer: {} ready, {} claimed by {} workers", stats.ready, stats.claimed, stats.workers);
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             break;
@@ -63,7 +63,7 @@ async fn produce(mut config: Config) -> Result<(), BoxError> {
         drop(worker.stdin.take()); // the end of its input asks a worker to stop
         worker.wait().await?;
     }
-    let worked_off = queue.admin().stats().await?.archived - archived_before;
+    let worked_off = queue.admin().stats(None).await?.archived - archived_before;
     println!("producer: {worked_off} of {ORDERS} orders are in the archive");
     if worked_off == u64::from(ORDERS) { Ok(()) } else { Err("orders are missing".into()) }
 }

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
-use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, JobChange, JobFilter, JobState, QueueOptions};
 use readpast::{BoxError, Config, Context, Handlers, Json, NewJob, Queue, TypedJob, Worker};
 use readpast_devserver::DevServer;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     queue.admin().install().await?;
     queue.admin().create(QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(3)).await?;
     for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {
-        queue.admin().purge(state, Duration::ZERO).await?; // of the last run
+        queue.admin().change(&JobChange::Purge, state).await?; // of the last run
     }
 
     let started = Instant::now();
@@ -103,7 +103,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     for job in queue.admin().list(&JobState::Dead.into(), None, 10).await?.jobs {
         println!("dead: job {} after {} attempts: {}", job.job_id, job.attempt, job.error.unwrap_or_default());
     }
-    let stats = queue.admin().stats().await?;
+    let stats = queue.admin().stats(None).await?;
     let unfinished = stats.ready + stats.scheduled + stats.claimed;
     if unfinished > 0 {
         println!("{unfinished} jobs are not finished: the run was stopped");
@@ -158,7 +158,11 @@ async fn keep_enqueueing(queue: Queue, files: Vec<PathBuf>, pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
         for state in [JobState::Done, JobState::Dead] {
-            if let Err(error) = queue.admin().purge(state, Duration::from_secs(60)).await {
+            if let Err(error) = queue
+                .admin()
+                .change(&JobChange::Purge, JobFilter::from(state).older_than(Duration::from_secs(60)))
+                .await
+            {
                 eprintln!("error: {error}");
             }
         }

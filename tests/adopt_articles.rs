@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use readpast::admin::{JobChange, JobState};
 use readpast::{BoxError, Config, Handlers, Job, Queue, Worker};
 use tiberius::ColumnData;
 
@@ -89,7 +90,7 @@ async fn reader(mut session: Session, article: &Article) -> Handled {
 async fn drained(queue: &Queue) {
     let give_up = Instant::now() + Duration::from_secs(120);
     loop {
-        let stats = queue.admin().stats().await.unwrap();
+        let stats = queue.admin().stats(None).await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             return;
         }
@@ -445,11 +446,11 @@ async fn what_failed_in_a_simple_queue_stays_with_its_error() {
     assert_eq!(text(&row, "Payload").as_deref(), Some("bad"));
     assert_eq!(text(&row, "Errors").as_deref(), Some("it is bad"));
     assert_eq!(number(&row, "taken"), 1);
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.claimed, stats.dead), (0, 0, 1));
 
     // An operator has it run again, and it goes well.
-    fixture.queue.admin().requeue(None).await.unwrap();
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
     drain(&fixture.config, &fixture.queue, |_| Ok(())).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue").await, 0);
     drop(session);
@@ -546,10 +547,10 @@ async fn a_dead_row_of_a_heap_is_kept_until_it_is_requeued() {
     )
     .await;
     assert_eq!(session.number("SELECT COUNT(*) FROM HeapQueue").await, 0);
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 1);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 1);
     let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
     assert!(refusal.to_string().contains("stand nowhere else"), "{refusal}");
-    fixture.queue.admin().requeue(None).await.unwrap();
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
     drain(&fixture.config, &fixture.queue, |_| Ok(())).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0);
     drop(session);
@@ -568,7 +569,7 @@ async fn a_row_that_is_not_due_waits_in_its_table() {
     )
     .await;
     assert_eq!(session.number("SELECT COUNT(*) FROM PendingQueue WHERE Payload = 0x01").await, 1);
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, 0);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, 0);
     drop(session);
     fixture.remove().await;
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use readpast::admin::{JobChange, JobState};
 use readpast::{BoxError, Handlers, Job, JobError, JobId, Worker};
 use readpast_adopt::Mapping;
 
@@ -173,7 +174,7 @@ async fn rows_that_cannot_be_claimed_are_passed_by() {
     assert_eq!(fixture.job_counts().await.dead, 3);
 
     // To requeue it is to have the next claim try the row again.
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 3);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 3);
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[refused_rows]").await, 0);
     drain(&fixture, |_| Ok(())).await;
     assert_eq!(fixture.job_counts().await.dead, 3);
@@ -182,7 +183,7 @@ async fn rows_that_cannot_be_claimed_are_passed_by() {
     session.sql("ALTER TABLE [Queue] DROP CONSTRAINT not_these").await;
     let jobs = session.numbers("SELECT job_id FROM [$(schema)].[jobs] WHERE their_Id IN (3, 4)").await;
     let jobs: Vec<JobId> = jobs.into_iter().map(JobId).collect();
-    assert_eq!(fixture.queue.admin().requeue_jobs(&jobs).await.unwrap(), 2);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, &jobs).await.unwrap().changed, 2);
     assert_eq!(session.numbers("SELECT their_Id FROM [$(schema)].[refused_rows]").await, [90]);
     // Whoever has done something with a row meanwhile is not undone.
     session.sql("UPDATE [Queue] SET Message = 0x03AA WHERE Id = 3; DELETE [Queue] WHERE Id = 4").await;
@@ -214,7 +215,7 @@ async fn a_row_that_cannot_be_marked_again_keeps_its_job_dead() {
     session.sql("INSERT [Queue] (Status, Message) VALUES (1, 0x01), (1, 0x02), (1, 0x03)").await;
     drain(&fixture, |_| Err(JobError::dead("no use").into())).await;
     session.sql("ALTER TABLE [Queue] ADD CONSTRAINT not_2 CHECK (Status = 3 OR Id <> 2)").await;
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 2);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 2);
     assert_eq!(session.numbers("SELECT CAST(Status AS int) FROM [Queue] ORDER BY Id").await, [2, 3, 2]);
     let error = error_of_the_dead(&mut session).await;
     assert!(error.starts_with("it cannot be requeued; its row was left as it is: error 547: "), "{error}");

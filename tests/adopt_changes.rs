@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::JobState;
+use readpast::admin::{JobChange, JobState};
 use readpast::{Error, Handlers, Worker};
 use readpast_devserver::DevServer;
 
@@ -199,7 +199,7 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim(1).await.remove(0);
     assert_eq!((job.fence, job.attempt), (2, 2));
-    fixture.queue.admin().cancel(readpast::JobId(job.job_id), "not wanted").await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel("not wanted"), readpast::JobId(job.job_id)).await.unwrap();
     release(&mut session, worker.id, &[job]).await;
     assert_eq!(
         session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'cancelled by %not wanted'").await,
@@ -245,12 +245,12 @@ async fn jobs_show_which_row_they_are() {
     let (fixture, _) = adopted("adopt_shown", OUTBOX, "outbox.toml").await;
     let mut session = fixture.session().await;
     session.sql("INSERT Outbox (type, payload) VALUES (N'ordered', N'{\"n\":1}')").await;
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, 1);
     let backlog = "EXEC [$(schema)].[backlog] @queue = N'outbox'";
     assert_eq!(session.number(backlog).await, 1, "an autoscaler starts a worker");
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim(1).await.remove(0);
-    let shown = fixture.queue.admin().job(readpast::JobId(job.job_id)).await.unwrap().unwrap();
+    let shown = fixture.queue.admin().job(readpast::JobId(job.job_id), None).await.unwrap().unwrap();
     assert_eq!((shown.state, shown.kind.as_deref()), (JobState::Claimed, Some("ordered")));
     assert_eq!(serde_json::to_value(&shown.headers).unwrap()["id"], "1");
     drop((session, worker));

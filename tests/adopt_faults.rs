@@ -26,7 +26,7 @@ const SHORT: [(&str, &str); 5] = [
 async fn drained(queue: &Queue) {
     let give_up = Instant::now() + Duration::from_secs(120);
     loop {
-        let stats = queue.admin().stats().await.unwrap();
+        let stats = queue.admin().stats(None).await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             assert_eq!(stats.dead, 0);
             return;

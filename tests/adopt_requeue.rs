@@ -2,6 +2,7 @@
 //! that is refused.
 
 use readpast::Error;
+use readpast::admin::{JobChange, JobState};
 use readpast_adopt::Mapping;
 
 use crate::adopted::{FOUR_QUEUE, REQUESTS_QUEUE, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES};
@@ -23,7 +24,7 @@ async fn what_is_given_up_is_not_the_authors_to_take_nor_what_waits_again() {
                        AND start_date < DATEADD(MINUTE, -10, SYSDATETIME()) AND attempts < 3)";
     assert_eq!(session.number(taken).await, 0);
 
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     let row = session
         .row(
             "SELECT CAST(in_process AS int) AS in_process, CAST(attempts AS int) AS attempts,
@@ -53,7 +54,7 @@ async fn a_row_whose_job_waits_again_is_marked_again() {
     worker.finish(&[jobs[0].dead("no use"), jobs[1].done()]).await;
     let status = "SELECT CAST(Status AS int) FROM [Queue]";
     assert_eq!(session.numbers(status).await, [3]);
-    fixture.queue.admin().requeue(None).await.unwrap();
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
     assert_eq!(session.numbers(status).await, [2]);
     drop((session, worker));
     fixture.remove().await;
@@ -67,7 +68,7 @@ async fn a_row_that_is_gone_is_not_requeued() {
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim(1).await.remove(0);
     worker.finish(&[job.dead("no use")]).await;
-    let refusal = fixture.queue.admin().requeue(None).await.unwrap_err();
+    let refusal = fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap_err();
     assert!(matches!(refusal, Error::Refused { .. }) && refusal.to_string().contains("dead.move"), "{refusal}");
     assert_eq!(session.number("SELECT COUNT(*) FROM RequestsCompleted").await, 1);
     drop((session, worker));
@@ -76,7 +77,7 @@ async fn a_row_that_is_gone_is_not_requeued() {
     let text = std::fs::read_to_string(format!("{}/examples/adopt/simple-queue.toml", env!("CARGO_MANIFEST_DIR")));
     let text = text.unwrap().replace("[columns]", "[dead]\ndelete = true\n\n[columns]");
     let (fixture, _) = adopted_with("adopt_gone_deleted", SIMPLE_QUEUE, &Mapping::from_toml(&text).unwrap()).await;
-    let refusal = fixture.queue.admin().requeue(None).await.unwrap_err();
+    let refusal = fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap_err();
     assert!(refusal.to_string().contains("dead.delete"), "{refusal}");
     fixture.remove().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, JobChange, JobState, QueueOptions};
 use readpast::{Fence, Handlers, JobError, JobId, NewJob, Worker};
 
 use crate::support::{Fixture, WorkerSession, changed, literal};
@@ -38,7 +38,7 @@ async fn a_job_that_failed_says_when_where_how_long_and_why() {
 
     let found = fixture.queue.admin().attempts(job_id).await.unwrap();
     assert_eq!(found.iter().map(|one| (one.attempt, one.fence)).collect::<Vec<_>>(), [(1, Fence(1)), (2, Fence(2))]);
-    let job = fixture.queue.admin().job(job_id).await.unwrap().unwrap();
+    let job = fixture.queue.admin().job(job_id, None).await.unwrap().unwrap();
     for one in &found {
         assert_eq!(one.worker, "the third floor");
         assert_eq!(Some(one.worker_id), job.worker_id);
@@ -82,7 +82,7 @@ async fn the_newest_20_stay_also_over_a_requeue() {
         let jobs = worker.claim(2).await;
         let finish: Vec<_> = jobs.iter().map(|job| job.dead(&format!("{} {round}", job.job_id))).collect();
         assert_eq!(worker.finish(&finish).await, []);
-        assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 2);
+        assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 2);
     }
     for job_id in fixture.session().await.numbers("SELECT job_id FROM [$(schema)].[jobs]").await {
         let expected: Vec<_> = (2..22).map(|round| (1, round + 1, format!("{job_id} {round}"))).collect();
@@ -147,11 +147,15 @@ async fn attempts_go_with_their_job_when_it_is_purged_or_expires() {
             } else {
                 let state = if completion == CompletionPolicy::Archive { JobState::Archived } else { JobState::Done };
                 for state in [state, JobState::Dead] {
-                    assert_eq!(fixture.queue.admin().purge(state, Duration::ZERO).await.unwrap(), 1, "{state}");
+                    assert_eq!(
+                        fixture.queue.admin().change(&JobChange::Purge, state).await.unwrap().changed,
+                        1,
+                        "{state}"
+                    );
                 }
             }
             assert_eq!(kept(&fixture).await, 1, "{completion:?}, expires: {expires}");
-            assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 1);
+            assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap().changed, 1);
             assert_eq!(kept(&fixture).await, 0, "{completion:?}, expires: {expires}");
             fixture.remove().await;
         }

@@ -38,8 +38,8 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     fixture.sql("EXEC [$(schema)].[backlog] @queue = N'work'").await;
     queue.admin().pause().await.unwrap();
     queue.admin().resume().await.unwrap();
-    assert_eq!(queue.admin().stats().await.unwrap().dead, 1);
-    assert_eq!(queue.admin().workers().await.unwrap().len(), 1);
+    assert_eq!(queue.admin().stats(None).await.unwrap().dead, 1);
+    assert_eq!(queue.admin().workers(std::time::Duration::MAX).await.unwrap().len(), 1);
     // Who did it: ORIGINAL_LOGIN is NULL there.
     fixture
         .sql("EXEC [$(schema)].[begin_audit] @who = N'x', @action = N'pause', @queue = N'work', @what = N'{}'")

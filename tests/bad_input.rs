@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use readpast::admin::QueueOptions;
+use readpast::admin::{JobState, QueueOptions};
 use readpast::{Config, Error, Handlers, NewJob, Queue, Worker};
 
 use crate::support::counted::{counting_worker, drained};
@@ -172,7 +172,7 @@ async fn queues_and_workers_with_hostile_names_work_like_others() {
         queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap();
         assert!(queue.enqueue(&NewJob::text("x").dedup_key(&name)).await.unwrap().duplicate);
         queue.enqueue_many(&numbers(2)).await.unwrap();
-        assert_eq!(queue.admin().stats().await.unwrap().queue, name);
+        assert_eq!(queue.admin().stats(None).await.unwrap().queue, name);
         let (worker, runs) = counting_worker(&queue, &fixture.config.worker).await;
         assert_eq!(drained(worker).await.stats.done, 3, "{name:?}");
         assert_eq!(runs.lock().len(), 3);
@@ -243,8 +243,8 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
             let sql = format!("CREATE OR ALTER PROCEDURE [$(schema)].[{procedure}] {parameters} AS {select}");
             session.sql(&sql).await;
         }
-        let peeked = fixture.queue.admin().list(&readpast::admin::JobState::Done.into(), None, 1).await.map(|_| ());
-        let counted = fixture.queue.admin().stats().await.map(|_| ());
+        let peeked = fixture.queue.admin().list(&JobState::Done.into(), None, 1).await.map(|_| ());
+        let counted = fixture.queue.admin().stats(None).await.map(|_| ());
         for answer in [peeked, counted] {
             let error = answer.expect_err("random columns are not what was asked for");
             assert!(matches!(error, Error::Protocol { .. }), "round {round}: {error:?}\n{select}");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use readpast::admin::{Cancelled, ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::admin::{Changed, ClaimOrder, CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::transaction::{create_batch_in, enqueue_in, seal_batch_in};
 use readpast::{
@@ -96,7 +96,7 @@ async fn the_follow_up_comes_once_and_says_how_all_have_ended() {
         let jobs = ["done", "done", "again", "dead", "cancel"].map(|text| NewJob::text(text).batch(batch));
         let ids = fixture.queue.enqueue_many(&jobs).await.unwrap();
         other.enqueue(&NewJob::text("done").batch(batch)).await.unwrap();
-        fixture.queue.admin().cancel(ids[4].job_id, "").await.unwrap();
+        fixture.queue.admin().change(&JobChange::cancel(""), ids[4].job_id).await.unwrap();
         let BatchRow { sealed_at, ended_at, .. } = row(&fixture.queue, batch).await;
         assert_eq!((sealed_at, ended_at), (None, None));
         let sealed = other.seal_batch(batch).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_job_adds_jobs_to_its_own_batch_until_it_is_sealed() {
         Ok(Output::default().enqueue("work", below()?).enqueue("other", below()?))
     };
     drain(&fixture.queue, handler).await;
-    while other.admin().stats().await.unwrap().ready + fixture.queue.admin().stats().await.unwrap().ready > 0 {
+    while other.admin().stats(None).await.unwrap().ready + fixture.queue.admin().stats(None).await.unwrap().ready > 0 {
         drain(&other, handler).await;
         drain(&fixture.queue, handler).await;
     }
@@ -467,7 +467,7 @@ async fn every_way_to_end_counts() {
     // Cancelled while it waits, and while it runs: acknowledged, given back, lost.
     let later = || NewJob::text("later").delay(Duration::from_secs(3_600));
     for job in [NewJob::text("x"), later()] {
-        queue.admin().cancel(add(job).await, "").await.unwrap();
+        queue.admin().change(&JobChange::cancel(""), add(job).await).await.unwrap();
         expected[0] += 1;
         expected[3] += 1;
         assert_eq!(counts(queue, batch).await, expected);
@@ -475,7 +475,7 @@ async fn every_way_to_end_counts() {
     for end in ["finish", "release", "lose"] {
         let job_id = add(NewJob::text("x")).await;
         let job = worker.claim_one().await;
-        queue.admin().cancel(job_id, "").await.unwrap();
+        queue.admin().change(&JobChange::cancel(""), job_id).await.unwrap();
         expected[0] += 1;
         assert_eq!(counts(queue, batch).await, expected, "it runs");
         match end {
@@ -498,7 +498,7 @@ async fn every_way_to_end_counts() {
     add(NewJob::text("x")).await;
     add(later()).await;
     for state in [JobState::Ready, JobState::Scheduled] {
-        assert_eq!(queue.admin().purge(state, Duration::ZERO).await.unwrap(), 1);
+        assert_eq!(queue.admin().change(&JobChange::Purge, state).await.unwrap().changed, 1);
         expected[0] += 1;
         expected[3] += 1;
     }
@@ -506,7 +506,7 @@ async fn every_way_to_end_counts() {
     assert_eq!(counts(queue, batch).await, expected);
     // Purging what has ended changes nothing.
     for state in [JobState::Dead, JobState::Cancelled] {
-        assert!(queue.admin().purge(state, Duration::ZERO).await.unwrap() > 0);
+        assert!(queue.admin().change(&JobChange::Purge, state).await.unwrap().changed > 0);
     }
     assert_eq!(counts(queue, batch).await, expected);
 
@@ -545,14 +545,14 @@ async fn requeued_jobs_count_again_until_the_batch_has_ended() {
     let jobs = worker.claim(3).await;
     let id = |place: usize| JobId(jobs[place].job_id);
     assert_eq!(worker.finish(&[jobs[0].dead("no"), jobs[1].dead("no"), jobs[2].dead("no")]).await, []);
-    queue.admin().cancel(JobId(jobs[2].job_id + 1), "").await.unwrap();
+    queue.admin().change(&JobChange::cancel(""), JobId(jobs[2].job_id + 1)).await.unwrap();
     // It has ended: all four are dead or cancelled. Three more ways back, and a batch that has not.
     assert_eq!(counts(queue, batch).await, [4, 0, 3, 1]);
     assert_eq!(follow_ups(&mut session).await, 1);
-    assert_eq!(queue.admin().requeue(Some(id(0))).await.unwrap(), 1);
+    assert_eq!(queue.admin().change(&JobChange::Requeue, id(0)).await.unwrap().changed, 1);
     assert!(queue.admin().requeue_with(id(1), "y").await.unwrap());
-    assert_eq!(queue.admin().requeue(None).await.unwrap(), 1);
-    assert_eq!(queue.admin().requeue(Some(JobId(jobs[2].job_id + 1))).await.unwrap(), 1);
+    assert_eq!(queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
+    assert_eq!(queue.admin().change(&JobChange::Requeue, JobId(jobs[2].job_id + 1)).await.unwrap().changed, 1);
     assert_eq!(counts(queue, batch).await, [4, 0, 3, 1], "it has ended");
     let again: Vec<Finish> = worker.claim(10).await.iter().map(Claimed::done).collect();
     assert_eq!(again.len(), 5, "and the follow-up");
@@ -571,10 +571,14 @@ async fn requeued_jobs_count_again_until_the_batch_has_ended() {
     let dead: Vec<Finish> = jobs.iter().filter(|job| job.job_id != last).map(|job| job.dead("no")).collect();
     assert_eq!(worker.finish(&dead).await, []);
     assert_eq!(counts(queue, batch).await, [4, 0, 3, 0]);
-    assert_eq!(queue.admin().requeue(Some(JobId(jobs[0].job_id))).await.unwrap(), 1);
+    assert_eq!(queue.admin().change(&JobChange::Requeue, JobId(jobs[0].job_id)).await.unwrap().changed, 1);
     assert!(queue.admin().requeue_with(JobId(jobs[1].job_id), "y").await.unwrap());
     assert_eq!(counts(queue, batch).await, [4, 0, 1, 0]);
-    assert_eq!(queue.admin().requeue(None).await.unwrap(), 3, "with a key and without");
+    assert_eq!(
+        queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed,
+        3,
+        "with a key and without"
+    );
     assert_eq!(counts(queue, batch).await, [4, 0, 0, 0]);
     assert_eq!(counts(queue, other).await, [1, 0, 0, 0], "it is not sealed");
     assert_eq!(counts(queue, keyed).await, [1, 0, 1, 0], "it has ended");
@@ -716,7 +720,11 @@ async fn a_batch_outlives_the_jobs_that_are_no_longer_kept() {
     assert_eq!(worker.finish(&[jobs[0].done(), jobs[1].dead("no")]).await, []);
     // Its key is free: another job, and no member.
     queue.enqueue(&NewJob::text("b").dedup_key("b")).await.unwrap();
-    assert_eq!(queue.admin().requeue(None).await.unwrap(), 0, "so the dead one stays dead");
+    assert_eq!(
+        queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed,
+        0,
+        "so the dead one stays dead"
+    );
     let mut session = fixture.session().await;
     session.sql("UPDATE [$(schema)].[jobs] SET finished_at = DATEADD(HOUR, -1, finished_at) WHERE ended = 1").await;
     assert_eq!(session.number("EXEC [$(schema)].[expire] @queue = N'work'").await, 2);
@@ -977,8 +985,8 @@ async fn cancelling_a_batch_cancels_its_jobs_in_all_queues_and_below_it() {
     let running = worker.claim(4).await; // the bystander's, and three
     let cancelled = queue.admin().cancel_batch(batch, "a wrong file").await.unwrap();
     // With the follow-up of the one below it.
-    assert_eq!((cancelled.waiting, cancelled.running), (1_497 + 10 + 1 + 1, 3));
-    assert_eq!(queue.admin().cancel_batch(batch, "again").await.unwrap(), Cancelled::default());
+    assert_eq!((cancelled.changed, cancelled.requested), (1_497 + 10 + 1 + 1, 3));
+    assert_eq!(queue.admin().cancel_batch(batch, "again").await.unwrap(), Changed::default());
     assert_eq!(counts(queue, below).await, [1, 0, 0, 1]);
     assert_eq!(counts(queue, batch).await, [1_511, 0, 0, 1_508]);
     assert_eq!(counts(queue, bystander).await, [1, 0, 0, 0]);
@@ -988,8 +996,8 @@ async fn cancelling_a_batch_cancels_its_jobs_in_all_queues_and_below_it() {
     assert_eq!(worker.finish(&[running[1].done(), running[2].retry(0, "x"), running[3].dead("x")]).await, []);
     assert_eq!(counts(queue, batch).await, [1_511, 1, 0, 1_510]);
     let follow_up = row(queue, batch).await.follow_up_id.unwrap();
-    assert_eq!(queue.admin().job(follow_up).await.unwrap().unwrap().state, JobState::Ready);
-    let why = queue.admin().job(JobId(running[2].job_id)).await.unwrap().unwrap().error.unwrap();
+    assert_eq!(queue.admin().job(follow_up, None).await.unwrap().unwrap().state, JobState::Ready);
+    let why = queue.admin().job(JobId(running[2].job_id), None).await.unwrap().unwrap().error.unwrap();
     assert!(why.ends_with(": a wrong file"), "{why}");
     drop((worker, other));
     fixture.remove().await;
@@ -1011,7 +1019,7 @@ async fn cancelling_a_batch_waits_for_a_claim_that_is_under_way() {
         assert!(!cancelling.is_finished(), "it has not seen the job");
     }
     worker.session.sql("COMMIT TRANSACTION").await;
-    assert_eq!(cancelling.await.unwrap().running, 1);
+    assert_eq!(cancelling.await.unwrap().requested, 1);
     assert_eq!(worker.finish(&[job.retry(0, "x")]).await, []);
     assert_eq!(counts(&fixture.queue, batch).await, [1, 0, 0, 1]);
     drop((worker, observer));
@@ -1044,7 +1052,7 @@ async fn a_worker_of_this_process_hears_of_a_cancelled_batch_at_once() {
     let draining = tokio::spawn(worker.drain());
     starts.recv().await.unwrap();
     let cancelled = fixture.queue.admin().cancel_batch(batch, "").await.unwrap();
-    assert_eq!((cancelled.waiting, cancelled.running), (0, 1));
+    assert_eq!((cancelled.changed, cancelled.requested), (0, 1));
     draining.await.unwrap().unwrap();
     assert_eq!(counts(&fixture.queue, batch).await, [1, 0, 0, 1]);
     fixture.remove().await;
@@ -1152,7 +1160,7 @@ async fn follow_ups_come_once(test_name: &str, completion: CompletionPolicy, bat
     sealing.await.unwrap();
     let give_up = Instant::now() + Duration::from_secs(600);
     while !ends.admin().batches(true, None, 1).await.unwrap().is_empty() {
-        assert!(Instant::now() < give_up, "batches are left: {:?}", fixture.queue.admin().stats().await.unwrap());
+        assert!(Instant::now() < give_up, "batches are left: {:?}", fixture.queue.admin().stats(None).await.unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     workers.stop().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::admin::{Cancelled, CompletionPolicy, JobFilter, JobState, QueueOptions};
+use readpast::admin::{Changed, CompletionPolicy, JobChange, JobFilter, JobState, QueueOptions};
 use readpast::{BoxError, Context, Error, Handlers, Job, JobId, NewJob, Queue, Worker};
 
 use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, changed, number, until};
@@ -12,12 +12,12 @@ use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, changed
 const WHY: &str = "the customer has left";
 
 /// What `cancel` found, as two numbers.
-fn counts(cancelled: Cancelled) -> (u64, u64) {
-    (cancelled.waiting, cancelled.running)
+fn counts(cancelled: Changed) -> (u64, u64) {
+    (cancelled.changed, cancelled.requested)
 }
 
 async fn row(fixture: &Fixture, job_id: i64) -> (JobState, String) {
-    let job = fixture.queue.admin().job(JobId(job_id)).await.unwrap().unwrap();
+    let job = fixture.queue.admin().job(JobId(job_id), None).await.unwrap().unwrap();
     (job.state, job.error.unwrap_or_default())
 }
 
@@ -32,15 +32,19 @@ async fn a_job_that_waits_never_runs_and_says_who_cancelled_it_and_why() {
     let scheduled = NewJob::text("later").delay(Duration::from_secs(3_600)).dedup_key("later");
     let jobs = fixture.queue.enqueue_many(&[NewJob::text("now").dedup_key("now"), scheduled.clone()]).await.unwrap();
     for job in &jobs {
-        assert_eq!(counts(fixture.queue.admin().cancel(job.job_id, WHY).await.unwrap()), (1, 0));
+        assert_eq!(counts(fixture.queue.admin().change(&JobChange::cancel(WHY), job.job_id).await.unwrap()), (1, 0));
         let expected = format!("cancelled by {}: {WHY}", login(&fixture).await);
         assert_eq!(row(&fixture, job.job_id.0).await, (JobState::Cancelled, expected));
-        assert_eq!(counts(fixture.queue.admin().cancel(job.job_id, WHY).await.unwrap()), (0, 0), "it has ended");
+        assert_eq!(
+            counts(fixture.queue.admin().change(&JobChange::cancel(WHY), job.job_id).await.unwrap()),
+            (0, 0),
+            "it has ended"
+        );
     }
     fixture.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
     assert_eq!(WorkerSession::register(&fixture).await.claim(10).await, []);
     assert_eq!(fixture.job_counts().await, JobCounts { cancelled: 2, ..JobCounts::default() });
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.cancelled, stats.dead, stats.ready, stats.scheduled), (2, 0, 0, 0));
     let page = fixture.queue.admin().list(&JobState::Cancelled.into(), None, 10).await.unwrap();
     assert_eq!(page.jobs.iter().map(|job| job.job_id).collect::<Vec<_>>(), [jobs[0].job_id, jobs[1].job_id]);
@@ -55,17 +59,17 @@ async fn a_cancelled_job_comes_back_by_its_id_and_not_with_the_dead_ones() {
     let fixture = Fixture::new("cancel_requeue").await;
     let jobs = fixture.queue.enqueue_many(&[NewJob::text("x").dedup_key("x"), NewJob::text("y")]).await.unwrap();
     for job in &jobs {
-        fixture.queue.admin().cancel(job.job_id, "").await.unwrap();
+        fixture.queue.admin().change(&JobChange::cancel(""), job.job_id).await.unwrap();
     }
     assert_eq!(row(&fixture, jobs[0].job_id.0).await.1, format!("cancelled by {}", login(&fixture).await));
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 0);
-    assert_eq!(fixture.queue.admin().requeue(Some(jobs[1].job_id)).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 0);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, jobs[1].job_id).await.unwrap().changed, 1);
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, cancelled: 1, ..JobCounts::default() });
     // Its key is another job's by now.
     let other = fixture.queue.enqueue(&NewJob::text("x").dedup_key("x")).await.unwrap();
-    assert_eq!(fixture.queue.admin().requeue(Some(jobs[0].job_id)).await.unwrap(), 0);
-    fixture.queue.admin().cancel(other.job_id, "").await.unwrap();
-    assert_eq!(fixture.queue.admin().requeue(Some(jobs[0].job_id)).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, jobs[0].job_id).await.unwrap().changed, 0);
+    fixture.queue.admin().change(&JobChange::cancel(""), other.job_id).await.unwrap();
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, jobs[0].job_id).await.unwrap().changed, 1);
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(worker.claim(10).await.len(), 2);
     fixture.remove().await;
@@ -76,15 +80,23 @@ async fn cancelled_jobs_are_purged_and_expire_like_dead_ones() {
     let fixture = Fixture::new("cancel_expire").await;
     let jobs = fixture.queue.enqueue_many(&["x", "y", "z"].map(NewJob::text)).await.unwrap();
     for job in &jobs[..2] {
-        fixture.queue.admin().cancel(job.job_id, WHY).await.unwrap();
+        fixture.queue.admin().change(&JobChange::cancel(WHY), job.job_id).await.unwrap();
     }
     let old = "UPDATE [$(schema)].[jobs] SET finished_at = DATEADD(HOUR, -1, finished_at) WHERE job_id =";
     fixture.sql(&format!("{old} {}", jobs[0].job_id)).await;
     fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @keep_dead_s = 60").await;
     assert_eq!(fixture.session().await.number("EXEC [$(schema)].[expire] @queue = N'work'").await, 1);
-    assert_eq!(fixture.queue.admin().purge(JobState::Cancelled, Duration::from_secs(60)).await.unwrap(), 0);
-    assert_eq!(fixture.queue.admin().purge(JobState::Cancelled, Duration::ZERO).await.unwrap(), 1);
-    assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, ..JobCounts::default() });
+    // As a DBA calls it.
+    let mut session = fixture.session().await;
+    let purge = "EXEC [$(schema)].[purge] @queue = N'work', @state = 'cancelled'";
+    assert_eq!(session.number(&format!("{purge}, @older_than_s = 60")).await, 0);
+    assert_eq!(session.number(purge).await, 1);
+    // As the library does.
+    fixture.queue.admin().change(&JobChange::cancel(WHY), jobs[2].job_id).await.unwrap();
+    let a_minute_old = JobFilter::from(JobState::Cancelled).older_than(Duration::from_secs(60));
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, a_minute_old).await.unwrap().changed, 0);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Cancelled).await.unwrap().changed, 1);
+    assert_eq!(fixture.job_counts().await, JobCounts::default());
     fixture.remove().await;
 }
 
@@ -100,7 +112,10 @@ async fn of_a_running_job_only_what_is_done_stays_so() {
     for end in ends {
         fixture.queue.enqueue(&NewJob::text("x").dedup_key("k").max_attempts(2)).await.unwrap();
         let job = worker.claim_one().await;
-        assert_eq!(counts(fixture.queue.admin().cancel(JobId(job.job_id), WHY).await.unwrap()), (0, 1));
+        assert_eq!(
+            counts(fixture.queue.admin().change(&JobChange::cancel(WHY), JobId(job.job_id)).await.unwrap()),
+            (0, 1)
+        );
         assert_eq!(row(&fixture, job.job_id).await.0, JobState::Claimed);
         assert!(fixture.queue.enqueue(&NewJob::text("x").dedup_key("k")).await.unwrap().duplicate, "it runs");
         assert_eq!(worker.finish(&[end(&job)]).await, []);
@@ -112,13 +127,13 @@ async fn of_a_running_job_only_what_is_done_stays_so() {
     // Its attempts are used up.
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let job = worker.claim_one().await;
-    fixture.queue.admin().cancel(JobId(job.job_id), WHY).await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel(WHY), JobId(job.job_id)).await.unwrap();
     assert_eq!(worker.finish(&[job.retry(0, "no")]).await, [], "it is not dead");
     assert_eq!(row(&fixture, job.job_id).await, expected);
 
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let job = worker.claim_one().await;
-    fixture.queue.admin().cancel(JobId(job.job_id), WHY).await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel(WHY), JobId(job.job_id)).await.unwrap();
     assert_eq!(worker.finish(&[job.done()]).await, []);
     assert_eq!(row(&fixture, job.job_id).await.0, JobState::Done);
     assert_eq!(fixture.job_counts().await, JobCounts { done: 1, cancelled: 5, ..JobCounts::default() });
@@ -132,7 +147,7 @@ async fn a_job_that_is_given_back_or_whose_worker_is_lost_is_cancelled_if_that_w
     let mut worker = WorkerSession::register(&fixture).await;
     let jobs = worker.claim(4).await;
     for job in [&jobs[0], &jobs[2]] {
-        fixture.queue.admin().cancel(JobId(job.job_id), WHY).await.unwrap();
+        fixture.queue.admin().change(&JobChange::cancel(WHY), JobId(job.job_id)).await.unwrap();
     }
     let (id, one, other) = (worker.id, jobs[0].job_id, jobs[1].job_id);
     let release = format!(
@@ -149,7 +164,7 @@ async fn a_job_that_is_given_back_or_whose_worker_is_lost_is_cancelled_if_that_w
     let expected = (JobState::Cancelled, format!("cancelled by {}: {WHY}", login(&fixture).await));
     assert_eq!(row(&fixture, jobs[2].job_id).await, expected);
     // What comes back starts anew.
-    assert_eq!(fixture.queue.admin().requeue(Some(JobId(jobs[2].job_id))).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobId(jobs[2].job_id)).await.unwrap().changed, 1);
     let mut worker = WorkerSession::register(&fixture).await;
     let again = worker.claim(3).await.into_iter().find(|job| job.job_id == jobs[2].job_id).unwrap();
     assert_eq!(worker.finish(&[again.retry(0, "no")]).await, []);
@@ -182,12 +197,12 @@ async fn a_worker_hears_of_it_with_its_next_heartbeat() {
     let started = Arc::new(AtomicUsize::new(0));
     let worker = Worker::builder(&queue, endless(started.clone())).start().await.unwrap();
     until("both run", || started.load(Ordering::Acquire) == 2).await;
-    assert_eq!(counts(fixture.queue.admin().cancel(jobs[0].job_id, WHY).await.unwrap()), (0, 1));
+    assert_eq!(counts(fixture.queue.admin().change(&JobChange::cancel(WHY), jobs[0].job_id).await.unwrap()), (0, 1));
     let cancelled = || worker.stats().cancelled;
     until("one is cancelled", || cancelled() == 1).await;
     assert_eq!(row(&fixture, jobs[0].job_id.0).await.0, JobState::Cancelled);
     assert_eq!(row(&fixture, jobs[1].job_id.0).await.0, JobState::Claimed, "the other is not told");
-    fixture.queue.admin().cancel(jobs[1].job_id, WHY).await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel(WHY), jobs[1].job_id).await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.cancelled, summary.stats.retried, summary.stats.dead), (2, 0, 0));
     fixture.remove().await;
@@ -205,7 +220,7 @@ async fn the_worker_of_the_same_process_hears_of_it_at_once() {
     let started = Arc::new(AtomicUsize::new(0));
     let worker = Worker::builder(&queue, endless(started.clone())).start().await.unwrap();
     until("it runs", || started.load(Ordering::Acquire) == 1).await;
-    assert_eq!(counts(queue.clone().admin().cancel(job.job_id, WHY).await.unwrap()), (0, 1));
+    assert_eq!(counts(queue.clone().admin().change(&JobChange::cancel(WHY), job.job_id).await.unwrap()), (0, 1));
     let summary = worker.drain().await.unwrap();
     assert_eq!(summary.stats.cancelled, 1);
     assert!(summary.elapsed < Duration::from_secs(30), "{:?}", summary.elapsed);
@@ -235,7 +250,7 @@ async fn a_claimed_job_that_has_not_started_does_not_start() {
     until("one runs and one waits", || worker.stats().running == 1 && worker.stats().buffered == 1).await;
     // The worker hears of them in this order: when the first one ends, it knows of the second.
     for job in [&jobs[1], &jobs[0]] {
-        assert_eq!(counts(queue.admin().cancel(job.job_id, WHY).await.unwrap()), (0, 1));
+        assert_eq!(counts(queue.admin().change(&JobChange::cancel(WHY), job.job_id).await.unwrap()), (0, 1));
     }
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.released), (1, 1));
@@ -254,13 +269,16 @@ async fn all_that_match_are_cancelled_however_many() {
     let mut worker = WorkerSession::register(&fixture).await;
     worker.claim(2).await;
     let filter = JobFilter::all().kind("resize");
-    assert_eq!(counts(fixture.queue.admin().cancel_all(&filter, WHY).await.unwrap()), (1_499, 2));
+    assert_eq!(
+        counts(fixture.queue.admin().change(&JobChange::cancel(WHY), filter.clone()).await.unwrap()),
+        (1_499, 2)
+    );
     let left = JobCounts { ready: 3, claimed: 2, cancelled: 1_499, ..JobCounts::default() };
     assert_eq!(fixture.job_counts().await, left);
-    let ready = JobState::Ready.into();
-    assert_eq!(counts(fixture.queue.admin().cancel_all(&ready, WHY).await.unwrap()), (3, 0));
+    let ready = JobFilter::from(JobState::Ready);
+    assert_eq!(counts(fixture.queue.admin().change(&JobChange::cancel(WHY), ready.clone()).await.unwrap()), (3, 0));
     assert_eq!(
-        counts(fixture.queue.admin().cancel_all(&JobFilter::all(), WHY).await.unwrap()),
+        counts(fixture.queue.admin().change(&JobChange::cancel(WHY), JobFilter::all()).await.unwrap()),
         (0, 2),
         "asked once more"
     );
@@ -271,15 +289,15 @@ async fn all_that_match_are_cancelled_however_many() {
 async fn what_cannot_be_is_refused() {
     let fixture = Fixture::new("cancel_refused").await;
     for state in [JobState::Done, JobState::Dead, JobState::Cancelled, JobState::Archived] {
-        let error = fixture.queue.admin().cancel_all(&state.into(), WHY).await.unwrap_err();
+        let error = fixture.queue.admin().change(&JobChange::cancel(WHY), state).await.unwrap_err();
         let expected =
             format!("the filter's state is {state}; it must be one of scheduled, waiting, ready, claimed, or none");
         assert!(matches!(&error, Error::Refused { message, .. } if *message == expected), "{error}");
     }
-    let error = fixture.queue.admin().cancel(JobId(1), &"x".repeat(1_001)).await.unwrap_err();
+    let error = fixture.queue.admin().change(&JobChange::cancel("x".repeat(1_001)), JobId(1)).await.unwrap_err();
     assert!(matches!(&error, Error::Refused { message, .. } if message.contains("why")), "{error}");
     assert_eq!(
-        counts(fixture.queue.admin().cancel(JobId(1), &"x".repeat(1_000)).await.unwrap()),
+        counts(fixture.queue.admin().change(&JobChange::cancel("x".repeat(1_000)), JobId(1)).await.unwrap()),
         (0, 0),
         "no such job"
     );
@@ -287,7 +305,11 @@ async fn what_cannot_be_is_refused() {
     let other = changed(fixture.config.clone(), |config| config.queue.name = "other".into());
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let other = Queue::connect(&other).await.unwrap();
-    assert_eq!(counts(other.admin().cancel(job.job_id, WHY).await.unwrap()), (0, 0), "another queue's");
+    assert_eq!(
+        counts(other.admin().change(&JobChange::cancel(WHY), job.job_id).await.unwrap()),
+        (0, 0),
+        "another queue's"
+    );
     drop(other);
     fixture.remove().await;
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use readpast::NewJob;
-use readpast::admin::{QueueOptions, Schedule};
+use readpast::admin::{JobChange, QueueOptions, Schedule};
 use readpast_devserver::DevServer;
 
 use crate::support::{Fixture, Session, WorkerSession, number, numbers};
@@ -159,7 +159,7 @@ async fn a_running_job_is_told_of_its_cancellation_though_the_clock_has_made_tha
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim_one().await;
-    fixture.queue.admin().cancel(job.job_id, "never mind").await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel("never mind"), job.job_id).await.unwrap();
     server.faults().set_clock(2 * DAY);
     let mut other = fixture.session().await;
     let reap = "EXEC [$(schema)].[reap] @queue = N'work'";
@@ -178,8 +178,16 @@ async fn workers_that_died_before_the_clock_was_set_back_are_not_shown_as_alive(
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "dead_and_back", QueueOptions::default()).await;
     let alive = async || {
-        let stats = fixture.queue.admin().stats().await.unwrap();
-        let listed = fixture.queue.admin().workers().await.unwrap().iter().filter(|worker| worker.is_live()).count();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
+        let listed = fixture
+            .queue
+            .admin()
+            .workers(std::time::Duration::MAX)
+            .await
+            .unwrap()
+            .iter()
+            .filter(|worker| worker.is_live())
+            .count();
         let sampled = fixture.sql("EXEC [$(schema)].[sample] @queue = N'work', @max_age_ms = 0").await;
         (stats.workers, listed, number(&sampled[0], "workers"))
     };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::{CompletionPolicy, Deleted, JobState, QueueOptions, Rate, Schedule};
+use readpast::admin::{CompletionPolicy, Deleted, JobChange, JobState, QueueOptions, Rate, Schedule};
 use readpast::{Error, JobId, NewBatch, NewJob, Queue};
 
 use crate::support::{Fixture, Session, WorkerSession, changed, number, numbers};
@@ -23,7 +23,7 @@ async fn is_kept(queue: &Queue, with_jobs: bool, because: &str) {
     let error = queue.admin().delete(with_jobs).await.unwrap_err();
     assert!(matches!(&error, Error::QueueInUse { message, .. } if message.contains(because)), "{error}");
     assert_eq!(error.sql_number(), Some(QUEUE_IN_USE as i32));
-    queue.admin().stats().await.unwrap();
+    queue.admin().stats(None).await.unwrap();
 }
 
 /// How many rows there are of queue 1, in all tables that know queues.
@@ -73,7 +73,7 @@ async fn an_empty_queue_is_deleted_and_can_be_created_anew() {
     assert_eq!(fixture.queue.admin().delete(false).await.unwrap(), Deleted::default());
     assert_eq!(rows_of_the_queue(&mut fixture.session().await).await, 0);
     for error in
-        [fixture.queue.admin().stats().await.unwrap_err(), fixture.queue.admin().delete(false).await.unwrap_err()]
+        [fixture.queue.admin().stats(None).await.unwrap_err(), fixture.queue.admin().delete(false).await.unwrap_err()]
     {
         assert!(matches!(error, Error::UnknownQueue { .. }), "{error}");
     }
@@ -97,7 +97,7 @@ async fn a_queue_is_kept_while_a_worker_has_a_lease() {
     let mut worker = WorkerSession::register(&fixture).await;
     worker.claim_one().await;
     is_kept(&fixture.queue, true, "a worker of it has a lease").await;
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 1, "no job was deleted");
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claimed, 1, "no job was deleted");
     worker.lose(&fixture).await;
     fixture.queue.admin().delete(true).await.unwrap();
     fixture.remove().await;
@@ -129,7 +129,7 @@ async fn a_queue_is_kept_while_it_has_a_job_of_any_state_unless_they_are_to_go()
     worker.finish(&[job.done()]).await;
     worker.lose(&fixture).await;
     is_kept(&fixture.queue, false, "it has jobs").await; // in the archive
-    assert_eq!(fixture.queue.admin().purge(JobState::Archived, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Archived).await.unwrap().changed, 1);
     fixture.queue.admin().delete(false).await.unwrap();
     assert_eq!(rows_of_the_queue(&mut session).await, 0);
     fixture.remove().await;
@@ -188,7 +188,7 @@ async fn with_its_jobs_nothing_of_a_queue_stays_and_other_queues_hear_of_it() {
     assert_eq!((after.done, after.dead), (before.done, before.dead));
     assert_eq!(after.cancelled - before.cancelled, 20 - ended_before, "all of this queue's");
     assert_eq!((after.unfinished(), after.ended_at), (1, None), "the other queue's job is left");
-    assert_eq!(other.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(other.admin().stats(None).await.unwrap().ready, 1);
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[queues]").await, 1);
     fixture.remove().await;
 }
@@ -235,7 +235,7 @@ async fn a_producer_s_look_for_its_queue_waits_for_no_change_of_it() {
         holder.sql("COMMIT TRANSACTION").await;
         assert_eq!(producer.await.unwrap().1, None, "{call}");
         operator.sql("ROLLBACK TRANSACTION").await;
-        assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, jobs);
+        assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, jobs);
         drop((holder, operator));
         fixture.remove().await;
     }
@@ -259,7 +259,7 @@ async fn an_enqueue_that_cannot_find_out_whether_its_queue_is_gone_has_added_its
             let (session, error) = producer.await.unwrap();
             assert_eq!(error, None, "{call}");
             operator.sql("ROLLBACK TRANSACTION").await;
-            assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, jobs, "{call}");
+            assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, jobs, "{call}");
             drop((session, holder, operator));
             fixture.remove().await;
         }
@@ -340,7 +340,11 @@ async fn a_job_that_changes_its_state_while_the_queue_is_looked_through_is_not_m
         let_go_on(&mut holder).await;
         assert_eq!(deletion.await.unwrap().1, None);
         assert_eq!(moving.await.unwrap().1, None, "{call}");
-        assert_eq!(queue.admin().stats().await.unwrap().ready, 1, "{call}: the queue is there, and its job has moved");
+        assert_eq!(
+            queue.admin().stats(None).await.unwrap().ready,
+            1,
+            "{call}: the queue is there, and its job has moved"
+        );
         drop((holder, queue));
         fixture.remove().await;
     }

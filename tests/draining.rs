@@ -47,7 +47,7 @@ async fn a_paused_queue_is_waited_for() {
     .unwrap();
     let draining = tokio::spawn(worker.drain());
     // The queue's own count says that nothing is claimed while it is paused.
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, 5);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, 5);
     assert_eq!(runs.load(Ordering::Relaxed), 0);
     fixture.queue.admin().resume().await.unwrap();
     assert_eq!(draining.await.unwrap().unwrap().stats.done, 5);
@@ -127,7 +127,7 @@ async fn what_is_due_later_is_left_and_what_is_due_in_time_is_run() {
     assert!(now.ended_in_order && (5..=6).contains(&now.stats.done), "{now:?}");
     let soon = start().await.unwrap().drain_until(Duration::from_secs(10)).await.unwrap();
     assert_eq!(now.stats.done + soon.stats.done, 6);
-    let left = fixture.queue.admin().stats().await.unwrap();
+    let left = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((left.ready, left.scheduled), (0, 1));
     fixture.remove().await;
 }
@@ -143,7 +143,7 @@ async fn what_waits_in_its_group_behind_a_job_that_is_due_later_is_left() {
     let worker = Worker::builder(&fixture.queue, Handlers::any(tomorrow)).start().await.unwrap();
     let drained = tokio::time::timeout(Duration::from_secs(60), worker.drain_until(Duration::ZERO));
     assert_eq!(drained.await.expect("it does not wait").unwrap().stats.retried, 1);
-    let left = fixture.queue.admin().stats().await.unwrap();
+    let left = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((left.scheduled, left.waiting), (1, 1));
     fixture.remove().await;
 }

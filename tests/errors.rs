@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use std::net::TcpListener;
 
+use readpast::admin::{JobChange, JobState};
 use readpast::{Config, Error, NewJob, Queue};
 
 use crate::support::{Fixture, server_url};
@@ -172,7 +173,7 @@ async fn a_schema_without_readpast_is_named_by_every_call() {
     for error in [
         fixture.queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         fixture.queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
-        fixture.queue.admin().stats().await.unwrap_err(),
+        fixture.queue.admin().stats(None).await.unwrap_err(),
         fixture.queue.admin().verify().await.unwrap_err(),
     ] {
         assert!(matches!(&error, Error::NotInstalled { schema, .. } if schema == fixture.schema()), "{error:?}");
@@ -187,9 +188,9 @@ async fn an_unknown_queue_is_named_with_what_to_do() {
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
-        queue.admin().stats().await.unwrap_err(),
+        queue.admin().stats(None).await.unwrap_err(),
         queue.admin().pause().await.unwrap_err(),
-        queue.admin().requeue(None).await.unwrap_err(),
+        queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap_err(),
     ] {
         assert!(matches!(error, Error::UnknownQueue { .. }), "{error:?}");
         assert!(

@@ -32,7 +32,7 @@ async fn dead_jobs_are_grouped_by_what_their_errors_have_in_common() {
     assert_eq!((&first.pattern[..], first.count, first.example), ("cannot store page …: no room", 3, no_room[2]));
     assert_eq!(first.example_error, "cannot store page 99: no room\n  at line 99");
     assert_eq!(first.kinds, ["resize", "store"]);
-    let ended = async |job: JobId| fixture.queue.admin().job(job).await.unwrap().unwrap().finished_at.unwrap();
+    let ended = async |job: JobId| fixture.queue.admin().job(job, None).await.unwrap().unwrap().finished_at.unwrap();
     assert_eq!((first.first_at, first.last_at), (ended(no_room[0]).await, ended(no_room[2]).await));
     assert_eq!((&second.pattern[..], second.count, second.example), ("'…' is unknown", 1, refused));
 

@@ -64,11 +64,11 @@ async fn follow_ups_come_with_the_acknowledgement_in_any_queue_and_as_they_were_
     assert!(names.iter().position(|name| name == "a1") < names.iter().position(|name| name == "a2"), "{names:?}");
     names.sort();
     assert_eq!(names, ["a1", "a2", "b1"]);
-    assert_eq!(small.admin().stats().await.unwrap().scheduled, 1);
+    assert_eq!(small.admin().stats(None).await.unwrap().scheduled, 1);
     let job = other.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.remove(0);
     assert_eq!((job.payload.as_slice(), job.kind.as_deref(), job.priority), (&b"o"[..], Some("k"), 7));
     assert_eq!((job.dedup_key.as_deref(), job.time_limit), (Some("x"), Some(Duration::from_secs(5))));
-    assert_eq!(other.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(other.admin().stats(None).await.unwrap().ready, 1);
     drop((small, other));
     fixture.remove().await;
 }
@@ -137,7 +137,7 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     })
     .await;
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (36, 1, 4));
-    assert_eq!(other.admin().stats().await.unwrap().ready, 36);
+    assert_eq!(other.admin().stats(None).await.unwrap().ready, 36);
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let mut errors: Vec<String> = dead.iter().map(|job| job.error.clone().unwrap()).collect();
     errors.sort();

@@ -4,7 +4,7 @@
 //! or a readable secondary holds that task back ("Ghost cleanup process guide"). The dev server is told to keep them,
 //! and counts the entries that scans read.
 
-use readpast::admin::{ClaimOrder, QueueOptions};
+use readpast::admin::{ClaimOrder, JobChange, JobState, QueueOptions};
 use readpast::{Handlers, NewJob, Worker};
 use readpast_devserver::DevServer;
 use tiberius::Row;
@@ -616,7 +616,7 @@ async fn no_job_is_missed_in_any_sequence() {
                     }
                 }
                 8 if dead > 0 => {
-                    fixture.queue.admin().requeue(None).await.unwrap();
+                    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
                     ready += dead;
                     dead = 0;
                 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobChange, JobFilter, JobState, QueueOptions};
 use readpast::{Error, Handlers, JobId, NewJob, Output, Worker};
 
 use readpast_devserver::DevServer;
@@ -32,11 +32,11 @@ async fn promote(fixture: &Fixture) {
 }
 
 async fn state(fixture: &Fixture, job_id: i64) -> JobState {
-    fixture.queue.admin().job(JobId(job_id)).await.unwrap().unwrap().state
+    fixture.queue.admin().job(JobId(job_id), None).await.unwrap().unwrap().state
 }
 
 async fn waiting(fixture: &Fixture) -> u64 {
-    fixture.queue.admin().stats().await.unwrap().waiting
+    fixture.queue.admin().stats(None).await.unwrap().waiting
 }
 
 /// Claims the one job that is ready, which must be this one.
@@ -97,7 +97,7 @@ async fn a_job_that_comes_back_keeps_its_turn() {
     worker.finish(&[first.retry(3_600_000, "later")]).await;
     promote(&fixture).await;
     assert_eq!(worker.claim(10).await, [], "those behind it wait for its next attempt");
-    assert!(fixture.queue.admin().promote_now(JobId(jobs[0])).await.unwrap());
+    assert!(fixture.queue.admin().change(&JobChange::Promote, JobId(jobs[0])).await.unwrap().changed > 0);
     let again = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[again.retry(0, "at once")]).await;
     let again = claim_only(&mut worker, jobs[0]).await;
@@ -133,7 +133,7 @@ async fn where_retries_pass_a_job_that_comes_back_gets_the_next_turn() {
     let first = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[first.retry(3_600_000, "later")]).await;
     let second = claim_only(&mut worker, jobs[1]).await;
-    assert!(fixture.queue.admin().promote_now(JobId(jobs[0])).await.unwrap());
+    assert!(fixture.queue.admin().change(&JobChange::Promote, JobId(jobs[0])).await.unwrap().changed > 0);
     assert_eq!(state(&fixture, jobs[0]).await, JobState::Waiting, "another has the turn");
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[second.snooze(3_600_000, "later")]).await;
@@ -144,7 +144,7 @@ async fn where_retries_pass_a_job_that_comes_back_gets_the_next_turn() {
     worker.finish(&[first.done()]).await;
     let third = claim_only(&mut worker, jobs[2]).await;
     worker.finish(&[third.done()]).await;
-    fixture.queue.admin().promote_now(JobId(jobs[1])).await.unwrap();
+    fixture.queue.admin().change(&JobChange::Promote, JobId(jobs[1])).await.unwrap();
     claim_only(&mut worker, jobs[1]).await;
     fixture.remove().await;
 }
@@ -154,7 +154,8 @@ async fn a_cancelled_job_gives_its_turn_away_whatever_its_state() {
     let fixture = Fixture::new("cancelled").await;
     let jobs = enqueue(&fixture, &["a"; 7]).await;
     let mut worker = WorkerSession::register(&fixture).await;
-    let cancel = |job_id: i64| fixture.queue.admin().cancel(JobId(job_id), "");
+    let change = JobChange::cancel("");
+    let cancel = |job_id: i64| fixture.queue.admin().change(&change, JobId(job_id));
     cancel(jobs[0]).await.unwrap(); // ready
     cancel(jobs[2]).await.unwrap(); // waiting
     let second = claim_only(&mut worker, jobs[1]).await;
@@ -173,7 +174,7 @@ async fn a_cancelled_job_gives_its_turn_away_whatever_its_state() {
     worker.lose(&fixture).await;
     let mut other = WorkerSession::register(&fixture).await;
     claim_only(&mut other, jobs[6]).await;
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().cancelled, 6);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().cancelled, 6);
     fixture.remove().await;
 }
 
@@ -197,17 +198,26 @@ async fn a_job_that_is_dead_of_its_workers_lets_the_next_go() {
 async fn purged_jobs_leave_their_groups() {
     let fixture = Fixture::new("purged").await;
     let jobs = enqueue(&fixture, &["a", "a", "b", "b", "b"]).await;
-    assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap().changed, 2);
     let mut worker = WorkerSession::register(&fixture).await;
     let claimed = worker.claim(10).await;
     assert_eq!(ids(&claimed), [jobs[1], jobs[3]], "the purged heads have let the next go");
-    assert_eq!(fixture.queue.admin().purge(JobState::Waiting, Duration::from_secs(3_600)).await.unwrap(), 0);
-    assert_eq!(fixture.queue.admin().purge(JobState::Waiting, Duration::ZERO).await.unwrap(), 1);
+    // As a DBA calls it.
+    let mut session = fixture.session().await;
+    let purge = "EXEC [$(schema)].[purge] @queue = N'work', @state = 'waiting'";
+    assert_eq!(session.number(&format!("{purge}, @older_than_s = 3600")).await, 0);
+    assert_eq!(session.number(purge).await, 1);
+    assert_eq!(waiting(&fixture).await, 0);
+    // As the library does.
+    enqueue(&fixture, &["b"]).await;
+    let an_hour_old = JobFilter::from(JobState::Waiting).older_than(Duration::from_secs(3_600));
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, an_hour_old).await.unwrap().changed, 0);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Waiting).await.unwrap().changed, 1);
     assert_eq!(waiting(&fixture).await, 0);
     // One that is to be tried again has the turn, and gives it away.
     let more = enqueue(&fixture, &["a"]).await;
     worker.finish(&[claimed[0].retry(3_600_000, "later"), claimed[1].done()]).await;
-    assert_eq!(fixture.queue.admin().purge(JobState::Scheduled, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Scheduled).await.unwrap().changed, 1);
     claim_only(&mut worker, more[0]).await;
     // A finished one has given it away before.
     let more = enqueue(&fixture, &["b", "b"]).await;
@@ -215,7 +225,7 @@ async fn purged_jobs_leave_their_groups() {
     worker.finish(&[head.dead("broken")]).await;
     claim_only(&mut worker, more[1]).await;
     let last = enqueue(&fixture, &["b"]).await;
-    assert_eq!(fixture.queue.admin().purge(JobState::Dead, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Dead).await.unwrap().changed, 1);
     assert_eq!(worker.claim(10).await, [], "the turn is still the second's");
     assert_eq!(state(&fixture, last[0]).await, JobState::Waiting);
     fixture.remove().await;
@@ -283,7 +293,7 @@ async fn a_requeued_job_waits_for_its_turn() {
     let first = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[first.dead("broken")]).await;
     let second = claim_only(&mut worker, jobs[1]).await;
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     assert_eq!(state(&fixture, jobs[0]).await, JobState::Waiting);
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[second.done()]).await;
@@ -293,8 +303,8 @@ async fn a_requeued_job_waits_for_its_turn() {
     worker.finish(&[third.done()]).await;
     // Where nobody has the turn, it gets it at once: with another payload, too, and a cancelled one.
     assert!(fixture.queue.admin().requeue_with(JobId(jobs[0]), "y").await.unwrap());
-    fixture.queue.admin().cancel(JobId(jobs[0]), "").await.unwrap();
-    assert_eq!(fixture.queue.admin().requeue(Some(JobId(jobs[0]))).await.unwrap(), 1);
+    fixture.queue.admin().change(&JobChange::cancel(""), JobId(jobs[0])).await.unwrap();
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobId(jobs[0])).await.unwrap().changed, 1);
     let first = claim_only(&mut worker, jobs[0]).await;
     worker.finish(&[first.done()]).await;
     fixture.remove().await;
@@ -311,7 +321,7 @@ async fn a_delayed_job_joins_its_group_when_it_is_due() {
     let first = claim_only(&mut worker, jobs[0]).await;
     fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET due_at = enqueued_at WHERE job_id = {}", later[0])).await;
     promote(&fixture).await;
-    assert!(fixture.queue.admin().promote_now(JobId(later[1])).await.unwrap());
+    assert!(fixture.queue.admin().change(&JobChange::Promote, JobId(later[1])).await.unwrap().changed > 0);
     assert_eq!(worker.claim(10).await, []);
     worker.finish(&[first.done()]).await;
     for job_id in [later[0], later[1], jobs[1]] {
@@ -329,7 +339,7 @@ async fn jobs_that_are_promoted_by_hand_join_their_own_groups() {
     let delayed: Vec<NewJob> =
         keys.iter().map(|key| NewJob::text("x").group_key(*key).delay(Duration::from_secs(3_600))).collect();
     let jobs: Vec<JobId> = fixture.queue.enqueue_many(&delayed).await.unwrap().iter().map(|job| job.job_id).collect();
-    assert_eq!(fixture.queue.admin().promote_jobs(&jobs).await.unwrap(), 4);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Promote, &jobs).await.unwrap().changed, 4);
     let mut worker = WorkerSession::register(&fixture).await;
     let mut claimed = ids(&worker.claim(10).await);
     claimed.sort_unstable();
@@ -593,7 +603,7 @@ async fn a_duplicate_takes_no_place_in_a_group() {
     let first = claim_only(&mut worker, enqueued[0].job_id.0).await;
     worker.finish(&[first.dead("broken")]).await;
     let second = claim_only(&mut worker, enqueued[1].job_id.0).await;
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     assert!(fixture.queue.enqueue(&job("1")).await.unwrap().duplicate, "the requeued one waits");
     worker.finish(&[second.done()]).await;
     claim_only(&mut worker, enqueued[0].job_id.0).await;
@@ -828,14 +838,14 @@ async fn keep_their_order(jobs: usize, keys: usize, kills: usize, retry_passes: 
         until("some more jobs have run", || ledger.lines() >= lines + jobs / kills).await;
         let victim = kill % 4;
         workers[victim].kill().await;
-        fixture.queue.admin().requeue(None).await.unwrap();
+        fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
         let name = format!("worker {}", 4 + kill);
         let settings: Vec<_> = SHORT.iter().copied().chain([("WORKER_NAME", name.as_str())]).collect();
         workers[victim] = ChildWorker::start(&fixture, &ledger, &settings).await;
     }
     let give_up = Instant::now() + Duration::from_secs(120);
     loop {
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed + stats.waiting == 0 {
             break;
         }

@@ -168,7 +168,7 @@ async fn a_job_with_half_a_character_in_its_key_runs_and_so_do_its_neighbours() 
         let job_id = ids[7].job_id;
         let set = format!("dedup_key = {HALF}, headers = {headers}, plain = NULL");
         fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET {set} WHERE job_id = {job_id}")).await;
-        let shown = fixture.queue.admin().job(job_id).await.unwrap().unwrap();
+        let shown = fixture.queue.admin().job(job_id, None).await.unwrap().unwrap();
         assert_eq!(shown.dedup_key.as_deref(), Some("a\u{FFFD}"));
         let summary = echo(&fixture.queue).await;
         assert_eq!((summary.stats.done, summary.stats.dead), (20, 0));
@@ -188,7 +188,7 @@ async fn a_job_whose_details_are_no_json_for_rust_is_dead_and_its_neighbours_run
         let summary = echo(&fixture.queue).await;
         assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.retried), (19, 1, 0));
         if delivery == Delivery::AtLeastOnce {
-            let job = fixture.queue.admin().job(job_id).await.unwrap().unwrap();
+            let job = fixture.queue.admin().job(job_id, None).await.unwrap().unwrap();
             let error = job.error.unwrap();
             assert_eq!(job.state, JobState::Dead);
             assert!(error.starts_with("its details cannot be read: control character"), "{error}");
@@ -217,7 +217,7 @@ async fn an_error_of_a_sink_with_half_a_character_fails_its_job_and_no_other() {
         let ids = fixture.queue.enqueue_many(&jobs).await.unwrap();
         let summary = echo(&fixture.queue).await;
         assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (49, 1, 1), "{is_mended}");
-        let error = fixture.queue.admin().job(ids[23].job_id).await.unwrap().unwrap().error.unwrap();
+        let error = fixture.queue.admin().job(ids[23].job_id, None).await.unwrap().unwrap().error.unwrap();
         let expected = if is_mended { "it says a\u{FFFD}" } else { "cannot read text in" };
         assert!(error.contains(expected), "{error}");
         fixture.sql("DROP PROCEDURE [$(schema)].[sink]").await;
@@ -278,7 +278,7 @@ async fn a_job_whose_claim_has_an_answer_that_cannot_be_read_is_dead_and_the_oth
     let bad = fixture.queue.enqueue_many(&jobs).await.unwrap()[12].job_id;
     let summary = echo(&fixture.queue).await;
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.lost), (29, 1, 0));
-    let job = fixture.queue.admin().job(bad).await.unwrap().unwrap();
+    let job = fixture.queue.admin().job(bad, None).await.unwrap().unwrap();
     assert_eq!(job.state, JobState::Dead);
     let error = job.error.unwrap();
     assert!(error.starts_with("it cannot be read: cannot read text in SQL Server's response"), "{error}");

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions, Rate, Schedule};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobChange, JobState, QueueOptions, Rate, Schedule};
 use readpast::transaction::enqueue_in;
 use readpast::{BoxError, Context, Error, Handlers, Job, NewJob, Output, Worker};
 use serde_json::{Value, json};
@@ -136,24 +136,24 @@ async fn headers_stay_with_the_job_until_it_is_archived() {
     let id = fixture.queue.enqueue(&NewJob::text("x").header("tenant", "acme")).await.unwrap().job_id;
     let headers = json!({"tenant": "acme"});
     let expected = |state| Some((state, headers.as_object().cloned()));
-    let shown = async || fixture.queue.admin().job(id).await.unwrap().map(|job| (job.state, job.headers));
+    let shown = async || fixture.queue.admin().job(id, None).await.unwrap().map(|job| (job.state, job.headers));
     assert_eq!(shown().await, expected(JobState::Ready));
 
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     worker.finish(&[job.retry(3_600_000, "later")]).await;
     assert_eq!(shown().await, expected(JobState::Scheduled));
-    fixture.queue.admin().promote_now(id).await.unwrap();
+    fixture.queue.admin().change(&JobChange::Promote, id).await.unwrap();
     let job = worker.claim_one().await;
     assert_eq!(job.details["headers"], headers);
     worker.finish(&[job.dead("for good")]).await;
     assert_eq!(shown().await, expected(JobState::Dead));
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     let job = worker.claim_one().await;
     assert_eq!(job.details["headers"], headers);
     worker.finish(&[job.done()]).await;
     assert_eq!(shown().await, expected(JobState::Archived));
-    let json = serde_json::to_value(fixture.queue.admin().job(id).await.unwrap()).unwrap();
+    let json = serde_json::to_value(fixture.queue.admin().job(id, None).await.unwrap()).unwrap();
     assert_eq!(json["headers"], headers);
     fixture.remove().await;
 }

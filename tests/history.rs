@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use readpast::admin::{Durations, HistoryRow, QueueOptions};
+use readpast::admin::{Durations, HistoryRow, JobChange, QueueOptions};
 use readpast::{Error, Handlers, JobError, NewJob, Worker};
 
 use tokio::task::JoinSet;
@@ -184,7 +184,7 @@ async fn a_worker_that_does_not_say_how_long_jobs_took_is_counted_all_the_same()
     session.sql(&format!("EXEC [$(schema)].[unregister_worker] N'work', '{}'", worker.id)).await;
     noted(&mut session, 4).await;
     assert_eq!(total(&fixture).await, [5, 1, 0, 0, 0]);
-    assert!(fixture.queue.admin().workers().await.unwrap()[0].lost_at.is_some());
+    assert!(fixture.queue.admin().workers(std::time::Duration::MAX).await.unwrap()[0].lost_at.is_some());
     fixture.remove().await;
 }
 
@@ -200,7 +200,7 @@ async fn what_a_killed_worker_had_reported_is_counted() {
              EXEC [$(schema)].[reap] N'work'",
         )
         .await;
-    assert!(fixture.queue.admin().workers().await.unwrap()[0].lost_at.is_some());
+    assert!(fixture.queue.admin().workers(std::time::Duration::MAX).await.unwrap()[0].lost_at.is_some());
     noted(&mut session, 5).await;
     assert_eq!(total(&fixture).await, [7, 0, 0, 0, 7]);
     fixture.remove().await;
@@ -339,7 +339,7 @@ async fn the_depth_is_that_of_the_last_sample_of_the_minute() {
     let fixture = Fixture::with("history_depth", QueueOptions::default().max_attempts(1)).await;
     let jobs = [numbers(4), vec![NewJob::text("later").delay(HOUR), NewJob::text("cancelled")]].concat();
     let enqueued = fixture.queue.enqueue_many(&jobs).await.unwrap();
-    fixture.queue.admin().cancel(enqueued[5].job_id, "").await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel(""), enqueued[5].job_id).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     worker.finish(&[job.dead("no")]).await;

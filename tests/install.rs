@@ -142,7 +142,7 @@ async fn uninstalling_deletes_nothing_while_a_role_has_members() {
     let uninstall = include_str!("../sql/uninstall.sql");
     let error = session.script(uninstall).await.unwrap_err();
     assert!(error.to_string().contains("DROP MEMBER"), "{error}");
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, 1);
     session.sql("ALTER ROLE [$(schema)_worker] DROP MEMBER [$(schema)_somebody]; DROP USER [$(schema)_somebody]").await;
     session.script(uninstall).await.unwrap();
     assert_eq!(contents(&fixture, &mut session).await, Vec::<String>::new());
@@ -381,7 +381,7 @@ async fn a_schema_that_needs_a_newer_release_is_refused_by_every_call() {
     for error in [
         queue.enqueue(&NewJob::text("y")).await.unwrap_err(),
         fixture.connect().await.enqueue_many(&[NewJob::text("y")]).await.unwrap_err(),
-        fixture.connect().await.admin().stats().await.unwrap_err(),
+        fixture.connect().await.admin().stats(None).await.unwrap_err(),
         fixture.connect().await.admin().pause().await.unwrap_err(),
         fixture.connect().await.admin().create(QueueOptions::default()).await.unwrap_err(),
         fixture.connect().await.admin().install().await.unwrap_err(),

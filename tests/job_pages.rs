@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use readpast::admin::{JobCursor, JobFilter, JobState, QueueOptions, WorkerId};
+use readpast::admin::{JobChange, JobCursor, JobFilter, JobState, QueueOptions, WorkerId};
 use readpast::{Error, JobId, NewJob};
 use readpast_devserver::DevServer;
 
@@ -157,10 +157,10 @@ async fn times_choose_other_jobs_by_when_they_were_enqueued() {
 
     // The same filters choose what is done to all.
     let one = JobFilter::all().since(at(2)).until(at(3));
-    assert_eq!(fixture.queue.admin().set_priority(&one, 7).await.unwrap(), 1);
-    assert_eq!(fixture.queue.admin().job(ready).await.unwrap().unwrap().priority, 7);
-    let cancelled = fixture.queue.admin().cancel_all(&JobFilter::all().until(at(1)), "x").await.unwrap();
-    assert_eq!((cancelled.waiting, cancelled.running), (0, 1));
+    assert_eq!(fixture.queue.admin().change(&JobChange::SetPriority(7), one.clone()).await.unwrap().changed, 1);
+    assert_eq!(fixture.queue.admin().job(ready, None).await.unwrap().unwrap().priority, 7);
+    let cancelled = fixture.queue.admin().change(&JobChange::cancel("x"), JobFilter::all().until(at(1))).await.unwrap();
+    assert_eq!((cancelled.changed, cancelled.requested), (0, 1));
     drop((session, worker));
     fixture.remove().await;
 }
@@ -186,7 +186,10 @@ async fn of_the_claimed_jobs_those_of_one_worker_can_be_listed_and_cancelled() {
         all_pages(&fixture, &JobFilter::from(JobState::Claimed).worker(WorkerId(uuid::Uuid::nil())), 5).await,
         []
     );
-    assert_eq!(fixture.queue.admin().cancel_all(&of_one, "its machine goes").await.unwrap().running, 12);
+    assert_eq!(
+        fixture.queue.admin().change(&JobChange::cancel("its machine goes"), of_one.clone()).await.unwrap().requested,
+        12
+    );
     drop((one, other));
     fixture.remove().await;
 }
@@ -213,8 +216,8 @@ async fn what_makes_no_sense_for_a_state_is_refused_before_anything_is_done() {
         (JobFilter::all().worker(worker), "worker_id is for"),
     ] {
         refused(queue.admin().list(&filter, None, 10).await.unwrap_err(), expected);
-        refused(queue.admin().cancel_all(&filter, "x").await.unwrap_err(), expected);
-        refused(queue.admin().set_priority(&filter, 7).await.unwrap_err(), expected);
+        refused(queue.admin().change(&JobChange::cancel("x"), filter.clone()).await.unwrap_err(), expected);
+        refused(queue.admin().change(&JobChange::SetPriority(7), filter.clone()).await.unwrap_err(), expected);
     }
     let before_all = SystemTime::UNIX_EPOCH - Duration::from_secs(63_000_000_000);
     refused(

@@ -32,7 +32,7 @@ async fn start(fixture: &Fixture, ledger: &Ledger, name: &str, more: &[(&str, &s
 async fn drained(fixture: &Fixture) {
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
     loop {
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             return;
         }
@@ -84,7 +84,7 @@ async fn twenty_thousand_jobs_survive_workers_that_are_killed_again_and_again() 
             assert!(first.fence < again.fence && first.attempt < again.attempt, "{runs:?}");
         }
     }
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 0);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 0);
     // Who was killed last, with no job in hand, may still have a lease when the last worker that could reap it has
     // ended.
     let registered = fixture.sql("SELECT name FROM [$(schema)].[workers] WHERE lost_at IS NULL").await;
@@ -135,7 +135,7 @@ async fn a_worker_that_takes_over_has_its_killed_predecessor_s_jobs_before_the_l
     let mut first = ChildWorker::start(&fixture, &ledger, &settings).await;
     until("a job runs", || ledger.lines() >= 1).await;
     first.kill().await;
-    let held = fixture.queue.admin().stats().await.unwrap().claimed;
+    let held = fixture.queue.admin().stats(None).await.unwrap().claimed;
     assert!(held >= 1);
     let second = ChildWorker::start(&fixture, &ledger, &settings).await;
     drained(&fixture).await;
@@ -155,7 +155,7 @@ async fn the_first_reap_after_the_lease_s_end_gives_a_killed_worker_s_jobs_back(
     let mut victim = start(&fixture, &ledger, "victim", &[("WORKER_THREADS", "1"), ("WORKER_BUFFER", "8")]).await;
     until("a job runs", || ledger.lines() >= 1).await;
     victim.kill().await;
-    assert!(fixture.queue.admin().stats().await.unwrap().claimed >= 1);
+    assert!(fixture.queue.admin().stats(None).await.unwrap().claimed >= 1);
     // Its duties would lapse after three seconds, which is more than half of its short lease and would count as an
     // outage.
     fixture.sql("UPDATE [$(schema)].[duties] SET until = '00010101'").await;

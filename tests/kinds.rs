@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::admin::{CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::{BoxError, Context, Error, Handlers, Job, JobError, Json, KindOptions, NewJob, TypedJob, Worker};
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ async fn a_job_of_an_unknown_kind_has_its_time_however_long_ago_it_was_enqueued(
     let at_once = changed(soon(), |worker| worker.unknown_kind_keep = Duration::ZERO);
     let hasty = Worker::builder(&fixture.queue, handlers()).config(&at_once).start().await.unwrap();
     assert_eq!(hasty.drain().await.unwrap().stats.dead, 1);
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     fixture.queue.enqueue_many(&of_kind("new", 1)).await.unwrap();
     let long_ago =
         "UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(DAY, -3, enqueued_at), due_at = DATEADD(DAY, -3, due_at)";

@@ -407,9 +407,9 @@ mod tokens {
         setup.fixture.sql("DROP LOGIN [render-service]").await;
         setup.proxy.cut();
         until("another token is fetched", || setup.source.asked() == 2).await;
-        let mut error = queue.admin().stats().await.unwrap_err();
+        let mut error = queue.admin().stats(None).await.unwrap_err();
         if matches!(error, Error::ConnectionLost { .. }) {
-            error = queue.admin().stats().await.unwrap_err(); // the end of the one that was cut had not come yet
+            error = queue.admin().stats(None).await.unwrap_err(); // the end of the one that was cut had not come yet
         }
         assert!(matches!(error, Error::LoginFailed { number: 18456, .. }) && error.is_transient(), "{error:?}");
         let error = setup.fixture.connect_error().await;

@@ -406,7 +406,7 @@ async fn an_address_of_another_machine_is_refused_at_a_worker_s_start() {
     assert!(matches!(error, Error::Config { .. }));
     let expected = "metrics.listen is '192.0.2.1:9464'; it must be an address of this machine with a free port";
     assert!(error.to_string().starts_with(expected), "{error}");
-    assert_eq!(queue.admin().stats().await.unwrap().workers, 0, "and nothing was registered");
+    assert_eq!(queue.admin().stats(None).await.unwrap().workers, 0, "and nothing was registered");
     fixture.remove().await;
 }
 

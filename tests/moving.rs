@@ -22,14 +22,14 @@ async fn a_scheduled_job_runs_now_if_told_so() {
     let raise = "UPDATE [$(schema)].[marks] SET job_id = 150";
     fixture.sql(raise).await;
     assert_eq!(worker.claim(1).await, []);
-    assert!(queue.admin().promote_now(delayed).await.unwrap());
+    assert!(queue.admin().change(&JobChange::Promote, delayed).await.unwrap().changed > 0);
     let job = worker.claim_one().await;
     assert_eq!((job.job_id, job.waited_ms < 60_000), (delayed.0, true));
-    assert!(!queue.admin().promote_now(delayed).await.unwrap(), "it runs");
-    assert!(!queue.admin().promote_now(JobId(4_711)).await.unwrap(), "there is none");
+    assert!(!queue.admin().change(&JobChange::Promote, delayed).await.unwrap().changed > 0, "it runs");
+    assert!(!queue.admin().change(&JobChange::Promote, JobId(4_711)).await.unwrap().changed > 0, "there is none");
     // One that waits for its next attempt, too.
     assert_eq!(worker.finish(&[job.retry(3_600_000, "no")]).await, []);
-    assert!(queue.admin().promote_now(delayed).await.unwrap());
+    assert!(queue.admin().change(&JobChange::Promote, delayed).await.unwrap().changed > 0);
     assert_eq!(worker.claim_one().await.attempt, 2);
     fixture.remove().await;
 }
@@ -48,18 +48,22 @@ async fn many_scheduled_jobs_run_now_if_told_so() {
     let mut ids: Vec<JobId> = queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id).collect();
     ids.push(ready);
     ids.push(JobId(4_711_000));
-    assert_eq!(queue.admin().promote_jobs(&ids).await.unwrap(), 1_100);
-    assert_eq!(queue.admin().promote_jobs(&ids).await.unwrap(), 0, "they are not scheduled any more");
-    let stats = queue.admin().stats().await.unwrap();
+    assert_eq!(queue.admin().change(&JobChange::Promote, &ids).await.unwrap().changed, 1_100);
+    assert_eq!(
+        queue.admin().change(&JobChange::Promote, &ids).await.unwrap().changed,
+        0,
+        "they are not scheduled any more"
+    );
+    let stats = queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.scheduled, stats.waiting, stats.ready), (0, 8, 1_093));
     // By filter.
     queue.enqueue_many(&jobs[1_000..]).await.unwrap();
     let mut pages = queue.admin().matching(&JobFilter::all(), JobChange::Promote).unwrap();
     let mut promoted = 0;
     while let Some(page) = pages.next().await.unwrap() {
-        promoted += queue.admin().change(&JobChange::Promote, &page).await.unwrap();
+        promoted += queue.admin().change(&JobChange::Promote, page).await.unwrap().changed;
     }
-    assert_eq!((promoted, queue.admin().stats().await.unwrap().scheduled), (100, 0));
+    assert_eq!((promoted, queue.admin().stats(None).await.unwrap().scheduled), (100, 0));
     fixture.remove().await;
 }
 
@@ -71,7 +75,7 @@ async fn the_worker_of_the_same_process_runs_it_at_once() {
     let queue = readpast::Queue::connect(&config).await.unwrap();
     let job = queue.enqueue(&NewJob::text("x").delay(HOUR)).await.unwrap().job_id;
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
-    assert!(queue.admin().promote_now(job).await.unwrap());
+    assert!(queue.admin().change(&JobChange::Promote, job).await.unwrap().changed > 0);
     crate::support::until("it is done", || worker.stats().done == 1).await;
     worker.drain().await.unwrap();
     fixture.remove().await;
@@ -90,18 +94,28 @@ async fn jobs_with_another_priority_are_claimed_by_it() {
     jobs.push(NewJob::text("x").kind("soon").delay(HOUR));
     queue.enqueue_many(&jobs).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[marks] SET job_id = 100000").await;
-    assert_eq!(queue.admin().set_priority(&JobFilter::all().kind("late"), 5).await.unwrap(), 1_200);
-    assert_eq!(queue.admin().set_priority(&JobFilter::all().kind("late"), 5).await.unwrap(), 0, "they have it");
-    assert_eq!(queue.admin().set_priority(&JobFilter::all().kind("soon"), -1).await.unwrap(), 4);
+    assert_eq!(
+        queue.admin().change(&JobChange::SetPriority(5), JobFilter::all().kind("late")).await.unwrap().changed,
+        1_200
+    );
+    assert_eq!(
+        queue.admin().change(&JobChange::SetPriority(5), JobFilter::all().kind("late")).await.unwrap().changed,
+        0,
+        "they have it"
+    );
+    assert_eq!(
+        queue.admin().change(&JobChange::SetPriority(-1), JobFilter::all().kind("soon")).await.unwrap().changed,
+        4
+    );
     let claimed = worker.claim(3).await;
     assert!(claimed.iter().all(|job| job.priority == -1), "{claimed:?}");
     assert_eq!(worker.claim(1_000).await.len(), 1_000);
     assert_eq!(worker.claim(1_000).await.len(), 200);
     // A running one has it when it comes back.
-    assert_eq!(queue.admin().set_priority(&JobState::Claimed.into(), 2).await.unwrap(), 1_204);
+    assert_eq!(queue.admin().change(&JobChange::SetPriority(2), JobState::Claimed).await.unwrap().changed, 1_204);
     assert_eq!(worker.finish(&[held.retry(0, "no")]).await, []);
     assert_eq!(worker.claim_one().await.priority, 2);
-    let error = queue.admin().set_priority(&JobState::Dead.into(), 1).await.unwrap_err();
+    let error = queue.admin().change(&JobChange::SetPriority(1), JobState::Dead).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     fixture.remove().await;
 }
@@ -118,15 +132,15 @@ async fn a_dead_job_comes_back_with_another_payload() {
     // Its key is taken: it stays dead, as it was.
     let other = queue.enqueue(&NewJob::text("other").dedup_key("k")).await.unwrap();
     assert!(!queue.admin().requeue_with(jobs[0].job_id, "right").await.unwrap());
-    assert_eq!(queue.admin().job(jobs[0].job_id).await.unwrap().unwrap().payload, b"wrong");
-    queue.admin().cancel(other.job_id, "").await.unwrap();
+    assert_eq!(queue.admin().job(jobs[0].job_id, None).await.unwrap().unwrap().payload, b"wrong");
+    queue.admin().change(&JobChange::cancel(""), other.job_id).await.unwrap();
     assert!(queue.admin().requeue_with(jobs[0].job_id, "right").await.unwrap());
     assert_eq!(worker.claim_one().await.payload, b"right");
     assert!(queue.admin().requeue_with(jobs[1].job_id, vec![7; 100_000]).await.unwrap());
     assert_eq!(worker.claim_one().await.payload, vec![7; 100_000]);
     // A cancelled one as well; text, from a tool.
     let cancelled = queue.enqueue(&NewJob::text("wrong")).await.unwrap().job_id;
-    queue.admin().cancel(cancelled, "").await.unwrap();
+    queue.admin().change(&JobChange::cancel(""), cancelled).await.unwrap();
     let requeue = format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {cancelled}, @text = N'rights'");
     assert_eq!(fixture.session().await.number(&requeue).await, 1);
     let job = worker.claim_one().await;

@@ -290,7 +290,7 @@ async fn a_shutdown_while_the_answer_to_a_claim_is_lost_gives_its_jobs_back_at_o
     assert_eq!(runs.lock().len(), 0);
     let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().workers, 0);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().workers, 0);
     fixture.remove().await;
 }
 
@@ -311,7 +311,7 @@ async fn a_claim_that_hangs_at_the_shutdown_deadline_has_its_jobs_given_back() {
     assert_eq!((runs.lock().len(), summary.ended_in_order, summary.cut_off), (0, false, 0));
     let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert!(ready.len() == 60 && ready.iter().all(|job| job.attempt == 0), "{} ready", ready.len());
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().workers, 0);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().workers, 0);
     fixture.remove().await;
 }
 
@@ -479,7 +479,7 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
     let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("the deadline holds");
     let stats = ended.unwrap().stats;
     assert_eq!((stats.done, stats.released), (0, 0));
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 20, "nothing was dropped");
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claimed, 20, "nothing was dropped");
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     let elsewhere = changed(WorkerConfig::default(), |worker| worker.reap_interval = Duration::from_millis(100));
     let (other, runs) = counting_worker(&fixture.queue, &elsewhere).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::admin::JobState;
+use readpast::admin::{JobChange, JobState};
 use readpast::{Handlers, Worker};
 use tokio::sync::Semaphore;
 
@@ -44,18 +44,18 @@ async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {
     };
     for round in 1..=20 {
         until("eight jobs run", || monitor.stats().running == 8).await;
-        let claimed = fixture.queue.admin().stats().await.unwrap().claimed;
+        let claimed = fixture.queue.admin().stats(None).await.unwrap().claimed;
         assert!(claimed <= 10, "{claimed} jobs are claimed");
         gate.add_permits(5);
         until("five more are acknowledged", || monitor.stats().done == 5 * round).await;
     }
     // At rest: eight run, nothing more is allowed than two that wait, and SQL Server says the same.
     until("the worker is full", || held() == 10 && monitor.stats().running == 8).await;
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 10);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claimed, 10);
     gate.add_permits(Semaphore::MAX_PERMITS >> 1);
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, held()), (200, 0));
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 0);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claimed, 0);
     fixture.remove().await;
 }
 
@@ -91,7 +91,7 @@ async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
     assert!(runs.values().all(|times| *times == 1), "the lease was never lost, so none ran twice");
     assert_eq!((summary.stats.done, summary.stats.lost), (u64::from(JOBS), 0));
     assert_eq!(monitor.stats().awaiting_finish, 0);
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.claimed, stats.dead), (0, 0, 0));
     fixture.remove().await;
 }
@@ -103,9 +103,9 @@ async fn what_was_claimed_when_the_queue_is_paused_or_purged_ends_as_if_nothing_
         blocked_worker(&fixture, &fixture.queue, fixture.config.worker.clone()).await;
     fixture.queue.admin().pause().await.unwrap();
     for state in [JobState::Ready, JobState::Scheduled, JobState::Done, JobState::Dead] {
-        assert_eq!(fixture.queue.admin().purge(state, Duration::ZERO).await.unwrap(), 0);
+        assert_eq!(fixture.queue.admin().change(&JobChange::Purge, state).await.unwrap().changed, 0);
     }
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 0);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 0);
     gate.add_permits(10);
     until("all ten have ended", || worker.stats().done == 10).await;
     assert_eq!(worker.shutdown().await.unwrap().stats.lost, 0);

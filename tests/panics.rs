@@ -26,7 +26,7 @@ async fn ends_with_an_error(fixture: &Fixture, builder: WorkerBuilder, said: &st
     assert!(matches!(&error, Error::Panicked { message, .. } if message.contains(said)), "{error}");
     let stats = monitor.stats();
     assert_eq!((stats.buffered, stats.running, stats.awaiting_finish, stats.held_bytes), (0, 0, 0, 0));
-    let left = fixture.queue.admin().stats().await.unwrap();
+    let left = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!(left.ready + left.done, 20, "what is not done is given back");
     assert_eq!((left.claimed, left.workers), (0, 0));
     let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;

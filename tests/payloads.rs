@@ -130,11 +130,11 @@ async fn any_text_is_the_name_of_a_queue() {
     for name in TEXTS {
         fixture.config.queue.name = name.to_string();
         let queue = fixture.connect().await;
-        let unknown = queue.admin().stats().await.unwrap_err().to_string();
+        let unknown = queue.admin().stats(None).await.unwrap_err().to_string();
         assert!(unknown.contains(&format!("there is no queue '{name}'")), "{unknown}");
         assert!(queue.admin().create(QueueOptions::default()).await.unwrap(), "{name} is a queue of its own");
         queue.enqueue(&NewJob::text(name)).await.unwrap();
-        assert_eq!(queue.admin().stats().await.unwrap().queue, name);
+        assert_eq!(queue.admin().stats(None).await.unwrap().queue, name);
         let job = WorkerSession::register(&fixture).await.claim_one().await;
         assert_eq!(job.payload, name.as_bytes());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::admin::{JobState, QueueOptions};
+use readpast::admin::{JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::{Handlers, NewJob, Worker};
 use tokio::sync::Semaphore;
@@ -22,7 +22,7 @@ async fn work_off(fixture: &Fixture, ledger: &Ledger, settings: &[(&str, &str)])
     let mut crashes = 0;
     let mut worker = ChildWorker::start(fixture, ledger, &settings).await;
     loop {
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         if stats.ready + stats.scheduled + stats.claimed == 0 {
             worker.stop().await;
             return crashes;
@@ -102,7 +102,7 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
     fixture.queue.enqueue(&NewJob::text("new")).await.unwrap();
     let in_company = worker.claim(10).await;
     assert_eq!(in_company.len(), 1, "the new one only");
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.claimed), (3, 1));
     assert!(stats.oldest_ready.is_some());
     assert_eq!(fixture.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 3);
@@ -111,13 +111,13 @@ async fn before_its_last_attempt_a_lost_job_goes_to_a_worker_that_holds_nothing_
     let alone = worker.claim_alone(10).await;
     assert_eq!(alone.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2], "one, on its last attempt");
     worker.lose(&fixture).await;
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 1);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 1);
 
     // An operator's requeue forgets the suspicion.
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     let mut third = WorkerSession::register(&fixture).await;
     assert_eq!(third.claim(10).await.len(), 1);
-    assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap().changed, 2);
     let left = fixture.sql("SELECT COUNT(*) AS jobs FROM [$(schema)].[jobs]").await;
     assert_eq!(number(&left[0], "jobs"), 1);
     fixture.remove().await;
@@ -144,7 +144,7 @@ async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_att
         assert!(fixture.sql(&release).await.is_empty());
         assert_eq!(worker.claim(10).await, [], "not in company");
     }
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 0);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 0);
     fixture.remove().await;
 }
 
@@ -173,7 +173,7 @@ async fn a_worker_that_is_always_busy_stops_claiming_for_a_job_that_must_run_alo
     until("it is busy", || ledger.lines() > 3).await;
     fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET state = 0 WHERE job_id = {suspect}")).await;
     until("the suspect has run", || ledger.read().get(&suspect).is_some_and(|runs| runs.ends == 1)).await;
-    assert!(fixture.queue.admin().stats().await.unwrap().ready > 0, "not because there was nothing else to do");
+    assert!(fixture.queue.admin().stats(None).await.unwrap().ready > 0, "not because there was nothing else to do");
     drop(worker);
     fixture.remove().await;
 }
@@ -229,7 +229,7 @@ async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() 
     fixture.queue.enqueue(&NewJob::text("third")).await.unwrap();
     // Long enough for any claim that is made while it runs.
     for _ in 0..20 {
-        fixture.queue.admin().stats().await.unwrap();
+        fixture.queue.admin().stats(None).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(!has_started("third"), "it runs alone");

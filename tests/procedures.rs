@@ -1,10 +1,8 @@
 //! Every procedure's contract, called in plain T-SQL as another language or a DBA would: results, refusals, and that a
 //! second call with the same parameters does no harm.
 
-use std::time::Duration;
-
 use readpast::NewJob;
-use readpast::admin::{ClaimOrder, CompletionPolicy, JobState, QueueOptions};
+use readpast::admin::{ClaimOrder, CompletionPolicy, JobChange, JobState, QueueOptions};
 use uuid::Uuid;
 
 use crate::support::{Fixture, JobCounts, Session, bytes, number, optional_number, text};
@@ -201,7 +199,7 @@ async fn create_queue_changes_to_lifo_only_without_jobs() {
     session.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @claim_order = 'any'").await;
     session.sql("EXEC [$(schema)].[purge] @queue = N'work', @state = 'ready'").await;
     session.sql(change).await;
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().claim_order, ClaimOrder::Lifo);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claim_order, ClaimOrder::Lifo);
     fixture.remove().await;
 }
 
@@ -1443,7 +1441,7 @@ async fn the_library_requeues_and_purges_more_than_one_batch() {
     let jobs: Vec<NewJob> = (0..2_100).map(|_| NewJob::bytes("x")).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 2_100);
-    assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 2_100);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 2_100);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap().changed, 2_100);
     fixture.remove().await;
 }

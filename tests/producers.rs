@@ -157,7 +157,7 @@ async fn who_pauses_before_another_try_keeps_no_connection_from_others() {
     until("the callers' pauses are long", || calls.load(Ordering::Acquire) >= 6 * CALLERS).await;
     let began_at = Instant::now();
     for _ in 0..10 {
-        fixture.queue.admin().stats().await.unwrap();
+        fixture.queue.admin().stats(None).await.unwrap();
     }
     assert!(began_at.elapsed() < Duration::from_secs(2), "{:?}", began_at.elapsed());
     dev_server().await.faults().clear(&procedure);
@@ -245,7 +245,7 @@ fn a_connection_is_not_used_after_the_end_of_the_runtime_that_it_was_made_in() {
     let base = runtime();
     let fixture = base.block_on(Fixture::new("ended_runtime"));
     in_an_ended_runtime_and_then(&base, &fixture, async |queue| queue.enqueue(&PLAIN()).await.is_ok());
-    in_an_ended_runtime_and_then(&base, &fixture, async |queue| queue.admin().stats().await.is_ok());
+    in_an_ended_runtime_and_then(&base, &fixture, async |queue| queue.admin().stats(None).await.is_ok());
     base.block_on(async {
         assert_eq!(fixture.job_counts().await.ready, 2);
         fixture.remove().await;

@@ -414,13 +414,13 @@ async fn limits_that_are_not_allowed_are_refused() {
         let call = format!("EXEC [$(schema)].[create_queue] @queue = N'work', {parameters}");
         assert_eq!(session.refusal(&call).await.0, 58003, "{parameters}");
     }
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.max_running, stats.rate), (None, None));
 
     let rate = Rate::new(7, Duration::from_secs(60));
     fixture.queue.admin().create(options().max_running(8).rate(rate)).await.unwrap();
     fixture.queue.admin().create(options().max_attempts(2)).await.unwrap();
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.max_running, stats.rate), (Some(8), Some(rate)), "they stay");
     // One of the two is still there.
     let at_most_once = || options().delivery(Delivery::AtMostOnce);
@@ -428,7 +428,7 @@ async fn limits_that_are_not_allowed_are_refused() {
     assert!(matches!(answer, Err(Error::Refused { .. })), "{answer:?}");
     fixture.queue.admin().create(options().rate(None)).await.unwrap();
     fixture.queue.admin().create(at_most_once().max_running(None)).await.unwrap();
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.max_running, stats.rate), (None, None));
     fixture.remove().await;
 }

@@ -52,7 +52,7 @@ fn counts(done: i64, archived: i64, dead: i64) -> JobCounts {
 async fn a_queue_keeps_finished_jobs_for_ever_until_it_is_told_otherwise() {
     let fixture = Fixture::new("keep").await;
     let kept = async || {
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         (stats.keep_done, stats.keep_dead)
     };
     assert_eq!(kept().await, (Keep::Forever, Keep::Forever));

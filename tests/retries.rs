@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use readpast::admin::{JobState, QueueOptions};
+use readpast::admin::{JobChange, JobState, QueueOptions};
 use readpast::{Handlers, JobError, NewJob, Worker};
 
 use crate::support::Fixture;
@@ -78,7 +78,7 @@ async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
     let fail = |_: &readpast::Job, _: &readpast::Context| Err::<(), _>(JobError::retry("no").into());
     let worker = Worker::builder(&fixture.queue, Handlers::any(fail)).start().await.unwrap();
     worker.drain().await.unwrap();
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     let seen = Arc::new(Mutex::new(None));
     let sink = seen.clone();
     let worker = Worker::builder(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::{JobState, NewAudit, QueueOptions, Role, Schedule};
+use readpast::admin::{JobChange, JobState, MatchingPage, NewAudit, QueueOptions, Role, Schedule};
 use readpast::{Error, NewJob};
 
 use crate::support::scripts::{grants, numbered};
@@ -118,9 +118,9 @@ async fn a_producer_may_enqueue_and_nothing_else() {
     queue.enqueue(&NewJob::text("x")).await.unwrap();
     queue.enqueue_many(&[NewJob::text("y").dedup_key("k"), NewJob::text("z").dedup_key("k")]).await.unwrap();
     for error in [
-        queue.admin().stats().await.unwrap_err(),
+        queue.admin().stats(None).await.unwrap_err(),
         queue.admin().pause().await.unwrap_err(),
-        queue.admin().requeue(None).await.unwrap_err(),
+        queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap_err(),
         queue.admin().create(QueueOptions::default()).await.unwrap_err(),
         queue.admin().failures(1).await.unwrap_err(),
         queue.admin().audits(None, 1).await.unwrap_err(),
@@ -167,20 +167,20 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
     }
     let queue = fixture.connect_as(&login).await;
     let yearly = Schedule::new("yearly", "@yearly", NewJob::text("x"));
-    queue.admin().stats().await.unwrap();
+    queue.admin().stats(None).await.unwrap();
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.enqueue_many(&[NewJob::text("x")]).await.unwrap_err(),
         queue.admin().pause().await.unwrap_err(),
         queue.admin().resume().await.unwrap_err(),
-        queue.admin().requeue(None).await.unwrap_err(),
-        queue.admin().purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+        queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap_err(),
+        queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap_err(),
         queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap_err(),
         queue.admin().create(QueueOptions::default()).await.unwrap_err(),
         queue.admin().set_schedule(&yearly).await.unwrap_err(),
         queue.admin().run_schedule_now("yearly").await.unwrap_err(),
         queue.admin().schedules().await.unwrap_err(),
-        queue.admin().workers().await.unwrap_err(),
+        queue.admin().workers(Duration::MAX).await.unwrap_err(),
         queue.admin().delete(true).await.unwrap_err(),
         queue.admin().queue_of(readpast::JobId(1)).await.unwrap_err(),
         queue.admin().failures(1).await.unwrap_err(),
@@ -267,15 +267,23 @@ async fn an_operator_may_mend() {
     assert_eq!(queue.admin().schedules().await.unwrap().len(), 1);
     assert!(queue.admin().delete_schedule("yearly").await.unwrap());
     fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = enqueued_at").await;
-    assert_eq!(queue.admin().requeue(None).await.unwrap(), 3);
+    assert_eq!(queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 3);
     let ready = queue.admin().list_ids(&JobState::Ready.into(), None, 1).await.unwrap().jobs;
-    assert_eq!(queue.admin().set_priority_of(&ready, 1).await.unwrap(), 1);
-    assert_eq!(queue.admin().cancel_jobs(&ready, "x").await.unwrap().waiting, 1);
-    assert_eq!(queue.admin().requeue_jobs(&ready).await.unwrap(), 1);
-    assert_eq!(queue.admin().purge_jobs(JobState::Ready, &ready).await.unwrap(), 1);
-    assert_eq!(queue.admin().purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap(), 2);
-    assert_eq!(queue.admin().workers().await.unwrap().len(), 0);
-    assert_eq!(queue.admin().all_queues().await.unwrap().len(), 1);
+    assert_eq!(queue.admin().change(&JobChange::SetPriority(1), &ready).await.unwrap().changed, 1);
+    assert_eq!(queue.admin().change(&JobChange::cancel("x"), &ready).await.unwrap().changed, 1);
+    assert_eq!(queue.admin().change(&JobChange::Requeue, &ready).await.unwrap().changed, 1);
+    assert_eq!(
+        queue
+            .admin()
+            .change(&JobChange::Purge, MatchingPage::new(JobState::Ready, ready.to_vec()))
+            .await
+            .unwrap()
+            .changed,
+        1
+    );
+    assert_eq!(queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap().changed, 2);
+    assert_eq!(queue.admin().workers(Duration::MAX).await.unwrap().len(), 0);
+    assert_eq!(queue.admin().all_stats(None).await.unwrap().len(), 1);
     assert_eq!(queue.admin().failures(1).await.unwrap().looked_at, 0);
     let audit = queue.admin().begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
     queue.admin().end_audit(audit, None, None).await.unwrap();
@@ -300,17 +308,17 @@ async fn a_monitor_may_only_look() {
     let queue = fixture.connect_as(&login).await;
     assert_eq!(queue.admin().roles().await.unwrap(), [Role::Monitor, Role::Autoscaler]);
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
-    assert_eq!(queue.admin().stats().await.unwrap().ready, 1);
+    assert_eq!(queue.admin().stats(None).await.unwrap().ready, 1);
     assert_eq!(queue.admin().schedules().await.unwrap().len(), 0);
-    assert_eq!(queue.admin().all_workers().await.unwrap().len(), 0);
+    assert_eq!(queue.admin().all_workers(Duration::MAX).await.unwrap().len(), 0);
     assert_eq!(queue.admin().failures(1).await.unwrap().looked_at, 0);
     assert_eq!(queue.admin().audits(None, 10).await.unwrap().len(), 1);
     assert_eq!(queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs.len(), 1);
     for error in [
         queue.enqueue(&NewJob::text("x")).await.unwrap_err(),
         queue.admin().pause().await.unwrap_err(),
-        queue.admin().requeue(None).await.unwrap_err(),
-        queue.admin().purge(JobState::Ready, std::time::Duration::ZERO).await.unwrap_err(),
+        queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap_err(),
+        queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap_err(),
         queue.admin().delete(true).await.unwrap_err(),
         queue.admin().begin_audit(&NewAudit::new("maria", "pause")).await.unwrap_err(),
         queue.admin().end_audit(audit, None, None).await.unwrap_err(),

@@ -612,7 +612,7 @@ async fn a_schedule_runs_now_beside_its_times_and_is_gone_when_it_is_deleted() {
     queue.admin().pause_schedule("yearly").await.unwrap();
     let before = schedule(queue, "yearly").await;
     let first = queue.admin().run_schedule_now("yearly").await.unwrap();
-    let row = queue.admin().job(first.job_id).await.unwrap().unwrap();
+    let row = queue.admin().job(first.job_id, None).await.unwrap().unwrap();
     assert!(!first.duplicate && row.priority == 3 && row.payload == b"x");
     assert!(row.dedup_key.unwrap().starts_with("yearly@2"));
     assert!(!queue.admin().run_schedule_now("keyed").await.unwrap().duplicate);

@@ -153,12 +153,12 @@ async fn a_connection_with_an_open_transaction_or_a_foreign_error_is_not_used_ag
     // (The second of two calls is the first that needs another connection.)
     for (body, connections) in [(ordinary, 0), (leaves_a_transaction, 1)] {
         fixture.sql(&format!("CREATE OR ALTER PROCEDURE [$(schema)].[pause] @queue nvarchar(129) AS {body}")).await;
-        queue.admin().stats().await.unwrap();
+        queue.admin().stats(None).await.unwrap();
         assert_eq!(after_two_pauses().await, connections, "{body}");
     }
-    assert!(!fixture.queue.admin().stats().await.unwrap().paused, "the transactions were undone");
+    assert!(!fixture.queue.admin().stats(None).await.unwrap().paused, "the transactions were undone");
     on_call(&fixture, "pause", |_| Some(error(40613, 17))).await;
-    queue.admin().stats().await.unwrap();
+    queue.admin().stats(None).await.unwrap();
     assert_eq!(after_two_pauses().await, 1, "the database is elsewhere");
     fixture.remove().await;
 }
@@ -390,7 +390,7 @@ async fn while_acknowledging_is_slow_the_prefetcher_holds_back() {
     until("all that is allowed has run", || worker.stats().awaiting_finish == 60).await;
     // Claims would go on at once if they did: wait for a call that comes after them.
     for _ in 0..20 {
-        fixture.queue.admin().stats().await.unwrap();
+        fixture.queue.admin().stats(None).await.unwrap();
     }
     assert_eq!(runs.lock().len(), 60, "no more were claimed than may be in flight");
     assert_eq!(worker.stats().done, 0);
@@ -579,7 +579,7 @@ async fn an_error_after_columns_and_a_row_is_reported() {
     let is_reported = |error: Error| assert!(matches!(error, Error::Sql { number: 8134, .. }), "{error:?}");
     is_reported(fixture.queue.enqueue(&NewJob::text("x")).await.unwrap_err());
     is_reported(fixture.queue.enqueue_many(&numbers(2)).await.unwrap_err());
-    is_reported(fixture.queue.admin().stats().await.unwrap_err());
+    is_reported(fixture.queue.admin().stats(None).await.unwrap_err());
     is_reported(fixture.queue.admin().pause().await.unwrap_err());
     let mut session = fixture.session().await;
     let jobs = [NewJob::text("x"), NewJob::text("y")];

@@ -37,7 +37,7 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
     gate.add_permits(1);
     let summary: Summary = ending.await.unwrap().unwrap();
     assert_eq!((summary.stats.done, summary.stats.released, summary.stats.lost), (1, 9, 0));
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.claimed, stats.workers), (9, 0, 0));
     fixture.remove().await;
 }
@@ -72,7 +72,7 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     stop.stop_now();
     ending.await.unwrap().unwrap();
     was_told.recv_timeout(Duration::from_secs(30)).unwrap();
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().claimed, 1, "its row waits for the reaper");
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claimed, 1, "its row waits for the reaper");
     drop(let_it_end);
     fixture.remove().await;
 }
@@ -87,7 +87,7 @@ async fn what_still_runs_at_the_deadline_is_ready_again_at_once_and_its_late_res
     let ready = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap().jobs;
     assert_eq!(ready.len(), 10);
     assert!(ready.iter().all(|job| job.attempt == 0), "nobody is charged an attempt: {ready:?}");
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.claimed, stats.workers), (0, 0), "nothing waits for the reaper");
 
     // Another worker runs it, and the first one's handler returns only then.
@@ -183,7 +183,7 @@ async fn under_full_load_every_job_is_done_or_ready_again_without_a_counted_atte
     assert_eq!(ready.len() as u64 + summary.stats.done, 5_000);
     assert_eq!(runs.lock().len() as u64, summary.stats.done, "what has run is acknowledged");
     assert!(ready.iter().all(|job| job.attempt == 0));
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.claimed, stats.workers), (0, 0));
     fixture.remove().await;
 }
@@ -201,7 +201,7 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     // (Both figures: a claim of the others may have been under way.)
     let given_back = async {
         loop {
-            let stats = fixture.queue.admin().stats().await.unwrap();
+            let stats = fixture.queue.admin().stats(None).await.unwrap();
             if (stats.ready, stats.claimed) == (2, 1) {
                 return;
             }
@@ -215,7 +215,7 @@ async fn a_first_signal_waits_for_the_running_job_and_a_second_does_not() {
     // How many were released it may not have heard: the second signal may have come before the answer.
     assert_eq!(did.done, 0);
     // Its row, and what a claim that was under way may have got before the second signal.
-    let claimed = fixture.queue.admin().stats().await.unwrap().claimed;
+    let claimed = fixture.queue.admin().stats(None).await.unwrap().claimed;
     assert!((1..=3).contains(&claimed), "its row waits for the reaper, of {claimed}");
     fixture.remove().await;
 }
@@ -273,7 +273,7 @@ async fn from_the_deadline_on_nothing_starts_with_a_row_or_without() {
         } else {
             assert!(!summary.ended_in_order && summary.cut_off >= 49, "{summary:?}");
         }
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         assert_eq!((stats.claimed, stats.workers), (0, 0));
         fixture.remove().await;
     }
@@ -306,7 +306,7 @@ async fn giving_back_at_the_deadline_is_repeated_and_a_refusal_of_it_does_not_ke
         until("the job runs", || monitor.stats().running == 1).await;
         let summary = worker.shutdown().await.unwrap();
         assert_eq!((summary.cut_off, summary.stats.released), (1, given_back));
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         assert_eq!((stats.ready as u64, stats.workers), (given_back, 0), "after {number}");
         fixture.remove().await;
     }
@@ -467,7 +467,7 @@ async fn a_panic_while_the_worker_ends_is_reported_and_what_it_leaves_behind_is_
         until("all run", || monitor.stats().running == jobs as usize).await;
         let ended = tokio::time::timeout(Duration::from_secs(30), worker.shutdown()).await.expect("it does not wait");
         assert!(matches!(ended, Err(Error::Panicked { .. })), "{ended:?}");
-        let stats = fixture.queue.admin().stats().await.unwrap();
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
         assert_eq!((stats.ready, stats.claimed, stats.workers), (unacknowledged, 0, 0));
         fixture.remove().await;
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use readpast::admin::{CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::{BoxError, Error, Handlers, JobError, NewJob, Output, Queue, Uuid, Worker};
 use readpast_devserver::SqlError;
@@ -124,7 +124,7 @@ async fn a_result_that_is_refused_costs_its_job_and_no_other() {
     let summary = echo(&fixture.queue, quick_retries()).await.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (299, 1, 1));
     assert_eq!(fixture.sql("SELECT job_id FROM [$(schema)].[results]").await.len(), 299);
-    let dead = fixture.queue.admin().job(ids[123].job_id).await.unwrap().unwrap();
+    let dead = fixture.queue.admin().job(ids[123].job_id, None).await.unwrap().unwrap();
     assert_eq!((dead.state, dead.attempt), (JobState::Dead, 2));
     let error = dead.error.unwrap();
     let names_all = ["the sink [", "].[sink] failed with error 547 in line 1 of ", "constraint", "good"];
@@ -208,7 +208,7 @@ async fn a_sink_that_fails_or_meddles_with_the_transaction_undoes_all() {
     // One that answers with rows, of its own kind, does no harm.
     give_sink(&fixture, &format!("SELECT N'hello' AS word; {WRITE_RESULTS} SELECT N'world' AS word;")).await;
     drop((worker, session));
-    fixture.queue.admin().requeue(None).await.unwrap();
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     fixture.sql("EXEC [$(schema)].[reap] @queue = N'work'").await;
     assert_eq!(echo(&fixture.queue, WorkerConfig::default()).await.drain().await.unwrap().stats.done, 2);
@@ -257,12 +257,12 @@ async fn what_cannot_be_a_sink_is_refused_when_it_is_set() {
     assert!(error.contains("at_most_once cannot have a sink"), "{error}");
     fixture.queue.admin().create(QueueOptions::default().max_attempts(3)).await.unwrap();
     assert_eq!(
-        fixture.queue.admin().stats().await.unwrap().sink,
+        fixture.queue.admin().stats(None).await.unwrap().sink,
         Some(format!("[{}].[sink]", fixture.schema())),
         "it stays"
     );
     fixture.queue.admin().create(QueueOptions::default().without_sink().delivery(Delivery::AtMostOnce)).await.unwrap();
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().sink, None);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().sink, None);
     let error = fixture.queue.admin().create(sink()).await.unwrap_err().to_string();
     assert!(error.contains("at_most_once cannot have a sink"), "{error}");
     drop(session);
@@ -457,9 +457,11 @@ async fn sums_are_exact(test_name: &str, jobs: usize, kills: usize) {
     let mut workers = UnderFaults::start(&fixture).await;
     workers.strike(jobs, kills).await;
     let give_up = Instant::now() + Duration::from_secs(600);
-    while fixture.queue.admin().stats().await.unwrap().claimed + fixture.queue.admin().stats().await.unwrap().ready > 0
+    while fixture.queue.admin().stats(None).await.unwrap().claimed
+        + fixture.queue.admin().stats(None).await.unwrap().ready
+        > 0
     {
-        assert!(Instant::now() < give_up, "jobs are left: {:?}", fixture.queue.admin().stats().await.unwrap());
+        assert!(Instant::now() < give_up, "jobs are left: {:?}", fixture.queue.admin().stats(None).await.unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     workers.stop().await;

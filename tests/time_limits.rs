@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, JobChange, JobState, QueueOptions};
 use readpast::{BoxError, Context, Error, Handlers, Job, KindOptions, NewJob, Worker};
 
 use crate::support::{Fixture, Session, WorkerSession, changed, until};
@@ -89,7 +89,7 @@ async fn a_limit_stays_with_the_job_until_it_is_archived() {
     let fixture = Fixture::with("limit_stays", options).await;
     let id = fixture.queue.enqueue(&NewJob::text("x").time_limit(Duration::from_micros(1_500))).await.unwrap().job_id;
     let limit = Some(Duration::from_millis(2)); // rounded up
-    let shown = async || fixture.queue.admin().job(id).await.unwrap().map(|job| (job.state, job.time_limit));
+    let shown = async || fixture.queue.admin().job(id, None).await.unwrap().map(|job| (job.state, job.time_limit));
     assert_eq!(shown().await, Some((JobState::Ready, limit)));
 
     let mut worker = WorkerSession::register(&fixture).await;
@@ -101,12 +101,12 @@ async fn a_limit_stays_with_the_job_until_it_is_archived() {
     let job = worker.claim_one().await;
     worker.finish(&[job.dead("for good")]).await;
     assert_eq!(shown().await, Some((JobState::Dead, limit)));
-    assert_eq!(fixture.queue.admin().requeue(None).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     assert_eq!(shown().await, Some((JobState::Ready, limit)));
     let job = worker.claim_one().await;
     worker.finish(&[job.done()]).await;
     assert_eq!(shown().await, Some((JobState::Archived, limit)));
-    let json = serde_json::to_value(fixture.queue.admin().job(id).await.unwrap()).unwrap();
+    let json = serde_json::to_value(fixture.queue.admin().job(id, None).await.unwrap()).unwrap();
     assert_eq!(json["time_limit_s"], 0.002);
     fixture.remove().await;
 }

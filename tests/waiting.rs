@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, JobChange, JobState, QueueOptions};
 use readpast::{BoxError, Context, Error, Handlers, Job, JobEnd, JobError, JobId, NewJob, Output, Queue, Worker};
 
 use crate::support::proxy::Proxy;
@@ -30,7 +30,7 @@ async fn a_producer_gets_the_output_or_the_error() {
         let fixture = Fixture::with("wait", QueueOptions::default().completion(completion)).await;
         let queue = &fixture.queue;
         let jobs = queue.enqueue_many(&["to be", "", "later"].map(NewJob::text)).await.unwrap();
-        queue.admin().cancel(jobs[2].job_id, "never mind").await.unwrap();
+        queue.admin().change(&JobChange::cancel("never mind"), jobs[2].job_id).await.unwrap();
         let worker = Worker::builder(queue, Handlers::any(shout)).start().await.unwrap();
         assert_eq!(queue.wait(jobs[0].job_id, MINUTE).await.unwrap(), done("TO BE"));
         let dead = Some(JobEnd::Dead { error: "nothing to say".to_string() });
@@ -260,7 +260,7 @@ async fn a_server_that_cannot_be_reached_is_an_error_for_all_that_wait() {
     });
     let refused = proxy.refused();
     until("the looks fail", || proxy.refused() >= refused + 2).await;
-    fixture.queue.admin().cancel(job, "never mind").await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel("never mind"), job).await.unwrap();
     proxy.unblock();
     assert!(matches!(waits.await.unwrap(), Ok(Some(JobEnd::Cancelled { .. }))));
     drop(queue);
@@ -306,7 +306,7 @@ async fn errors_that_stay_are_told_at_once() {
     let job = queue.enqueue(&NewJob::text("x")).await.unwrap();
     assert_eq!(queue.wait(job.job_id, Duration::ZERO).await.unwrap(), None, "a producer may");
     drop((queue, nowhere));
-    assert_eq!(fixture.queue.admin().purge(JobState::Ready, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap().changed, 1);
     fixture.drop_login(&login).await;
     fixture.remove().await;
 }

@@ -13,7 +13,7 @@ use crate::support::{Fixture, WorkerSession, changed, numbers};
 async fn row_until(queue: &Queue, what: &str, is_so: impl Fn(&WorkerRow) -> bool) -> WorkerRow {
     let give_up = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
-        let mut workers = queue.admin().workers().await.unwrap();
+        let mut workers = queue.admin().workers(Duration::MAX).await.unwrap();
         assert_eq!(workers.len(), 1, "{workers:?}");
         let row = workers.remove(0);
         if is_so(&row) {
@@ -92,7 +92,7 @@ async fn after_a_lost_lease_a_worker_counts_from_its_new_registration() {
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let monitor = worker.monitor();
     loop {
-        let workers = fixture.queue.admin().workers().await.unwrap();
+        let workers = fixture.queue.admin().workers(Duration::MAX).await.unwrap();
         if let Some(live) = workers.iter().find(|row| row.is_live() && row.reported_at.is_some()) {
             let done_since = monitor.stats().done - 5;
             assert!(live.done.unwrap() <= done_since && live.done_per_s.unwrap() < 1_000.0, "{live:?}");
@@ -113,7 +113,7 @@ async fn rates_are_of_the_time_between_two_reports_by_sql_server_s_clock() {
     let report = async |numbers: &str| {
         let (before, numbers) = numbers.split_once(';').unwrap_or(("", numbers));
         fixture.sql(&format!("{before}; EXEC [$(schema)].[heartbeat] @worker_id = '{}'{numbers}", worker.id)).await;
-        fixture.queue.admin().workers().await.unwrap().remove(0)
+        fixture.queue.admin().workers(Duration::MAX).await.unwrap().remove(0)
     };
     // As a worker of a release before calls it.
     let row = report("").await;
@@ -156,7 +156,7 @@ async fn rates_are_of_the_time_between_two_reports_by_sql_server_s_clock() {
     }
     // The clock was set back.
     fixture.sql("UPDATE [$(schema)].[workers] SET reported_at = DATEADD(SECOND, 20, SYSUTCDATETIME())").await;
-    let ahead = fixture.queue.admin().workers().await.unwrap()[0].reported_at;
+    let ahead = fixture.queue.admin().workers(Duration::MAX).await.unwrap()[0].reported_at;
     let row = report(", @running = 0, @done = 5000000007, @failed = 50, @limited_by = 'busy'").await;
     assert!(row.done_per_s.unwrap() > 0.0 && row.reported_at < ahead);
     fixture.remove().await;
@@ -189,23 +189,22 @@ async fn workers_are_shown_for_a_day_after_their_end_by_queue_and_name() {
     let row = |queue: &str, name: &str, is_live| (queue.to_string(), name.to_string(), is_live);
     let work =
         [row("work", "a", true), row("work", "b", true), row("work", "lost", false), row("work", "ran out", false)];
-    assert_eq!(shown(fixture.queue.admin().workers().await.unwrap()), work);
-    let all = fixture.queue.admin().all_workers().await.unwrap();
+    assert_eq!(shown(fixture.queue.admin().workers(Duration::MAX).await.unwrap()), work);
+    let all = fixture.queue.admin().all_workers(Duration::MAX).await.unwrap();
     assert_eq!(shown(all), [&[row("other", "c", true)], &work[..]].concat());
     for (ended_s, expected) in [(60, 4), (22 * 3_600, 4), (23 * 3_600 + 60, 5), (u64::MAX, 5)] {
-        let some =
-            fixture.queue.admin().all_workers_ended_within(std::time::Duration::from_secs(ended_s)).await.unwrap();
+        let some = fixture.queue.admin().all_workers(Duration::from_secs(ended_s)).await.unwrap();
         assert_eq!(some.len(), expected, "{ended_s} s");
     }
 
     let names: Vec<String> =
-        fixture.queue.admin().all_queues().await.unwrap().into_iter().map(|row| row.queue).collect();
+        fixture.queue.admin().all_stats(None).await.unwrap().into_iter().map(|row| row.queue).collect();
     assert_eq!(names, ["other", "work"]);
     let nowhere = changed(fixture.config.clone(), |config| config.queue.name = "nowhere".to_string());
     let nowhere = Queue::connect(&nowhere).await.unwrap();
-    assert!(matches!(nowhere.admin().workers().await.unwrap_err(), Error::UnknownQueue { .. }));
-    assert_eq!(nowhere.admin().all_workers().await.unwrap().len(), 5);
-    assert_eq!(nowhere.admin().all_queues().await.unwrap().len(), 2);
+    assert!(matches!(nowhere.admin().workers(Duration::MAX).await.unwrap_err(), Error::UnknownQueue { .. }));
+    assert_eq!(nowhere.admin().all_workers(Duration::MAX).await.unwrap().len(), 5);
+    assert_eq!(nowhere.admin().all_stats(None).await.unwrap().len(), 2);
     fixture.remove().await;
 }
 

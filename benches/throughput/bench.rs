@@ -103,7 +103,7 @@ impl Bench {
     /// Works off a queue until `jobs` more than the first few are acknowledged, then stops. The queue must have more
     /// than that.
     pub async fn run_worker(&mut self, queue: &Queue, config: &WorkerConfig, work: Work, jobs: u64) -> Run {
-        let available = queue.admin().stats().await.expect("the queue exists").ready;
+        let available = queue.admin().stats(None).await.expect("the queue exists").ready;
         let ended = Arc::new(AtomicU64::new(0));
         let counted = ended.clone();
         let worker = Worker::builder(
@@ -175,7 +175,7 @@ pub async fn fill_with(queue: &Queue, count: u64, payload: &[u8]) {
 
 /// Brings the backlog of ready jobs to `jobs`.
 pub async fn top_up(queue: &Queue, jobs: u64) {
-    let stats = queue.admin().stats().await.expect("the queue exists");
+    let stats = queue.admin().stats(None).await.expect("the queue exists");
     fill(queue, jobs.saturating_sub(stats.ready)).await;
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use readpast::admin::{JobChange, JobState};
 use readpast::config::WorkerConfig;
 
 use super::Sizes;
@@ -51,9 +52,9 @@ async fn one_length(
         overhead.push(share.overhead_us);
         switches.extend(run.switches.map(|switches| switches.all));
         wake_ups.extend(run.switches.map(|switches| switches.voluntary));
-        let left = queue.admin().stats().await.expect("the queue exists");
+        let left = queue.admin().stats(None).await.expect("the queue exists");
         assert!(left.ready > 0, "the backlog is larger than what is worked off");
-        queue.admin().purge(readpast::admin::JobState::Ready, Duration::ZERO).await.expect("the rest is deleted");
+        queue.admin().change(&JobChange::Purge, JobState::Ready).await.expect("the rest is deleted");
     }
     let (least_share, least_given_back) = least.unzip();
     let (at_least, at_most) = (|least: Option<f64>| least.map(Target::AtLeast), |most| Some(Target::AtMost(most)));

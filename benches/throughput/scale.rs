@@ -132,7 +132,7 @@ async fn payloads(report: &mut Report, sizes: &Sizes) {
         let mut runs = Vec::new();
         for _ in 0..sizes.rounds {
             // The first are not measured, and some are claimed when the worker ends.
-            let ready = queue.admin().stats().await.expect("the queue exists").ready;
+            let ready = queue.admin().stats(None).await.expect("the queue exists").ready;
             fill_with(&queue, (jobs * 3 / 2).saturating_sub(ready), &vec![0x5A; bytes]).await;
             runs.push(bench.run_worker(&queue, &WorkerConfig::default(), Work::NONE, jobs).await);
         }

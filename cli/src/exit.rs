@@ -139,7 +139,7 @@ const NAMES: Duration = Duration::from_secs(2);
 pub async fn with_near_queue(error: anyhow::Error, common: &Common) -> anyhow::Error {
     let Some(Error::UnknownQueue { message, .. }) = library_error(&error) else { return error };
     let Some(queue) = message.split('\'').nth(1) else { return error };
-    let names = async { common.schema().await.ok()?.admin().all_queues_up_to(1).await.ok() };
+    let names = async { common.schema().await.ok()?.admin().all_stats(Some(1)).await.ok() };
     let Ok(Some(queues)) = tokio::time::timeout(NAMES, names).await else { return error };
     match nearest(queue, queues.iter().map(|stats| stats.queue.as_str())) {
         Some(near) => failure(code(&error), format!("there is no queue '{queue}'; did you mean '{near}'?")),

@@ -10,7 +10,7 @@ async fn the_bench_prints_figures_and_deletes_its_queue() {
     for figure in ["enqueued_per_s", "worked_off_per_s", "latency_p50_ms", "latency_p99_ms", "latency_max_ms"] {
         assert!(figures[figure].as_f64().unwrap() > 0.0, "{figures}");
     }
-    let queues = fixture.queue("work").await.admin().all_queues().await.unwrap();
+    let queues = fixture.queue("work").await.admin().all_stats(None).await.unwrap();
     assert_eq!(queues.iter().map(|queue| queue.queue.as_str()).collect::<Vec<_>>(), ["work"]);
 }
 
@@ -21,7 +21,7 @@ async fn started(fixture: &Fixture, url: &str) -> (crate::worker_process::Worker
     let bench = crate::worker_process::WorkerProcess::start(bench);
     let queue = fixture.queue("work").await;
     let name = async || {
-        let queues = queue.admin().all_queues().await.unwrap();
+        let queues = queue.admin().all_stats(None).await.unwrap();
         queues.into_iter().find(|queue| queue.queue.starts_with("readpast-bench-")).map(|queue| queue.queue)
     };
     crate::support::until("the bench's queue", async || name().await.is_some()).await;
@@ -37,7 +37,7 @@ async fn a_bench_that_is_ended_deletes_its_queue() {
         let (bench, _) = started(&fixture, &fixture.url).await;
         bench.signal(signal);
         assert!(bench.end().failed(130).contains("nothing was measured"));
-        let queues = fixture.queue("work").await.admin().all_queues().await.unwrap();
+        let queues = fixture.queue("work").await.admin().all_stats(None).await.unwrap();
         assert_eq!(queues.len(), 1, "{signal:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::admin::{JobFilter, JobState};
+use readpast::admin::{JobChange, JobFilter, JobState};
 use readpast::{Handlers, JobError, NewJob, Queue, Worker};
 use serde_json::json;
 
@@ -86,7 +86,7 @@ async fn a_dead_job_may_get_another_payload() {
     let dead = queue.admin().list(&JobFilter::from(JobState::Dead).kind("b"), None, 1).await.unwrap().jobs[0].job_id;
     let id = dead.to_string();
     fixture.run(&["requeue", "work", &id, "--payload", "better", "--yes"]).ok();
-    assert_eq!(queue.admin().job(dead).await.unwrap().unwrap().payload_text().unwrap(), "better");
+    assert_eq!(queue.admin().job(dead, None).await.unwrap().unwrap().payload_text().unwrap(), "better");
     let message = fixture.run(&["requeue", "work", &id, "--payload", "again", "--yes"]).failed(3);
     assert!(message.contains("neither dead nor cancelled"), "{message}");
     fixture.run(&["requeue", "work", "--all", "--payload", "x", "--yes"]).failed(2);
@@ -219,14 +219,14 @@ async fn jobs_that_die_again_at_once_are_requeued_only_once() {
         if gives_up { Ok(()) } else { Err(JobError::dead("again").into()) }
     };
     let worker = Worker::builder(&queue, Handlers::any(refuse)).start().await.unwrap();
-    let all_dead = async || queue.admin().stats().await.unwrap().dead == JOBS;
+    let all_dead = async || queue.admin().stats(None).await.unwrap().dead == JOBS;
     until("all are dead", all_dead).await;
     // A few may be met again, where an answer takes longer than the job.
     let (_, matched) = changed(fixture.run(&["requeue", "work", "--all", "--yes", "--json"]));
     assert!((JOBS..JOBS + JOBS / 10).contains(&matched), "{matched}");
     until("all are dead again", all_dead).await;
     let before = seen.load(Ordering::Relaxed);
-    let requeued = queue.admin().requeue(None).await.unwrap();
+    let requeued = queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
     assert!((JOBS..JOBS + JOBS / 10).contains(&requeued), "{requeued} after {before}");
     worker.shutdown().await.unwrap();
 }
@@ -267,7 +267,7 @@ async fn many_jobs(name: &str, count: u64) {
         assert_eq!(changed(run), (count, count), "{arguments:?}");
         println!("{} of {count} jobs: {:.1} s, {memory_kib} KiB", arguments[0], begin.elapsed().as_secs_f64());
         assert!(memory_kib < 120_000, "{} took {memory_kib} KiB", arguments[0]);
-        let stats = queue.admin().stats().await.unwrap();
+        let stats = queue.admin().stats(None).await.unwrap();
         let left = [stats.ready, stats.cancelled];
         let expected = match state {
             JobState::Cancelled => [0, count],

@@ -126,7 +126,7 @@ async fn killed_again_and_again_every_line_comes_in_once() {
         let text = input.clone();
         let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
         // Some chunks further on each time, wherever in a chunk's way that is.
-        until("some more jobs are in", async || queue.admin().stats().await.unwrap().ready >= kill * 4_000).await;
+        until("some more jobs are in", async || queue.admin().stats(None).await.unwrap().ready >= kill * 4_000).await;
         child.kill().unwrap();
         child.wait().unwrap();
         let _ = writer.join();
@@ -233,7 +233,7 @@ async fn an_answer_that_is_lost_costs_no_line() {
     .await;
     proxy.mute();
     holder.lock().await.rollback_transaction().await.unwrap();
-    until("the second chunk is in", async || queue.admin().stats().await.unwrap().ready == 2_000).await;
+    until("the second chunk is in", async || queue.admin().stats(None).await.unwrap().ready == 2_000).await;
     proxy.close();
     proxy.open();
     noted(&file, 2_000).await;
@@ -320,7 +320,7 @@ async fn lines_of_a_live_input_go_at_once_and_with_resume_wait_for_the_others() 
     for lines in [1, 3] {
         stdin.write_all(lines_of(0..lines).as_bytes()).unwrap();
         let ready = if lines == 1 { 1 } else { 4 };
-        until("the lines are in", async || queue.admin().stats().await.unwrap().ready == ready).await;
+        until("the lines are in", async || queue.admin().stats(None).await.unwrap().ready == ready).await;
     }
     drop(stdin);
     assert!(child.wait_with_output().unwrap().status.success());
@@ -337,7 +337,7 @@ async fn lines_of_a_live_input_go_at_once_and_with_resume_wait_for_the_others() 
     assert_eq!(ended.status.code(), Some(130), "{message}");
     assert!(message.contains("1,000 jobs enqueued, from the first 1,000 lines"), "{message}");
     assert!(message.contains("lines 1001 to 1003 were read but not enqueued"), "{message}");
-    assert_eq!(queue.admin().stats().await.unwrap().ready, 1_004);
+    assert_eq!(queue.admin().stats(None).await.unwrap().ready, 1_004);
 }
 
 #[tokio::test(flavor = "multi_thread")]

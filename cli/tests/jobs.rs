@@ -77,7 +77,7 @@ async fn a_dead_job_shows_its_payload_and_every_failed_attempt() {
     assert_eq!(shown["failed_attempts"].as_array().unwrap().len(), 2);
     assert_eq!(shown["failed_attempts"][0]["error"], "no memory left at 1");
     assert_eq!(shown["progress"]["text"], "half of it");
-    assert_eq!(queue.admin().job(job_id).await.unwrap().unwrap().state, JobState::Dead);
+    assert_eq!(queue.admin().job(job_id, None).await.unwrap().unwrap().state, JobState::Dead);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,7 @@ async fn jobs_are_found_by_the_worker_that_holds_them() {
     };
     let worker = Worker::builder(&queue, Handlers::any(handler)).start().await.unwrap();
     let id = queue.enqueue(&NewJob::text("held")).await.unwrap().job_id;
-    until("it is claimed", async || queue.admin().stats().await.unwrap().claimed == 1).await;
+    until("it is claimed", async || queue.admin().stats(None).await.unwrap().claimed == 1).await;
     queue.enqueue(&NewJob::text("later").delay(Duration::from_secs(3_600))).await.unwrap();
     let workers = fixture.run(&["workers", "--json"]).json();
     let holder = workers[0]["worker_id"].as_str().unwrap();

@@ -50,9 +50,9 @@ async fn a_paused_queue_goes_on_when_it_is_resumed() {
     let fixture = Fixture::new("pause").await;
     let queue = fixture.queue("work").await;
     assert_eq!(fixture.run(&["queue", "pause", "work"]).ok(), "work is paused\n");
-    assert!(queue.admin().stats().await.unwrap().paused);
+    assert!(queue.admin().stats(None).await.unwrap().paused);
     assert_eq!(fixture.run(&["queue", "resume", "work", "--json"]).json(), [json!({"queue": "work", "paused": false})]);
-    assert!(!queue.admin().stats().await.unwrap().paused);
+    assert!(!queue.admin().stats(None).await.unwrap().paused);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,6 +56,6 @@ async fn the_lines_of_every_day_run() {
     assert_eq!(summary.stats.dead, 2);
 
     run(&mut fixture.command_of("sh", &["-euc", &lines("docs/operate.md").concat()])).ok();
-    let stats = queue.admin().stats().await.unwrap();
+    let stats = queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.dead, stats.paused), (1, 1, false));
 }

@@ -1,7 +1,7 @@
 //! Each command works with just the role that its help names, and says which role is missing without it.
 
 use readpast::NewJob;
-use readpast::admin::JobState;
+use readpast::admin::{JobChange, JobState};
 
 use crate::support::{Fixture, run, run_with_input};
 
@@ -63,7 +63,7 @@ async fn each_command_needs_the_role_that_it_names_and_no_other() {
             let late = NewJob::text("late").delay(std::time::Duration::from_secs(3_600));
             let late = queue.enqueue(&late).await.unwrap().job_id.to_string();
             let cancelled = queue.enqueue(&NewJob::text("cancelled")).await.unwrap().job_id;
-            queue.admin().cancel(cancelled, "").await.unwrap();
+            queue.admin().change(&JobChange::cancel(""), cancelled).await.unwrap();
             let cancelled = cancelled.to_string();
             let job = queue.admin().list(&JobState::Ready.into(), None, 1).await.unwrap().jobs[0].job_id.to_string();
             let arguments: Vec<&str> = command

@@ -68,7 +68,7 @@ async fn it_says_when_it_is_ready_alive_and_stopping() {
     let messages = Messages::of(&work);
     let worker = WorkerProcess::start(as_a_service(&work, &["--shell", "env; sleep 1"]));
     assert_eq!(messages.next(), "READY=1", "first of all");
-    assert_eq!(work.queue.admin().workers().await.unwrap().len(), 1, "it has registered");
+    assert_eq!(work.queue.admin().workers(std::time::Duration::MAX).await.unwrap().len(), 1, "it has registered");
     let job = work.enqueue(NewJob::text("x")).await;
     for _ in 0..3 {
         let alive = messages.next_with("WATCHDOG=1");

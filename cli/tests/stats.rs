@@ -33,7 +33,7 @@ async fn all_queues_or_one_as_a_table_and_as_json() {
     rates.remove("done_per_s");
     rates.remove("failed_per_s");
     assert_eq!(rates.remove("limits"), Some(serde_json::json!([])), "nobody works");
-    assert_eq!(row, serde_json::to_value(other.admin().stats().await.unwrap()).unwrap());
+    assert_eq!(row, serde_json::to_value(other.admin().stats(None).await.unwrap()).unwrap());
     assert_eq!(fixture.run(&["stats", "--json"]).json().len(), 2);
 }
 

@@ -39,13 +39,13 @@ async fn the_screen_shows_queues_and_pauses_one() {
     assert!(screen.contains("QUEUE") && screen.contains("work"), "{screen}");
     terminal.press("p");
     terminal.until_it_says("Pause work, so that no more of its jobs are claimed? y/n");
-    assert!(!queue.admin().stats().await.unwrap().paused, "it asks first");
+    assert!(!queue.admin().stats(None).await.unwrap().paused, "it asks first");
     terminal.press("y");
     terminal.until_it_says("work is paused; running jobs continue");
-    assert!(queue.admin().stats().await.unwrap().paused);
+    assert!(queue.admin().stats(None).await.unwrap().paused);
     terminal.press("py");
     terminal.until_it_says("work is resumed");
-    assert!(!queue.admin().stats().await.unwrap().paused);
+    assert!(!queue.admin().stats(None).await.unwrap().paused);
     // What others do is seen too.
     queue.enqueue(&NewJob::text("c")).await.unwrap();
     terminal.until(|screen| screen.lines().any(|line| line.starts_with("work") && line.contains(" 3 ")));
@@ -157,7 +157,7 @@ async fn a_monitor_sees_all_and_is_told_which_role_acts() {
     terminal.press("py");
     let screen = terminal.until_it_says("your login may not do this");
     assert!(screen.contains(&format!("{}_operator", fixture.schema)), "{screen}");
-    assert!(!queue.admin().stats().await.unwrap().paused);
+    assert!(!queue.admin().stats(None).await.unwrap().paused);
     terminal.press(ENTER);
     terminal.until_it_says("cannot read cat.png");
     terminal.press(ENTER);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use readpast::NewJob;
-use readpast::admin::{JobRow, JobState};
+use readpast::admin::{JobChange, JobRow, JobState};
 use rustix::process::Signal;
 
 use crate::support::until;
@@ -96,7 +96,7 @@ async fn a_cancelled_job_s_program_ends() {
     let job = work.enqueue(NewJob::text("")).await;
     let worker = work.start(&["--shell", POLITE]);
     both_listen(&work);
-    work.queue.admin().cancel(job, "not needed").await.unwrap();
+    work.queue.admin().change(&JobChange::cancel("not needed"), job).await.unwrap();
     work.process_of("child").wait_for_end();
     assert_eq!(ended(&work), ["child", "grandchild"]);
     worker.signal(Signal::TERM);
@@ -357,7 +357,8 @@ async fn a_machine_that_is_short_of_files_costs_no_attempt() {
         let worker = work.start(&[&["--threads", "2"], program].concat());
         let before = work.enqueue(NewJob::text("before").kind("first")).await;
         let queue = work.queue.clone();
-        let is_done = async |id| queue.admin().job(id).await.unwrap().is_some_and(|row| row.state == JobState::Done);
+        let is_done =
+            async |id| queue.admin().job(id, None).await.unwrap().is_some_and(|row| row.state == JobState::Done);
         let runs = until("the worker runs jobs", async || is_done(before).await);
         let runs = tokio::time::timeout(Duration::from_secs(20), runs).await;
         assert!(runs.is_ok(), "{keeps}: {:?} {}", work.row(before).await, worker.logged());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::JobState;
+use readpast::admin::{JobFilter, JobState};
 use readpast::{NewJob, Uuid};
 
 use crate::worker_process::WorkFixture;
@@ -22,7 +22,7 @@ async fn the_payload_comes_on_standard_input_and_the_output_is_kept() {
     assert_eq!(work.row(bytes).await.output, Some(vec![0, 255, 10]));
     assert_eq!(work.row(empty).await.output, None);
     assert_eq!(work.row(large).await.output.unwrap().len(), 1 << 20);
-    let page = work.queue.admin().list(&readpast::admin::JobFilter::from(JobState::Done), None, 10).await.unwrap();
+    let page = work.queue.admin().list(&JobFilter::from(JobState::Done), None, 10).await.unwrap();
     let from_sql = page.jobs.iter().find(|job| job.payload_utf16).expect("the one from T-SQL");
     assert_eq!(from_sql.output_text(), Some("größe 🦀")); // UTF-8
 }

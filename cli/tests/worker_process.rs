@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use readpast::admin::{CompletionPolicy, JobRow, QueueOptions};
+use readpast::admin::{CompletionPolicy, JobRow, JobState, QueueOptions};
 use readpast::{JobId, NewJob, Queue};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
@@ -73,7 +73,7 @@ impl WorkFixture {
     pub async fn row(&self, job_id: JobId) -> JobRow {
         let give_up = std::time::Instant::now() + Duration::from_secs(30);
         loop {
-            if let Some(row) = self.queue.admin().job(job_id).await.unwrap() {
+            if let Some(row) = self.queue.admin().job(job_id, None).await.unwrap() {
                 return row;
             }
             assert!(std::time::Instant::now() < give_up, "the queue keeps its jobs");
@@ -83,7 +83,7 @@ impl WorkFixture {
     /// The output of a job that is done, as text.
     pub async fn output(&self, job_id: JobId) -> String {
         let row = self.row(job_id).await;
-        assert_eq!(row.state, readpast::admin::JobState::Done, "{row:?}");
+        assert_eq!(row.state, JobState::Done, "{row:?}");
         String::from_utf8(row.output.unwrap_or_default()).unwrap()
     }
 

@@ -23,7 +23,10 @@ async fn a_worker_is_listed_with_what_it_holds() {
     config.threads = 2;
     let worker = Worker::builder(&queue, Handlers::any(handler)).config(&config).start().await.unwrap();
     queue.enqueue(&NewJob::text("long")).await.unwrap();
-    until("its heartbeat has told", async || queue.admin().workers().await.unwrap()[0].running == Some(1)).await;
+    until("its heartbeat has told", async || {
+        queue.admin().workers(std::time::Duration::MAX).await.unwrap()[0].running == Some(1)
+    })
+    .await;
     let listed = fixture.run(&["workers", "work", "--json"]).json();
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!((listed[0]["name"].as_str(), listed[0]["held"].as_u64()), (Some("worker-1"), Some(1)));

@@ -14,8 +14,8 @@ use crate::procedures::operator::{QueueStats, WorkerRow};
 /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
 /// use readpast::admin::Activity;
 ///
-/// let workers = queue.admin().all_workers().await?;
-/// for stats in queue.admin().all_queues().await? {
+/// let workers = queue.admin().all_workers(std::time::Duration::ZERO).await?;
+/// for stats in queue.admin().all_stats(None).await? {
 ///     let activity = Activity::new(stats, Some(&workers));
 ///     println!("{}: {} ready, {:?} a second", activity.stats.queue, activity.stats.ready, activity.done_per_s);
 /// }

@@ -16,9 +16,9 @@ impl Admin<'_> {
     /// use readpast::admin::{JobChange, NewAudit};
     ///
     /// let audit = queue.admin().begin_audit(&NewAudit::of("maria", &JobChange::Requeue).jobs(&[job_id])).await?;
-    /// let requeued = queue.admin().requeue(Some(job_id)).await;
+    /// let requeued = queue.admin().change(&JobChange::Requeue, job_id).await;
     /// let error = requeued.as_ref().err().map(|error| error.to_string());
-    /// queue.admin().end_audit(audit, requeued.as_ref().ok().copied(), error.as_deref()).await?;
+    /// queue.admin().end_audit(audit, requeued.as_ref().ok().map(|requeued| requeued.total()), error.as_deref()).await?;
     /// # requeued?;
     /// # Ok(())
     /// # }

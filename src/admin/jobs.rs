@@ -6,7 +6,9 @@ use std::slice;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::JobState;
-use crate::procedures::operator::{FailedAttempt, JobCursor, JobFilter, JobPage, JobProgress, JobRow, Listing, ROWS};
+use crate::procedures::operator::{
+    FailedAttempt, IDS, IdPage, JobCursor, JobFilter, JobPage, JobProgress, JobRow, Listing, ROWS,
+};
 
 impl Admin<'_> {
     /// Which queue of the schema a job is in, or was in before it was archived; `None`: there is no such job. Waits for
@@ -57,7 +59,17 @@ impl Admin<'_> {
         Ok(JobPage { jobs, next })
     }
 
-    pub(super) async fn page<T>(
+    /// As [`list`](crate::admin::Admin::list), but only the ids.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](crate::admin::Admin::list).
+    pub async fn list_ids(self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<IdPage, Error> {
+        let (jobs, next) = self.page(&IDS, filter, after, max).await?;
+        Ok(IdPage { jobs, next })
+    }
+
+    async fn page<T>(
         self,
         shown: &Listing<T>,
         filter: &JobFilter,
@@ -92,21 +104,14 @@ impl Admin<'_> {
     /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its
     /// jobs nor in the archive, or if it is locked at the moment.
     ///
+    /// With `cut_at`, only so many bytes of payload and output are read ([`JobRow::payload_bytes`] and
+    /// [`JobRow::output_bytes`] say how many there are); with `None`, all of them.
+    ///
     /// # Errors
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
-    pub async fn job(self, job_id: JobId) -> Result<Option<JobRow>, Error> {
-        self.queue.session().await?.peek_one(self.queue.name(), job_id, None).await
-    }
-
-    /// As [`job`](crate::admin::Admin::job), with the first `bytes` bytes of payload and output only
-    /// ([`JobRow::payload_bytes`], [`JobRow::output_bytes`] say how many there are).
-    ///
-    /// # Errors
-    ///
-    /// As [`job`](crate::admin::Admin::job).
-    pub async fn job_cut_at(self, job_id: JobId, bytes: usize) -> Result<Option<JobRow>, Error> {
-        self.queue.session().await?.peek_one(self.queue.name(), job_id, Some(bytes)).await
+    pub async fn job(self, job_id: JobId, cut_at: Option<usize>) -> Result<Option<JobRow>, Error> {
+        self.queue.session().await?.peek_one(self.queue.name(), job_id, cut_at).await
     }
 
     /// How far jobs are that run or have run, as they have noted it themselves

@@ -17,6 +17,7 @@ pub mod seam;
 
 pub use activity::{Activity, Inflow};
 pub use admin::Admin;
+pub use changes::Target;
 pub use failures::{FailureGroup, Failures};
 pub use matching::{MatchingJobs, MatchingPage};
 
@@ -25,7 +26,7 @@ pub use crate::id::{AuditId, WorkerId};
 pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule};
 pub use crate::procedures::Role;
 pub use crate::procedures::operator::{
-    AuditRow, Cancelled, Deleted, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobFilter, JobPage,
+    AuditRow, Changed, Deleted, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobFilter, JobPage,
     JobProgress, JobRow, Keep, NewAudit, QueueOptions, QueueStats, Rate, ScheduleRow, WorkerRow,
 };
 pub use crate::time::Durations;

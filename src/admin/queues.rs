@@ -39,51 +39,37 @@ impl Admin<'_> {
         self.queue.session().await?.batch_rows(self.queue.name(), open, before, max).await
     }
 
-    /// Counts the queue's jobs. Reads every entry of the queue's indexes once, without locks.
+    /// Counts the queue's jobs, without locks.
+    ///
+    /// With `None`, it counts all of them: it reads every entry of the queue's indexes once. With `Some(most)`, it
+    /// counts `most` jobs of each state at most, at a cost that does not grow with the queue: a count of `most` or more
+    /// says that there are at least so many, and the oldest ready job is the oldest of those that were counted.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
-    pub async fn stats(self) -> Result<QueueStats, Error> {
-        self.queue.session().await?.stats(self.queue.name(), None).await
-    }
-
-    /// As [`stats`](crate::admin::Admin::stats), at a cost that does not grow with the queue: see
-    /// [`all_queues_up_to`](crate::admin::Admin::all_queues_up_to).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`stats`](crate::admin::Admin::stats); [`Error::Refused`] for a `most` of 0.
-    pub async fn stats_up_to(self, most: u64) -> Result<QueueStats, Error> {
-        self.queue.session().await?.stats(self.queue.name(), Some(most)).await
+    /// [`Error::Refused`] for a `most` of 0; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
+    pub async fn stats(self, most: Option<u64>) -> Result<QueueStats, Error> {
+        self.queue.session().await?.stats(self.queue.name(), most).await
     }
 
     /// As [`stats`](crate::admin::Admin::stats), of every queue of the schema, by name. This one need not exist.
     ///
     /// # Errors
     ///
-    /// [`Error::PermissionDenied`] for a producer.
-    pub async fn all_queues(self) -> Result<Vec<QueueStats>, Error> {
-        self.queue.session().await?.all_stats(None).await
+    /// [`Error::Refused`] for a `most` of 0; [`Error::PermissionDenied`] for a producer.
+    pub async fn all_stats(self, most: Option<u64>) -> Result<Vec<QueueStats>, Error> {
+        self.queue.session().await?.all_stats(most).await
     }
 
-    /// As [`all_queues`](crate::admin::Admin::all_queues), at a cost that does not grow with the queues: of each state
-    /// `most` jobs are counted, and where a count is `most` or more, there are at least so many. The oldest ready job
-    /// is looked for among those that were counted.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`all_queues`](crate::admin::Admin::all_queues); [`Error::Refused`] for a `most` of 0.
-    pub async fn all_queues_up_to(self, most: u64) -> Result<Vec<QueueStats>, Error> {
-        self.queue.session().await?.all_stats(Some(most)).await
-    }
-
-    /// The queue's workers: those with a lease, and those that have ended or were lost within the last day. By name and
-    /// the time of their registration. Reads without locks.
+    /// The queue's workers: those with a lease, and those that have ended or were lost within the last `ended` (whole
+    /// seconds; rows are kept for a day, and [`Duration::MAX`] means all of them). By name and the time of their
+    /// registration. Reads without locks.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
-    /// for worker in queue.admin().workers().await?.iter().filter(|worker| worker.is_live()) {
+    /// use std::time::Duration;
+    ///
+    /// for worker in queue.admin().workers(Duration::ZERO).await? {
     ///     println!("{} holds {} jobs, {:.1} done a second", worker.name, worker.held, worker.done_per_s.unwrap_or(0.0));
     /// }
     /// # Ok(())
@@ -93,8 +79,8 @@ impl Admin<'_> {
     /// # Errors
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
-    pub async fn workers(self) -> Result<Vec<WorkerRow>, Error> {
-        self.queue.session().await?.list_workers(Some(self.queue.name()), Duration::MAX).await
+    pub async fn workers(self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
+        self.queue.session().await?.list_workers(Some(self.queue.name()), ended).await
     }
 
     /// As [`workers`](crate::admin::Admin::workers), of every queue of the schema, by the queues' names first. This one
@@ -103,17 +89,7 @@ impl Admin<'_> {
     /// # Errors
     ///
     /// [`Error::PermissionDenied`] for a producer or a worker.
-    pub async fn all_workers(self) -> Result<Vec<WorkerRow>, Error> {
-        self.queue.session().await?.list_workers(None, Duration::MAX).await
-    }
-
-    /// As [`all_workers`](crate::admin::Admin::all_workers), but of the workers that have ended only those of the last
-    /// `ended` (whole seconds, up to a day): for who looks every second, where many workers come and go.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PermissionDenied`] for a producer or a worker.
-    pub async fn all_workers_ended_within(self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
+    pub async fn all_workers(self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
         self.queue.session().await?.list_workers(None, ended).await
     }
 

@@ -89,7 +89,7 @@ impl Admin<'_> {
         let started_at = Instant::now();
         let enqueued = session.run_schedule_now(self.queue.name(), name).await?;
         self.queue.connector.metrics().enqueued(slice::from_ref(&enqueued), started_at.elapsed());
-        self.queue.enqueued.send_replace(());
+        self.queue.wake_workers();
         Ok(enqueued)
     }
 }

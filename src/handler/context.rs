@@ -48,7 +48,7 @@ impl Context {
 
     /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job
     /// already, and this one's result will be refused), somebody has cancelled the job
-    /// ([`Admin::cancel`](crate::admin::Admin::cancel)), its time limit has passed, or the process is stopping at once.
+    /// ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)), its time limit has passed, or the process is stopping at once.
     ///
     /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few
     /// nanoseconds (and a look at the clock where there is a time limit). A job that somebody has cancelled is told

@@ -58,7 +58,7 @@ impl Queue {
     pub async fn seal_batch(&self, batch: BatchId) -> Result<SealedBatch, Error> {
         let sealed = self.session().await?.seal_batch(batch).await?;
         if sealed.ended {
-            self.enqueued.send_replace(()); // the follow-up
+            self.wake_workers(); // the follow-up
         }
         Ok(sealed)
     }

@@ -97,7 +97,7 @@ impl Queue {
                 Ok(answers) => {
                     let answers = answers.unwrap_or_default();
                     self.connector.metrics().enqueued(&answers, started_at.elapsed());
-                    self.wake_workers(chunk);
+                    self.wake_workers_for(chunk);
                     enqueued.extend(answers);
                 }
                 Err(error) if enqueued.is_empty() => return Err(error),
@@ -162,7 +162,7 @@ impl Queue {
         if let Some(enqueued) = &enqueued {
             self.connector.metrics().enqueued(enqueued, started_at.elapsed());
         }
-        self.wake_workers(jobs); // also where the answer to a first call was lost
+        self.wake_workers_for(jobs); // also where the answer to a first call was lost
         Ok(enqueued)
     }
 

@@ -161,7 +161,7 @@ impl Queue {
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
-    /// for stats in queue.admin().all_queues().await? {
+    /// for stats in queue.admin().all_stats(None).await? {
     ///     if stats.paused {
     ///         queue.named(&stats.queue)?.admin().resume().await?;
     ///     }
@@ -252,9 +252,14 @@ impl Queue {
         self.cancelled.subscribe()
     }
 
-    pub(super) fn wake_workers(&self, jobs: &[NewJob]) {
+    /// Lets the workers of this process claim at once, because jobs have become ready.
+    pub(crate) fn wake_workers(&self) {
+        self.enqueued.send_replace(());
+    }
+
+    pub(super) fn wake_workers_for(&self, jobs: &[NewJob]) {
         if jobs.iter().any(|job| job.delay.is_none() && job.due_at.is_none()) {
-            self.enqueued.send_replace(());
+            self.wake_workers();
         }
     }
 

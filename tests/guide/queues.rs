@@ -83,7 +83,7 @@ async fn two_queues_share_the_threads_of_a_process() {
     urgent.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     nightly.enqueue_many(&crate::support::numbers(50)).await.unwrap();
     both_in_one_process(&urgent, &nightly).await.unwrap();
-    assert_eq!(nightly.admin().stats().await.unwrap().archived, 50);
+    assert_eq!(nightly.admin().stats(None).await.unwrap().archived, 50);
     drop((urgent, nightly));
     fixture.remove().await;
 }
@@ -92,7 +92,7 @@ async fn two_queues_share_the_threads_of_a_process() {
 async fn of_a_group_one_job_is_ready() {
     let fixture = Fixture::new("guide_groups").await;
     grouped(&fixture.queue).await.unwrap();
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.waiting), (1, 2));
     fixture.remove().await;
 }
@@ -101,7 +101,7 @@ async fn of_a_group_one_job_is_ready() {
 async fn a_queue_has_limits_and_schedules() {
     let fixture = Fixture::new("guide_limits").await;
     limited(&fixture.queue).await.unwrap();
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().max_running, Some(8));
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().max_running, Some(8));
     scheduled(&fixture.queue).await.unwrap();
     assert_eq!(fixture.job_counts().await.ready, 1, "run_schedule_now");
     fixture.remove().await;

@@ -83,7 +83,7 @@ async fn follow_ups_come_with_the_acknowledgement() {
     fixture.queue.enqueue(&NewJob::text("one\ntwo\nthree")).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(pages_of)).start().await.unwrap();
     worker.drain().await.unwrap();
-    assert_eq!(pages.admin().stats().await.unwrap().ready, 3);
+    assert_eq!(pages.admin().stats(None).await.unwrap().ready, 3);
     drop(pages);
     fixture.remove().await;
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use readpast::admin::{JobState, QueueOptions};
+use readpast::admin::{JobChange, JobState, QueueOptions};
 use readpast::{Config, Handlers, NewJob, Output, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -188,7 +188,7 @@ pub fn answers(input: &[u8]) {
             Worker::builder(&bench.honest, Handlers::any(|_, _| Ok(()))).config(&bench.tampered.worker).start().await;
         let drained = timeout(PATIENCE, worker.expect("an honest server").drain()).await;
         let here = drained.expect("nothing is left behind").expect("an honest server").stats.done;
-        let left = bench.honest.admin().stats().await.expect("an honest server");
+        let left = bench.honest.admin().stats(None).await.expect("an honest server");
         assert_eq!((left.ready, left.scheduled, left.claimed, left.dead), (0, 0, 0, 0));
         let elsewhere = runs.load(Ordering::SeqCst) as u64;
         assert!(here + elsewhere >= JOBS, "{here} jobs were left after {elsewhere} runs");
@@ -229,12 +229,12 @@ async fn tampered_calls(bench: &Bench) {
     shown(queue.admin().create(QueueOptions::default()).await);
     shown(queue.enqueue(&NewJob::text("x").dedup_key("x")).await);
     shown(queue.enqueue_many(&[NewJob::text("x").dedup_key("x")]).await);
-    shown(queue.admin().stats().await);
+    shown(queue.admin().stats(None).await);
     shown(queue.admin().list(&JobState::Ready.into(), None, 10).await);
     shown(queue.admin().pause().await);
     shown(queue.admin().resume().await);
-    shown(queue.admin().requeue(None).await);
-    shown(queue.admin().purge(JobState::Done, Duration::ZERO).await);
+    shown(queue.admin().change(&JobChange::Requeue, JobState::Dead).await);
+    shown(queue.admin().change(&JobChange::Purge, JobState::Done).await);
     shown(queue.admin().verify().await);
 }
 

@@ -215,7 +215,7 @@ impl Readings {
         let readings = self.clone();
         Some(tokio::spawn(async move {
             let begin = Instant::now();
-            match readings.queue.admin().all_queues().await {
+            match readings.queue.admin().all_stats(None).await {
                 Ok(queues) => *readings.exact.lock() = Some(Arc::new(Exact::new(begin, queues))),
                 Err(error) => tracing::debug!(%error, "not all jobs could be counted"), // the readings say it, too
             }
@@ -233,10 +233,8 @@ impl Readings {
         if is_due {
             history.read(&self.queue.admin().all_history(HISTORY).await?);
         }
-        let (queues, workers) = tokio::try_join!(
-            self.queue.admin().all_queues_up_to(MOST),
-            self.queue.admin().all_workers_ended_within(ENDED)
-        )?;
+        let (queues, workers) =
+            tokio::try_join!(self.queue.admin().all_stats(Some(MOST)), self.queue.admin().all_workers(ENDED))?;
         for stats in queues.iter().filter(|_| is_due) {
             // An adopted table has none.
             let schedules = self.queue.named(&stats.queue)?.admin().schedules().await.unwrap_or_default();

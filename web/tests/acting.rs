@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use parking_lot::Mutex;
-use readpast::admin::{JobFilter, JobState, Schedule};
+use readpast::admin::{JobChange, JobFilter, JobState, Schedule};
 use readpast::{NewBatch, NewJob};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
@@ -58,7 +58,7 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
         assert!(answer.text().contains("You can view this page but not make changes"), "{}", answer.text());
     }
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));
     assert!(fixture.audits().await.is_empty());
 }
@@ -110,7 +110,7 @@ async fn an_operator_s_login_is_enough_to_act() {
         browser.page(&page).await;
     }
     browser.post("act", &[("action", "pause"), ("queue", "work")]).await.location();
-    assert!(fixture.queue.admin().stats().await.unwrap().paused);
+    assert!(fixture.queue.admin().stats(None).await.unwrap().paused);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,7 +243,7 @@ async fn what_cannot_be_noted_is_not_done() {
         assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{fields:?}");
         assert!(answer.text().contains("the disk is full"), "{}", answer.text());
     }
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));
     assert!(fixture.queue.admin().list(&JobFilter::from(JobState::Cancelled), None, 10).await.unwrap().jobs.is_empty());
 }
@@ -371,7 +371,7 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
     let row = fixture.audits().await.remove(0);
     assert_eq!((&*row.action, row.jobs, row.outcome.as_deref()), ("requeue", Some(2_000), Some("stopped by bob")));
     assert_eq!(row.who, "ann");
-    assert_eq!(fixture.queue.admin().stats().await.unwrap().dead, 1_000);
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 1_000);
     // A page that is opened afterwards is told the end, too.
     let mut late = browser.listen(&format!("events?part=operation&id={id}")).await;
     assert!(late.next().await.unwrap().contains("Stopped"));
@@ -381,7 +381,7 @@ async fn what_is_stopped_stands_in_the_audit_with_what_was_done_until_then() {
 async fn delete_never_has_the_focus() {
     let fixture = Fixture::new("focus").await;
     let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
-    fixture.queue.admin().cancel(job, "").await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel(""), job).await.unwrap();
     let mut browser = fixture.open();
     let mut page = async |action| {
         let address = format!("confirm?queue=work&state=cancelled&scope=all&action={action}");

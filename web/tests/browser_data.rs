@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use readpast::admin::{CompletionPolicy, JobState, NewAudit, QueueOptions, Schedule};
+use readpast::admin::{CompletionPolicy, JobChange, JobState, NewAudit, QueueOptions, Schedule};
 use readpast::{BoxError, Context, Handlers, Job, JobError, Json, NewBatch, NewJob, Queue, Worker, serde_json};
 use readpast_web::Options;
 use serde_json::json;
@@ -71,7 +71,7 @@ impl Furnished {
         }
         let dead = first_id(&invoices, JobState::Dead).await;
         let running_there =
-            async || render.admin().job(running).await.unwrap().is_some_and(|job| job.state == JobState::Claimed);
+            async || render.admin().job(running, None).await.unwrap().is_some_and(|job| job.state == JobState::Claimed);
         until("a job is rendered", running_there).await;
         Furnished { site, dead, running: running.to_string(), done, workers }
     }
@@ -195,7 +195,7 @@ async fn waiting_jobs(invoices: &Queue, mail: &Queue) {
     let scheduled: Vec<NewJob> = (3_000..3_087).map(later).collect();
     let scheduled = invoices.enqueue_many(&scheduled).await.unwrap();
     for job in &scheduled[..3] {
-        invoices.admin().cancel(job.job_id, "the customer has paid").await.unwrap();
+        invoices.admin().change(&JobChange::cancel("the customer has paid"), job.job_id).await.unwrap();
     }
     mail.admin().pause().await.unwrap();
     mail.enqueue_many(&(0..312).map(|number| NewJob::text(format!("letter {number}"))).collect::<Vec<_>>())

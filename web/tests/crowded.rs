@@ -137,6 +137,6 @@ async fn a_name_that_the_proxy_does_not_say_once_does_nothing() {
         let answer = nobody.post("act", &[("action", "pause"), ("queue", "work")]).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{}", answer.text());
     }
-    assert!(!fixture.queue.admin().stats().await.unwrap().paused);
+    assert!(!fixture.queue.admin().stats(None).await.unwrap().paused);
     assert!(fixture.audits().await.is_empty());
 }

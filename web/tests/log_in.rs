@@ -30,7 +30,7 @@ async fn without_the_token_no_page_is_shown_and_nothing_done() {
         let answer = Browser::new(browser.page.clone()).send_form(page, &fields).await;
         assert_eq!((answer.status, answer.header("set-cookie")), (StatusCode::FORBIDDEN, ""), "{page}");
     }
-    assert!(!fixture.queue.admin().stats().await.unwrap().paused);
+    assert!(!fixture.queue.admin().stats(None).await.unwrap().paused);
     assert_eq!(browser.log_in("", "correct-horse-batterz").await.status, StatusCode::FORBIDDEN);
     assert!(browser.get("overview").await.location().starts_with("login"));
     assert_eq!(browser.log_in("", TOKEN).await.location(), "overview");

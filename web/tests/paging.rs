@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use readpast::NewJob;
-use readpast::admin::{CompletionPolicy, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, JobChange, JobFilter, JobState, QueueOptions};
 
 use crate::support::{Browser, Fixture};
 
@@ -61,7 +61,7 @@ async fn pages_of_claimed_dead_and_cancelled_jobs_meet_each_once() {
     fixture.kill_all("an error").await;
     meets_each_once(&mut browser, JobState::Dead, &dead).await;
     let cancelled = enqueue(&fixture, |_, job| job).await;
-    fixture.queue.admin().cancel_all(&readpast::admin::JobFilter::from(JobState::Ready), "").await.unwrap();
+    fixture.queue.admin().change(&JobChange::cancel(""), JobFilter::from(JobState::Ready)).await.unwrap();
     meets_each_once(&mut browser, JobState::Cancelled, &cancelled).await;
     let claimed = enqueue(&fixture, |_, job| job).await;
     fixture

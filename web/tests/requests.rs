@@ -29,7 +29,7 @@ async fn without_a_log_in_only_this_machine_s_names_are_answered() {
     let token = browser.clone().with("host", "localhost").token().await;
     let answer = browser.send_form("act", &[("action", "pause"), ("queue", "work"), ("csrf", &token)]).await;
     assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
-    assert!(!fixture.queue.admin().stats().await.unwrap().paused);
+    assert!(!fixture.queue.admin().stats(None).await.unwrap().paused);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +74,7 @@ async fn forged_forms_change_nothing() {
             assert_eq!(browser.ask("POST", &address, "").await.status, StatusCode::FORBIDDEN, "{page}");
         }
     }
-    let stats = fixture.queue.admin().stats().await.unwrap();
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));
     assert!(fixture.audits().await.is_empty());
     browser.page("overview").await;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use readpast::admin::Cancelled;
+use readpast::admin::Changed;
 use readpast::{BatchId, BatchRow, NewBatch, NewJob, Queue};
 use serde_json::json;
 
@@ -155,9 +155,9 @@ impl BatchCommand {
                 let queue = common.queue(&row.queue).await?;
                 let what = json!({ "batch": batch, "why": why });
                 let cancelling = queue.admin().cancel_batch(BatchId(batch), &why);
-                let jobs = |cancelled: &Cancelled| Some(cancelled.waiting + cancelled.running);
+                let jobs = |cancelled: &Changed| Some(cancelled.total());
                 let cancelled = noted(&queue, note("cancel_batch").what(what), cancelling, jobs).await?;
-                let (waiting, running) = (cancelled.waiting, cancelled.running);
+                let (waiting, running) = (cancelled.changed, cancelled.requested);
                 output.one(&json!({"waiting": waiting, "running": running}), || {
                     format!(
                         "cancelled {}; told the workers of {}",

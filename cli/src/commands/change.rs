@@ -134,7 +134,7 @@ impl Requeue {
 
 impl Cancel {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        self.selection.carry_out(JobChange::Cancel { why: self.why }, common, output).await
+        self.selection.carry_out(JobChange::cancel(self.why), common, output).await
     }
 }
 
@@ -287,7 +287,7 @@ async fn fit(
 ) -> Result<(Pages, Vec<JobId>)> {
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for id in ids {
-        match queue.admin().job_cut_at(id, 0).await? {
+        match queue.admin().job(id, Some(0)).await? {
             Some(job) if states.contains(&job.state) => found.push((job.state, id)),
             _ => others.push(id),
         }
@@ -338,12 +338,14 @@ async fn carry_out(
 ) -> Result<()> {
     let progress = Progress::new(past(change), total);
     while let Some(page) = pages.next(interrupt).await? {
-        *changed += queue.admin().change(change, &page).await.inspect_err(|_| {
+        let jobs = page.jobs.len() as u64;
+        let result = queue.admin().change(change, page).await.inspect_err(|_| {
             progress.end();
             say(&format!("{} {} before this:", past(change), texts::counted(*changed, "job")));
         })?;
-        *matched += page.jobs.len() as u64;
-        progress.advance(page.jobs.len() as u64);
+        *changed += result.total();
+        *matched += jobs;
+        progress.advance(jobs);
     }
     progress.end();
     Ok(())

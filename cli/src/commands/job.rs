@@ -31,7 +31,7 @@ const ERROR: usize = 200;
 impl Job {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = queue_of(common, JobId(self.id)).await?;
-        let Some(row) = queue.admin().job(JobId(self.id)).await? else {
+        let Some(row) = queue.admin().job(JobId(self.id), None).await? else {
             return Err(failure(Exit::NotFound, format!("job {} is gone, or locked at the moment", self.id)));
         };
         let attempts = queue.admin().attempts(row.job_id).await?;

@@ -132,7 +132,7 @@ impl QueueCommand {
         match self {
             QueueCommand::Create { name, settings } => {
                 let queue = common.queue(&name).await?;
-                match queue.admin().stats().await {
+                match queue.admin().stats(None).await {
                     Ok(_) => {
                         let message = format!("queue '{name}' already exists; run `readpast queue set` to change it");
                         return Err(failure(Exit::Refused, message));
@@ -146,7 +146,7 @@ impl QueueCommand {
             }
             QueueCommand::Set { name, settings } => {
                 let queue = common.queue(&name).await?;
-                queue.admin().stats().await?; // `create` would make one
+                queue.admin().stats(None).await?; // `create` would make one
                 change(&queue, "set_queue", settings.options()).await?;
                 show(&queue, output).await
             }
@@ -241,7 +241,7 @@ async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()
 }
 
 async fn show(queue: &Queue, output: Output) -> Result<Exit> {
-    let stats = queue.admin().stats().await?;
+    let stats = queue.admin().stats(None).await?;
     output.record(&stats, || fields(&stats))?;
     Ok(Exit::Ok)
 }

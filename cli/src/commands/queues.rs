@@ -25,7 +25,7 @@ pub struct Queues {}
 impl Queues {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let schema = common.schema().await?;
-        let queues = schema.admin().all_queues().await?;
+        let queues = schema.admin().all_stats(None).await?;
         let mut lately = HashMap::new();
         if !output.is_json() {
             let history = or_hidden(schema.admin().all_history(LATELY).await)?;

@@ -122,7 +122,7 @@ impl Schedules {
 pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>> {
     let names = match name {
         Some(name) => vec![name],
-        None => common.schema().await?.admin().all_queues().await?.into_iter().map(|queue| queue.queue).collect(),
+        None => common.schema().await?.admin().all_stats(None).await?.into_iter().map(|queue| queue.queue).collect(),
     };
     let mut queues = Vec::new();
     for name in names {

@@ -91,7 +91,7 @@ impl Uninstall {
             return Ok(Exit::Ok);
         }
         let queue = common.schema().await?;
-        let jobs = match queue.admin().all_queues().await {
+        let jobs = match queue.admin().all_stats(None).await {
             Ok(queues) => {
                 queues.iter().map(|queue| queue.ready + queue.scheduled + queue.waiting + queue.claimed).sum()
             }

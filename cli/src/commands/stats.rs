@@ -79,10 +79,10 @@ impl Stats {
     /// One queue, or all.
     async fn read(&self, queue: &Queue) -> Result<Vec<Activity>, Error> {
         let stats = match &self.queue {
-            Some(_) => vec![queue.admin().stats().await?],
-            None => queue.admin().all_queues().await?,
+            Some(_) => vec![queue.admin().stats(None).await?],
+            None => queue.admin().all_stats(None).await?,
         };
-        let workers = match queue.admin().all_workers().await {
+        let workers = match queue.admin().all_workers(std::time::Duration::MAX).await {
             Ok(workers) => Some(workers),
             Err(Error::PermissionDenied { .. }) => None, // a worker's login, which may ask for the rest
             Err(error) => return Err(error),

@@ -124,8 +124,8 @@ impl Drain {
         let stats = loop {
             // There is one answer, however short the time is.
             let answer = match deadline.filter(|_| known.is_some()) {
-                Some(deadline) => tokio::time::timeout_at(deadline.into(), queue.admin().stats()).await.ok(),
-                None => Some(queue.admin().stats().await),
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), queue.admin().stats(None)).await.ok(),
+                None => Some(queue.admin().stats(None).await),
             };
             match answer {
                 Some(Ok(stats)) if left(&stats) == 0 => break stats,

@@ -27,8 +27,8 @@ pub struct Workers {
 impl Workers {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let mut workers = match &self.queue {
-            Some(name) => common.queue(name).await?.admin().workers().await?,
-            None => common.schema().await?.admin().all_workers().await?,
+            Some(name) => common.queue(name).await?.admin().workers(std::time::Duration::MAX).await?,
+            None => common.schema().await?.admin().all_workers(std::time::Duration::MAX).await?,
         };
         if !self.lost {
             workers.retain(WorkerRow::is_live);

@@ -1,7 +1,5 @@
 //! Changing jobs: `cancel`, `cancel_batch`, `requeue`, `promote_now`, `set_priority` and `purge`.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::connection::{Columns, Session, all_rows, id_rows, int, table_type};
@@ -22,26 +20,38 @@ impl Session {
     }
 }
 
-/// What [`Admin::cancel`](crate::admin::Admin::cancel) has found.
+/// How many jobs a [`JobChange`] was done to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Cancelled {
-    /// Jobs that waited: they are cancelled now.
-    pub waiting: u64,
-    /// Jobs that run: their workers are told. They are cancelled when they end, unless they are done then.
-    pub running: u64,
+pub struct Changed {
+    /// Jobs that were changed.
+    pub changed: u64,
+    /// Running jobs whose workers are told to cancel them ([`JobChange::Cancel`]); 0 for every other change. Such a job
+    /// is cancelled when its run ends, unless it is done then.
+    pub requested: u64,
 }
 
-impl Cancelled {
-    pub(crate) fn add(&mut self, other: Cancelled) {
-        self.waiting += other.waiting;
-        self.running += other.running;
+impl Changed {
+    /// `changed` and `requested` together.
+    pub fn total(self) -> u64 {
+        self.changed + self.requested
+    }
+
+    pub(crate) fn add(&mut self, other: Changed) {
+        self.changed += other.changed;
+        self.requested += other.requested;
+    }
+}
+
+impl From<u32> for Changed {
+    fn from(jobs: u32) -> Changed {
+        Changed { changed: jobs.into(), requested: 0 }
     }
 }
 
 /// The answer to one call.
 pub(crate) struct CancelAnswer {
-    pub(crate) cancelled: Cancelled,
+    pub(crate) cancelled: Changed,
     /// Those that run.
     pub(crate) running: Vec<(JobId, Fence)>,
 }
@@ -49,14 +59,14 @@ pub(crate) struct CancelAnswer {
 impl CancelAnswer {
     /// Reads the rows of `cancel`.
     pub(crate) fn read(rows: impl IntoIterator<Item = Columns>) -> Result<CancelAnswer, Error> {
-        let mut answer = CancelAnswer { cancelled: Cancelled::default(), running: Vec::new() };
+        let mut answer = CancelAnswer { cancelled: Changed::default(), running: Vec::new() };
         for mut row in rows {
             let job = (JobId(row.required("job_id")?), Fence(row.required("fence")?));
             if row.required("running")? {
-                answer.cancelled.running += 1;
+                answer.cancelled.requested += 1;
                 answer.running.push(job);
             } else {
-                answer.cancelled.waiting += 1;
+                answer.cancelled.changed += 1;
             }
         }
         Ok(answer)
@@ -78,26 +88,49 @@ impl Session {
     }
 }
 
-/// What can be done to many jobs.
+/// What can be done to jobs, by [`Admin::change`](crate::admin::Admin::change).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobChange {
-    /// As [`Admin::requeue_jobs`](crate::admin::Admin::requeue_jobs).
+    /// Makes dead and cancelled jobs ready again; their attempts count from 0.
+    ///
+    /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
+    /// key, the newest comes back. [`Admin::requeue_with`](crate::admin::Admin::requeue_with) changes the payload, too.
     Requeue,
-    /// As [`Admin::cancel_jobs`](crate::admin::Admin::cancel_jobs).
+    /// Cancels unfinished jobs.
+    ///
+    /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with
+    /// who (the login) and `why` in its [`error`](crate::admin::JobRow::error), until it is purged, expires
+    /// ([`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead)) or is requeued. Its de-duplication key is
+    /// free.
+    ///
+    /// If a job is running, its worker is told to cancel it: immediately if the worker was started from this `Queue` or
+    /// a clone of it, otherwise with the worker's next heartbeat.
+    /// [`Context::is_cancelled`](crate::handler::Context::is_cancelled) turns true. If the job is done all the same, it
+    /// is done; whatever else becomes of the run, the job is cancelled. A job of a queue with
+    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) cannot be cancelled once it runs.
     Cancel {
-        /// Why, for whoever looks at the jobs.
+        /// Why, for whoever looks at the jobs: up to 1,000 characters (UTF-16).
         why: String,
     },
-    /// As [`Admin::purge_jobs`](crate::admin::Admin::purge_jobs).
+    /// Deletes jobs, except running ones. To delete regularly, set
+    /// [`QueueOptions::keep_done`](crate::admin::QueueOptions::keep_done) and
+    /// [`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead).
     Purge,
-    /// As [`Admin::set_priority_of`](crate::admin::Admin::set_priority_of).
+    /// Gives unfinished jobs another priority; smaller runs first. For a running job it counts when the job comes back.
+    /// Jobs that have this priority already do not count as changed.
     SetPriority(i16),
-    /// As [`Admin::promote_jobs`](crate::admin::Admin::promote_jobs).
+    /// Makes scheduled jobs ready before their time: delayed ones, and those that wait for their next attempt. Workers
+    /// that were started from this `Queue` or a clone of it claim them at once.
     Promote,
 }
 
 impl JobChange {
+    /// [`JobChange::Cancel`] for this reason.
+    pub fn cancel(why: impl Into<String>) -> JobChange {
+        JobChange::Cancel { why: why.into() }
+    }
+
     /// The states of jobs that it can be done to, in the order in which it is done.
     pub fn states(&self) -> &'static [JobState] {
         use JobState::{Archived, Cancelled, Dead, Done, Ready, Scheduled, Waiting};
@@ -172,22 +205,6 @@ impl Session {
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         command.bind_param("@priority", priority);
         self.row("set_priority", command).await?.count("changed")
-    }
-
-    /// Deletes up to `max` jobs; returns how many.
-    pub(crate) async fn purge(
-        &mut self,
-        queue: &str,
-        state: JobState,
-        older_than: Duration,
-        max: usize,
-    ) -> Result<u32, Error> {
-        let mut command = self.command("purge");
-        command.bind_param("@queue", queue);
-        command.bind_param("@state", state.word());
-        command.bind_param("@older_than_s", int(older_than.as_secs()));
-        command.bind_param("@max", int(max));
-        self.row("purge", command).await?.count("purged")
     }
 
     /// Deletes those of up to 1,000 jobs that are in this state; returns how many.

@@ -17,7 +17,7 @@ pub use attempts::{FailedAttempt, JobProgress};
 pub use audit_row::{AuditRow, NewAudit};
 pub use history_row::HistoryRow;
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
-pub use job_changes::{Cancelled, JobChange};
+pub use job_changes::{Changed, JobChange};
 pub use job_filter::JobFilter;
 pub(crate) use job_page::{IDS, Listing, ROWS};
 pub use job_page::{IdPage, JobCursor, JobPage};

@@ -50,7 +50,7 @@ pub struct WorkerStats {
     pub snoozed: u64,
     /// Jobs that are dead and confirmed.
     pub dead: u64,
-    /// Jobs that ran when they were asked to be cancelled ([`Admin::cancel`](crate::admin::Admin::cancel)), and ended
+    /// Jobs that ran when they were asked to be cancelled ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)), and ended
     /// without being done, confirmed.
     pub cancelled: u64,
     /// Unstarted jobs that were given back.

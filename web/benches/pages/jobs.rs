@@ -37,7 +37,7 @@ async fn client(url: &str) -> Client<Compat<TcpStream>> {
 /// Enqueues `count` jobs and brings parts of them into the states, by statements of its own: as workers, millions would
 /// take an hour.
 pub async fn fill(queue: &Queue, url: &str, count: u64) {
-    let before = queue.admin().stats().await.expect("the queue exists");
+    let before = queue.admin().stats(None).await.expect("the queue exists");
     let first = before.not_done() + before.done + before.archived + 1;
     let waiting = count / 100;
     let mut left = count;
@@ -110,7 +110,7 @@ fn statement(schema: &str, state: &str, from: u64, to: u64) -> String {
 /// A place in the middle of each state that has several pages.
 pub async fn middles(queue: &Queue) -> HashMap<JobState, String> {
     const IDS: usize = 10_000;
-    let stats = queue.admin().stats().await.expect("the queue exists");
+    let stats = queue.admin().stats(None).await.expect("the queue exists");
     let counts = [
         (JobState::Ready, stats.ready),
         (JobState::Scheduled, stats.scheduled),

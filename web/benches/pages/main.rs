@@ -75,7 +75,7 @@ async fn measure(sizes: &[u64]) {
         there = *size;
         eprintln!("{size} jobs are there after {:.0?}", begin.elapsed());
         let (cpu, _) = server.used();
-        queue.admin().all_queues().await.expect("the schema is installed");
+        queue.admin().all_stats(None).await.expect("the schema is installed");
         counted.push((*size, server.used().0 - cpu));
         let mut times = Vec::new();
         let page = router(queue.clone(), Options::default());

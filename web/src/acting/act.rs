@@ -92,8 +92,8 @@ async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fiel
     let note = note(visitor, "cancel_batch").what(json!({ "batch": batch, "why": WHY }));
     let noted = Noted::begin(app, visitor, queue, note).await?;
     let cancelled = queue.admin().cancel_batch(batch, WHY).await;
-    let cancelled = noted.end(cancelled, |cancelled| Some(cancelled.waiting + cancelled.running)).await?;
-    let (waiting, running) = (counted(cancelled.waiting, "job"), counted(cancelled.running, "running job"));
+    let cancelled = noted.end(cancelled, |cancelled| Some(cancelled.total())).await?;
+    let (waiting, running) = (counted(cancelled.changed, "job"), counted(cancelled.requested, "running job"));
     let said = format!("Cancelled {waiting} of batch {batch}; told the workers of {running}.");
     app.sessions.say(&visitor.session, said);
     Ok(see_other(&link("batches", [("batch", batch.to_string().as_str())])))

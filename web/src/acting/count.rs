@@ -98,7 +98,7 @@ impl Live {
 
     /// Of whole states: as they are counted for all pages.
     pub async fn of_states(app: &App, queue: &Queue, states: &[JobState]) -> Result<Live, Error> {
-        let mut stats = queue.admin().stats_up_to(MOST).await?;
+        let mut stats = queue.admin().stats(Some(MOST)).await?;
         let known = app.readings.complete(&mut stats);
         let sum = states.iter().map(|state| stats.jobs(*state)).sum();
         let count = match states {

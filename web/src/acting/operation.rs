@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use readpast::admin::{JobState, MatchingJobs, MatchingPage};
+use readpast::admin::{Changed, JobState, MatchingJobs, MatchingPage};
 use readpast::{Error, JobId, Queue};
 
 use super::job_action::JobAction;
@@ -22,13 +22,13 @@ pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction
     let change = &action.change;
     let noted = Noted::begin(app, visitor, queue, note_of(visitor, change).jobs(&[id])).await?;
     let changing = async {
-        let found = queue.admin().job_cut_at(id, 0).await?;
+        let found = queue.admin().job(id, Some(0)).await?;
         match found.map(|job| job.state).filter(|state| change.states().contains(state)) {
-            Some(state) => queue.admin().change(change, &MatchingPage::new(state, vec![id])).await,
-            None => Ok(0),
+            Some(state) => queue.admin().change(change, MatchingPage::new(state, vec![id])).await,
+            None => Ok(Changed::default()),
         }
     };
-    Ok(noted.end(changing.await, |jobs| Some(*jobs)).await? > 0)
+    Ok(noted.end(changing.await, |changed| Some(changed.total())).await?.total() > 0)
 }
 
 /// Begins it for the jobs with these ids or, without any, for all that match the search. Returns its number.
@@ -113,12 +113,13 @@ async fn run(
             Ok(None) => return (changed, Ok(End::Done)),
             Err(error) => return (changed, Err(error)),
         };
-        match queue.admin().change(&action.change, &page).await {
-            Ok(jobs) => changed += jobs,
+        let looked_at = page.jobs.len() as u64;
+        match queue.admin().change(&action.change, page).await {
+            Ok(jobs) => changed += jobs.total(),
             Err(error) => return (changed, Err(error)),
         }
         operation.note(|progress| {
-            progress.looked_at += page.jobs.len() as u64;
+            progress.looked_at += looked_at;
             progress.changed = changed;
         });
     }

@@ -163,8 +163,8 @@ async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readp
     let queue = app.queue(fields.required("queue")?).await?;
     let id = JobId(fields.parsed("id")?.ok_or_else(|| Failure::bad("id", "missing", "it must be a number"))?);
     let job = match bytes {
-        Some(bytes) => queue.admin().job_cut_at(id, bytes).await?,
-        None => queue.admin().job(id).await?,
+        Some(bytes) => queue.admin().job(id, Some(bytes)).await?,
+        None => queue.admin().job(id, None).await?,
     };
     let job = job.ok_or_else(|| {
         Failure::NotFound(format!(

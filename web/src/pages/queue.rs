@@ -181,7 +181,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let span = span(&fields)?;
     let queue = app.queue(fields.required("queue")?).await?;
     // Read anew, not from the last second's reading: it shows what was done a moment ago.
-    let mut stats = queue.admin().stats_up_to(MOST).await?;
+    let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
     let failures = queue.admin().failures(FAILURES).await?;
     let counts = app.readings.complete(&mut stats);

@@ -144,7 +144,7 @@ async fn print_lines(output: Output, lanes: &[Lane], seconds: u32) -> Result<()>
         }
         let mut parts = Vec::new();
         for ((lane, monitor), before) in lanes.iter().zip(&monitors).zip(&mut done_before) {
-            let (depth, worker) = (lane.queue.admin().stats().await?, monitor.stats());
+            let (depth, worker) = (lane.queue.admin().stats(None).await?, monitor.stats());
             let (ready, running, dead) = (texts::number(depth.ready), depth.claimed, depth.dead);
             let done = worker.done - std::mem::replace(before, worker.done);
             let name = lane.queue.name();

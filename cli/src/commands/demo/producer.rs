@@ -41,7 +41,7 @@ pub async fn run(queue: Queue, worker: Monitor) {
         let is_flood = (turn / TIDE).is_multiple_of(2);
         let jobs = if is_flood { finished * 3 / 2 } else { finished / 2 }.max(FEWEST);
         // An error shows on the screen, which asks the same server.
-        let ready = queue.admin().stats().await.map_or(MOST_READY, |stats| stats.ready);
+        let ready = queue.admin().stats(None).await.map_or(MOST_READY, |stats| stats.ready);
         if ready >= MOST_READY {
             continue;
         }

@@ -60,7 +60,7 @@ impl Server {
     /// All queues and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
         let (queues, workers) =
-            tokio::try_join!(self.schema.admin().all_queues(), self.schema.admin().all_workers_ended_within(ENDED))?;
+            tokio::try_join!(self.schema.admin().all_stats(None), self.schema.admin().all_workers(ENDED))?;
         let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
         let queues = queues.collect();
         // One that has ended is of interest as long as it has not given back what it held.
@@ -82,7 +82,7 @@ impl Server {
         )?;
         let ids: Vec<JobId> = running.iter().map(|job| job.job_id).collect();
         let progress = if ids.is_empty() { Vec::new() } else { queue.admin().progress_of(&ids).await? };
-        let workers = if ids.is_empty() { Vec::new() } else { queue.admin().workers().await? };
+        let workers = if ids.is_empty() { Vec::new() } else { queue.admin().workers(std::time::Duration::MAX).await? };
         Ok(QueueDetail {
             running: running.iter().map(|job| running_line(job, &workers, &progress)).collect(),
             dead_read: dead.len() as u64,
@@ -104,12 +104,12 @@ impl Server {
     }
 
     async fn read_row(&self, queue: &Queue, id: JobId) -> Result<Option<JobRow>, Error> {
-        let Some(now) = queue.admin().job_cut_at(id, 0).await? else { return Ok(None) };
+        let Some(now) = queue.admin().job(id, Some(0)).await? else { return Ok(None) };
         let mut known = self.job.lock().await;
         if let Some(known) = known.as_ref().filter(|known| is_same(known, &now)) {
             return Ok(Some(known.clone()));
         }
-        *known = queue.admin().job_cut_at(id, SHOWN_BYTES).await?;
+        *known = queue.admin().job(id, Some(SHOWN_BYTES)).await?;
         Ok(known.clone())
     }
 
@@ -147,11 +147,11 @@ impl Server {
         };
         let requeueing = async {
             match &jobs {
-                None => queue.admin().requeue(None).await,
-                Some(jobs) => queue.admin().requeue_jobs(jobs).await,
+                None => queue.admin().change(&JobChange::Requeue, JobState::Dead).await,
+                Some(jobs) => queue.admin().change(&JobChange::Requeue, jobs).await,
             }
         };
-        let requeued = noted(&queue, note, requeueing, |jobs| Some(*jobs)).await?;
+        let requeued = noted(&queue, note, requeueing, |requeued| Some(requeued.changed)).await?.changed;
         Ok(match requeued {
             0 => "nothing was requeued: another operator was faster".to_owned(),
             _ => format!("requeued {} of {name}", texts::counted(requeued, "job")),
