@@ -110,27 +110,18 @@
 mod catalog;
 mod check;
 mod error;
-pub(crate) mod expression;
-pub(crate) mod index_choice;
+mod expression;
+mod index_choice;
 mod install;
 mod installed;
 mod mapping;
 mod names;
 mod patches;
-pub(crate) mod plan;
-pub(crate) mod script;
+mod plan;
+mod script;
 
-use catalog::{Column, Family, Index, Table};
 pub use check::{AdoptionCheck, check};
 pub use error::Error;
-use index_choice::Choice;
 pub use install::{Adoption, abandon, adopt, plan, remove};
 pub use installed::mapping;
 pub use mapping::Mapping;
-use mapping::{At, Claim, End, Set};
-#[cfg(test)]
-use names::TableName;
-use names::{bracketed, literal};
-#[cfg(test)]
-use patches::places;
-use patches::{applied, filled, unmarked};

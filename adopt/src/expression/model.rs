@@ -89,7 +89,7 @@ impl Value {
             Value::Null => "NULL".to_string(),
             Value::Number(text) | Value::Binary(text) => text.clone(),
             Value::Text(text) if text.is_ascii() => format!("'{}'", text.replace('\'', "''")),
-            Value::Text(text) => crate::literal(text),
+            Value::Text(text) => crate::names::literal(text),
             Value::Column(name) => (terms.column)(name),
             Value::Word(word) => (terms.word)(*word),
             Value::Call { name, part, arguments } => {

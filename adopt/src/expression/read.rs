@@ -8,7 +8,7 @@
 //! factor     = [ - ] literal | column | {word} | function ( … ) | ( value )
 //! ```
 
-use crate::bracketed;
+use crate::names::bracketed;
 
 use super::model::{Predicate, Value, WORDS};
 

@@ -1,8 +1,10 @@
 //! What becomes of a row in the end.
 
+use crate::catalog::{Column, Family, Index, Table};
 use crate::error::Error;
 use crate::expression::{Value, Word, read};
-use crate::{Column, End, Family, Index, Set, Table, bracketed};
+use crate::mapping::{End, Set};
+use crate::names::bracketed;
 
 use super::plan::{Plan, no_column};
 use super::types::{held, is_longer, shown_type};

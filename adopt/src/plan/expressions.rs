@@ -1,8 +1,9 @@
 //! The predicate, and what is set: names, types, and that nobody else takes a row that is held.
 
+use crate::catalog::{Column, Family};
 use crate::error::Error;
 use crate::expression::{Predicate, Value, WORDS, Word};
-use crate::{Column, End, Family, Set};
+use crate::mapping::{End, Set};
 
 use super::families::family_of;
 use super::plan::Plan;

@@ -1,7 +1,7 @@
 //! Of which family an expression is, so that no row's value fails to be converted where it is used.
 
+use crate::catalog::{Family, Table};
 use crate::expression::{CLOCKS, Value, Word};
-use crate::{Family, Table};
 
 /// The family of an expression over a table's columns; `None`: that of whatever it stands beside (NULL).
 ///

@@ -1,8 +1,10 @@
 //! What names a row, what is sent of it, and what its columns say about the job.
 
+use crate::catalog::{Column, Family, Index};
 use crate::error::Error;
 use crate::expression::Value;
-use crate::{At, Column, End, Family, Index, bracketed};
+use crate::mapping::{At, End};
+use crate::names::bracketed;
 
 use super::plan::{LONGEST_HEADERS, Plan};
 use super::types::shown_type;

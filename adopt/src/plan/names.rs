@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::expression::Value;
-use crate::{At, Claim, End, Set};
+use crate::mapping::{At, Claim, End, Set};
 
 use super::plan::{Plan, no_column};
 

@@ -1,7 +1,8 @@
 //! The plan.
 
+use crate::catalog::{Column, Table};
 use crate::error::Error;
-use crate::{At, Column, End, Mapping, Table};
+use crate::mapping::{At, End, Mapping};
 
 /// What an adoption is made from.
 #[derive(Debug, Clone)]
@@ -105,9 +106,9 @@ pub(crate) fn no_column(table: &Table, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Index;
-    use crate::TableName;
+    use crate::catalog::Index;
     use crate::expression::{Known, Value};
+    use crate::names::TableName;
     use crate::plan::types::stored;
 
     fn column(name: &str, type_name: &str, max_length: i32) -> Column {

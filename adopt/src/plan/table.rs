@@ -1,7 +1,11 @@
 //! What the table itself must be.
 
+use crate::catalog::Family;
 use crate::error::Error;
-use crate::{Choice, Family, Set, bracketed, index_choice};
+use crate::index_choice;
+use crate::index_choice::Choice;
+use crate::mapping::Set;
+use crate::names::bracketed;
 
 use super::plan::{KEPT, Plan};
 use super::types::{held, shown_type};

@@ -1,7 +1,8 @@
 //! What a column makes of a value.
 
+use crate::catalog::{Column, Family, Table};
 use crate::expression::{Known, Value};
-use crate::{Column, Family, Set, Table};
+use crate::mapping::Set;
 
 /// What a column holds to which a value is assigned, as far as that is known ("Data type conversion", "decimal and
 /// numeric", "bit"): a whole number is cut off behind the point, a bit is 1 for all but 0, and what is rounded or has

@@ -1,7 +1,10 @@
 //! What becomes of a row when its job is done, has failed, or is dead.
 
+use crate::catalog::{Column, Family};
 use crate::expression::{Terms, Value, Word};
-use crate::{Column, End, Family, Set, bracketed, filled};
+use crate::mapping::{End, Set};
+use crate::names::bracketed;
+use crate::patches::filled;
 
 use super::marks::{Marks, REFUSALS};
 use super::texts::{claim_word, kept_name, lines, of_t};

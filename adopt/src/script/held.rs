@@ -1,6 +1,7 @@
 //! What is held: how `jobs` keeps it, and how it goes back.
 
-use crate::{End, bracketed};
+use crate::mapping::End;
+use crate::names::bracketed;
 
 use super::marks::Marks;
 use super::texts::{kept_name, lines};

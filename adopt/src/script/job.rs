@@ -1,7 +1,9 @@
 //! What a job is made of.
 
+use crate::catalog::{Column, Family};
 use crate::expression::{Terms, Value};
-use crate::{At, Column, Family, bracketed};
+use crate::mapping::At;
+use crate::names::bracketed;
 
 use super::json_object::JsonObject;
 use super::marks::Marks;

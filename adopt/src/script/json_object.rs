@@ -1,6 +1,6 @@
 //! A JSON object of a row's columns, as an expression.
 
-use crate::literal;
+use crate::names::literal;
 
 use super::texts::json_text;
 

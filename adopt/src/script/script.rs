@@ -1,7 +1,7 @@
 //! The whole script.
 
+use crate::patches::{applied, filled, unmarked};
 use crate::plan::Plan;
-use crate::{applied, filled, unmarked};
 
 use super::marks::Marks;
 
@@ -89,7 +89,7 @@ mod tests {
     use readpast::admin::seam;
 
     use super::*;
-    use crate::places;
+    use crate::patches::places;
 
     #[test]
     fn each_place_of_the_scripts_has_its_change() {

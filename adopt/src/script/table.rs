@@ -1,7 +1,9 @@
 //! Their table: what the procedures rely on, and by which indexes they find a row.
 
+use crate::catalog::{Column, Index, Table};
 use crate::expression::{CastTo, Predicate, Terms, Value};
-use crate::{Column, Index, Table, bracketed, filled, literal};
+use crate::names::{bracketed, literal};
+use crate::patches::filled;
 
 use super::marks::Marks;
 use super::texts::{claim_word, kept_name, lines, of_t};

@@ -1,8 +1,9 @@
 //! How names, lists and texts are written.
 
+use crate::catalog::{Column, Family};
 use crate::expression::Word;
+use crate::names::{bracketed, literal};
 use crate::plan::KEPT;
-use crate::{Column, Family, bracketed, literal};
 
 /// A list with commas, each at the beginning of a line.
 pub(super) fn lines(items: &[String], indent: usize) -> String {

@@ -1,8 +1,11 @@
 //! What is filled in for each mark.
 
+use crate::catalog::Column;
 use crate::expression::{Terms, Word};
+use crate::mapping::Set;
+use crate::names::{bracketed, literal};
+use crate::patches::filled;
 use crate::plan::LONGEST_HEADERS;
-use crate::{Column, Set, bracketed, filled, literal};
 
 use super::ends::end_ends;
 use super::marks::{Marks, REFUSALS};
