@@ -1,35 +1,36 @@
-//! How many jobs are wanted in memory: as many as the cores will want before the next claim can bring more, and no more
-//! than that.
+//! Decides how many jobs to hold in memory: as many as the cores will need before the next claim can bring more, and no
+//! more than that.
 //!
-//! It follows Little's law, `jobs = rate x time`: the rate is what the threads can do at the run times measured so far,
-//! the time is what a claim takes (twice, for safety), and at least [`MIN_HORIZON`] so that short jobs come in large
-//! batches. Long jobs give a product below one: then only idle threads get a job, and nothing is hoarded that another
-//! worker could run. Where short jobs were expected and long ones came, what was claimed too far ahead is given back.
+//! The number follows Little's law, `jobs = rate x time`. The rate is what the threads can do at the run times measured
+//! so far. The time is twice the duration of a claim, and at least [`MIN_HORIZON`] so that short jobs come in large
+//! batches. For long jobs the product is below one: then only idle threads get a job, and the worker hoards none that
+//! another worker could run. If short jobs were expected and long ones came, the jobs that were claimed too far ahead
+//! are released.
 //!
 //! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`. Their number is estimated from earlier
-//! jobs. The limit does not depend on the estimate: each claim says how long its payloads may be, and longer ones stay
-//! in the table. Where the first of the queue is such a one, this worker keeps what becomes free for it, in turns with
-//! letting others pass, so that neither starves ([`TooLong`]).
+//! jobs. The limit does not depend on the estimate: each claim states how long its payloads may be, and jobs with
+//! longer ones stay in the table. If the first job of the queue is too long, this worker alternates between keeping
+//! freed memory for it and letting other jobs pass, so that neither starves ([`TooLong`]).
 //!
-//! Nothing here looks at a clock: who asks says what time it is, which may be a simulation (benches/scale).
+//! Nothing in this module reads a clock: the caller passes the current time, which may be simulated (benches/scale).
 
 use crate::config::WorkerConfig;
 use crate::worker::state::{InFlight, RunTimes};
 use std::time::{Duration, Instant};
 
-/// For how much time jobs are kept in memory, at least: ten claims a second at the most when jobs are short.
+/// The least time for which jobs are held in memory: it limits short jobs to ten claims a second.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
 
-/// How often a worker whose threads are idle looks whether a job fits after all. Each look costs a claim and, in vain,
-/// a release.
+/// How often a worker with idle threads checks whether a job fits after all. Each check costs a claim and, in vain, a
+/// release.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The longest of the turns in which the first of the queue waits for room, in seconds: a power of two, because each
-/// turn is twice as long as the one before.
+/// The longest turn in which the first job of the queue waits for memory, in seconds. It is a power of two, because
+/// each turn is twice as long as the one before.
 const LONGEST_TURN: u64 = 512;
 
-/// For how long claims must not have met a job that is too long before its turns begin anew. A single claim proves
-/// nothing: while another worker looks whether the job fits there, nobody else sees it.
+/// For how long claims must not have met a job that is too long before its turns start again from the shortest. A
+/// single claim proves nothing: while another worker checks whether the job fits there, no other worker sees it.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the
@@ -38,9 +39,9 @@ pub(in crate::worker) fn most_ahead(config: &WorkerConfig) -> usize {
     if config.buffer > 0 { config.buffer } else { 2 * config.batch_size }
 }
 
-/// How many jobs are wanted beyond those for idle threads.
+/// How many jobs are wanted in addition to those for idle threads.
 pub(in crate::worker) struct Demand {
-    /// How many the worker may have.
+    /// The upper limit on jobs that the worker may hold.
     threads: usize,
     batch_size: usize,
     most: usize,
@@ -49,17 +50,17 @@ pub(in crate::worker) struct Demand {
     mean_run: Option<Duration>,
     max_in_flight: usize,
     max_bytes: u64,
-    /// What the longest payload of a claim takes.
+    /// The size of the longest payload of a claim.
     payload: ExpectedBytes,
-    /// The last claim met it first and had no room for it, or one did not long ago.
+    /// The queue's first job, if the last claim, or one not long ago, met it and had no memory for it.
     too_long: Option<TooLong>,
     claim_time: Duration,
-    /// When the last claim was answered.
+    /// When the last claim returned.
     claimed_at: Instant,
     /// When `seen` last changed.
     seen_at: Instant,
     look: RunsSeen,
-    /// The first of the looks that said that too much is held, up to now.
+    /// The first check of the current series that found too many jobs held.
     too_much_since: Option<RunsSeen>,
 }
 
@@ -84,24 +85,24 @@ impl Demand {
         }
     }
 
-    /// Notes how many threads the worker may have beside others.
+    /// Records how many of the threads the worker may use beside other workers.
     pub(in crate::worker) fn has_threads(&mut self, threads: usize) {
         self.threads = threads;
     }
 
-    /// For how much time jobs are kept in memory.
+    /// Returns for how much time jobs are held in memory.
     pub(in crate::worker) fn horizon(&self) -> Duration {
         (2 * self.claim_time).max(MIN_HORIZON)
     }
 
-    /// How long more may be held than is wanted: ten times the time that it was claimed for.
+    /// Returns how long more jobs may be held than are wanted: ten times the time for which they were claimed.
     fn patience(&self) -> Duration {
-        // A buffer of a fixed size is what was asked for, however long its jobs wait.
+        // A buffer of a fixed size was requested, however long its jobs wait.
         if self.fixed { Duration::MAX } else { 10 * self.horizon() }
     }
 
-    /// Looks, once in a horizon, at how many jobs have ended since the look before. Where that says that too much is
-    /// held, and has said so for as long as patience lasts, returns how many are wanted.
+    /// Checks, once per horizon, how many jobs have finished since the last check. If the checks have found too many
+    /// jobs held for as long as patience lasts, returns how many are wanted.
     pub(in crate::worker) fn wanted_at_last(
         &mut self,
         now: RunTimes,
@@ -129,25 +130,25 @@ impl Demand {
         Some(self.jobs_in_horizon_at(mean_run))
     }
 
-    /// Nothing is held. After a time without a job, whatever comes may be of another kind: one for each idle thread
-    /// will tell.
+    /// Records that no job is held. After a time without a job, the next ones may be of another kind: one for each idle
+    /// thread will show it.
     pub(in crate::worker) fn holds_nothing(&mut self, now: RunTimes, at: Instant) {
         if now.jobs == self.seen.jobs && at.saturating_duration_since(self.seen_at) >= self.patience() {
-            self.mean_run = None; // not how large they are, which bounds memory
+            self.mean_run = None; // the estimated size stays, because it bounds memory
         }
     }
 
-    /// Notes how many bytes the largest job of a claim has brought, if it found one.
+    /// Records the size in bytes of the largest job of a claim, if it found one.
     pub(in crate::worker) fn claimed_payloads(&mut self, largest: Option<usize>) {
         if let Some(largest) = largest {
             self.payload = self.payload.and(largest as f64);
-            // One as long as the first has got its room. The next one's turns are its own.
+            // A job as long as the first one has got its memory. The turns of the next one start anew.
             self.too_long = self.too_long.filter(|first| first.bytes > largest as u64);
         }
     }
 
-    /// Notes the length of the first payload that a claim had no room for, if there was one, and whether the claim has
-    /// brought as many jobs as it asked for beside it.
+    /// Records the length of the first payload that a claim had no memory for, if there was one, and whether the claim
+    /// otherwise returned as many jobs as it asked for.
     pub(in crate::worker) fn withheld(&mut self, bytes: Option<u64>, is_full: bool, at: Instant) {
         let before = self.too_long;
         self.too_long = match bytes {
@@ -159,32 +160,32 @@ impl Demand {
         };
     }
 
-    /// The first of the queue, if the last claim had no room for it.
+    /// The first job of the queue, if the last claim had no memory for it.
     fn too_long(&self) -> Option<TooLong> {
         self.too_long.filter(|first| first.missed_since.is_none())
     }
 
-    /// What one more job takes, as payload or as output, whichever is more.
+    /// Returns the memory for one more job: its payload or its output, whichever is larger.
     fn job_bytes(&self, in_flight: &InFlight) -> u64 {
         (self.payload.0 as u64).max(in_flight.expected_output() as u64).max(1)
     }
 
-    /// How many bytes more may be held.
+    /// Returns how many more bytes may be held.
     fn free(&self, in_flight: &InFlight) -> u64 {
         in_flight.free_bytes(self.max_bytes)
     }
 
-    /// The first of the queue, if there is no room for it now.
+    /// The first job of the queue, if there is no memory for it now.
     fn waiting_for_room(&self, in_flight: &InFlight) -> Option<TooLong> {
         self.too_long().filter(|first| first.bytes > self.free(in_flight) && !in_flight.takes_no_memory())
     }
 
-    /// Whether those behind the first of the queue may be claimed while there is no room for it.
+    /// Returns whether jobs behind the first one may be claimed while there is no memory for the first.
     pub(in crate::worker) fn lets_pass(&self, in_flight: &InFlight, at: Instant) -> bool {
         self.waiting_for_room(in_flight).is_some_and(|first| first.lets_pass(at))
     }
 
-    /// How many more jobs fit into memory; one at least where nothing is in it.
+    /// Returns how many more jobs fit into memory: at least one if memory is empty.
     pub(in crate::worker) fn jobs_that_fit(&self, in_flight: &InFlight, at: Instant) -> usize {
         let fit = |bytes| (self.free(in_flight) / bytes) as usize;
         let job_bytes = self.job_bytes(in_flight);
@@ -196,8 +197,8 @@ impl Demand {
         }
     }
 
-    /// How long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. Where nothing
-    /// is in it, one job may always be as long as an earlier claim reported.
+    /// Returns how long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. If memory
+    /// is empty, one job may always be as long as an earlier claim reported.
     pub(in crate::worker) fn max_payload_bytes(&self, jobs: usize, in_flight: &InFlight) -> u64 {
         let share = self.free(in_flight) / jobs as u64;
         if jobs > 1 || !in_flight.takes_no_memory() {
@@ -206,7 +207,7 @@ impl Demand {
         share.max(self.payload.0 as u64).max(self.too_long().map_or(0, |first| first.bytes))
     }
 
-    /// Whether the outputs that wait for their acknowledgement are most of what may be held.
+    /// Returns whether outputs that are not yet confirmed use most of the permitted memory.
     pub(in crate::worker) fn outputs_are_most(&self, in_flight: &InFlight) -> bool {
         in_flight.output_bytes() as u64 > self.max_bytes / 2
     }
@@ -216,7 +217,8 @@ impl Demand {
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
-    /// How many jobs to claim now, where `to_fill` threads want one; 0: none, until something changes.
+    /// Returns how many jobs to claim now for `to_fill` threads without one, or 0 to claim nothing until something
+    /// changes.
     pub(in crate::worker) fn room(
         &mut self,
         now: RunTimes,
@@ -234,7 +236,7 @@ impl Demand {
         let wanted = (to_fill + ahead).saturating_sub(unstarted);
         let allowed = self.max_in_flight.saturating_sub(in_flight.jobs());
         let fit = self.jobs_that_fit(in_flight, at);
-        // What is expected may have changed: another worker took the first of the queue, or smaller ones came.
+        // The queue may have changed: another worker took its first job, or smaller jobs came.
         let looks = to_fill > unstarted
             && self.free(in_flight) > 0
             && at.saturating_duration_since(self.claimed_at) >= LOOK_AGAIN;
@@ -242,8 +244,8 @@ impl Demand {
             None if fit == 0 => wanted.min(allowed).min(usize::from(looks)),
             None => wanted.min(allowed).min(fit),
             Some(first) if wanted > 0 && (looks || (first.is_full && fit > 0)) => {
-                // It is one of those that are claimed, and has its share of the bytes: another worker may take it just
-                // before, and then one more job comes.
+                // The first job is one of the jobs that are claimed, and has its share of the bytes. Another worker may
+                // take it just before, and then this claim brings one more job of another size.
                 let room = (self.most + self.threads).saturating_sub(unstarted);
                 (wanted + 1).min(fit.max(2)).min(allowed).min(room)
             }
@@ -256,22 +258,24 @@ impl Demand {
         let wanted = match self.mean_run {
             _ if self.fixed => self.most,
             Some(mean_run) => self.jobs_in_horizon_at(mean_run),
-            // Before one has ended: one job for each idle thread will tell.
+            // Until a first job has finished, nothing is known of run times: one job for each idle thread will show
+            // them.
             None => 0,
         };
-        // What is wanted decides when the next claim is worth its while, and more than fits it never gets.
+        // The number that is wanted decides when the next claim pays off. A claim never gets more than fits into
+        // memory.
         wanted.min(((self.max_bytes / self.job_bytes(in_flight)) as usize).saturating_sub(self.threads))
     }
 
-    /// At how many unstarted jobs the next claim is worth its while: when it can get a full batch, or when as many are
-    /// left as run while two claims take their time, which is between a quarter and half of what is wanted `ahead`.
-    /// Fewer claims get more jobs each.
+    /// Returns at how many unstarted jobs the next claim pays off: when it can get a full batch, or when as many jobs
+    /// are left as run during two claims, which is between a quarter and half of what is wanted `ahead`. Fewer claims
+    /// get more jobs each.
     fn low_water(&self, ahead: usize) -> usize {
         let while_claiming = self.mean_run.map_or(0, |mean_run| self.jobs_in(2 * self.claim_time, mean_run));
         while_claiming.clamp(ahead / 4, ahead / 2).max(ahead.saturating_sub(self.batch_size))
     }
 
-    /// Learns from the jobs that have ended since the last time.
+    /// Learns from the jobs that have finished since the last call.
     pub(in crate::worker) fn notice(&mut self, now: RunTimes, at: Instant) {
         let jobs = now.jobs - self.seen.jobs;
         if jobs > 0 {
@@ -286,26 +290,27 @@ impl Demand {
         self.jobs_in(self.horizon(), mean_run).min(self.most)
     }
 
-    /// How many jobs the threads run in `time`.
+    /// Returns how many jobs the threads run in `time`.
     fn jobs_in(&self, time: Duration, mean_run: Duration) -> usize {
         let jobs_per_second = self.threads as f64 / mean_run.as_secs_f64().max(1e-9);
         (jobs_per_second * time.as_secs_f64()) as usize
     }
 }
 
-/// The first of the queue, which is too long for what is free.
+/// The first job of the queue, which is too long for the memory that is free.
 ///
-/// In turns, nothing is claimed until there is room for it, and others pass that fit: for a second, two, four, and so
-/// on, up to [`LONGEST_TURN`]. The turns of waiting become longer than most jobs take, so that it gets its room; and
-/// those of passing as long, so that threads are not idle for most of the time while one long job keeps the room.
+/// Turns alternate: in one, nothing is claimed until there is memory for this job; in the next, jobs that fit pass it.
+/// A turn lasts one second, then two, four, and so on, up to [`LONGEST_TURN`]. The waiting turns become longer than
+/// most jobs take, so that this job gets its memory. The passing turns are as long, so that threads are not idle most
+/// of the time while one long job keeps the memory.
 #[derive(Debug, Clone, Copy)]
 struct TooLong {
     bytes: u64,
-    /// When one was met that was too long, of whatever length, and since when claims have met one again and again.
+    /// When a job that was too long, of whatever length, was met first, and since when claims have met one repeatedly.
     since: Instant,
-    /// When the first of the latest claims was answered that did not meet one.
+    /// When the first of the latest claims that met no such job returned.
     missed_since: Option<Instant>,
-    /// The last claim brought all that it asked for beside it: there may be more behind.
+    /// The last claim otherwise returned all that it asked for: there may be more jobs behind this one.
     is_full: bool,
 }
 
@@ -319,7 +324,7 @@ impl TooLong {
         turn % 2 == 1
     }
 
-    /// A claim has not met it.
+    /// Records that a claim has not met this job.
     fn missed(self, at: Instant) -> Option<TooLong> {
         let missed_since = self.missed_since.unwrap_or(at);
         let is_remembered = at.saturating_duration_since(missed_since) < REMEMBERED;
@@ -327,8 +332,8 @@ impl TooLong {
     }
 }
 
-/// How large the next one may be, estimated from earlier ones: it follows larger ones immediately and smaller ones
-/// slowly. A job too many is given back, one too few only costs another claim.
+/// The expected size of the next job, estimated from earlier ones: the estimate follows larger jobs immediately and
+/// smaller ones slowly. A job too many is released; a job too few only costs another claim.
 #[derive(Debug, Clone, Copy)]
 struct ExpectedBytes(f64);
 
@@ -338,7 +343,7 @@ impl ExpectedBytes {
     }
 }
 
-/// How many jobs had ended at a time.
+/// How many jobs had finished at a given time.
 #[derive(Clone, Copy)]
 struct RunsSeen {
     at: Instant,
@@ -346,8 +351,8 @@ struct RunsSeen {
 }
 
 impl RunsSeen {
-    /// How long jobs have taken since, at least, where all threads were busy: those that run now count as if they had
-    /// ended.
+    /// Returns the least average run time since then, provided that all threads were busy: running jobs count as if
+    /// they had finished.
     fn mean_run(&self, now: RunTimes, threads: usize, at: Instant) -> Duration {
         let jobs = (now.jobs - self.jobs) as usize + threads;
         (at.saturating_duration_since(self.at) * threads as u32).div_f64(jobs as f64)

@@ -1,16 +1,16 @@
-//! Jobs that are claimed in the table, but that this process does not know of, because the answer was lost.
+//! Jobs that are claimed in the table but unknown to this process, because the response was lost.
 //!
-//! They are looked for at once, and again and again at growing distances, because the claim may have been under way to
-//! SQL Server when its connection was given up: what the operating system has taken over for sending, it goes on
-//! sending for as long as [`LAST_LOOK`].
+//! The worker checks for them immediately, and then at growing intervals, because the claim may still have been on its
+//! way to SQL Server when its connection was dropped: the operating system keeps sending what it has accepted, for as
+//! long as [`LAST_LOOK`].
 
 use std::time::{Duration, Instant};
 
-/// For how long after a lost answer the claim may still arrive at the server: TCP gives up sending what is not
-/// acknowledged after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
+/// For how long after a lost response the claim may still reach the server: TCP stops resending unacknowledged data
+/// after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
 
-/// When to look for jobs that a lost answer may have left claimed.
+/// When to check for jobs that a lost response may have left claimed.
 #[derive(Default)]
 pub(in crate::worker) struct LostAnswers {
     next_look: Option<NextLook>,
@@ -18,7 +18,7 @@ pub(in crate::worker) struct LostAnswers {
 
 struct NextLook {
     at: Instant,
-    /// How long after the answer was lost.
+    /// How long after the response was lost.
     age: Duration,
 }
 
@@ -27,17 +27,17 @@ impl LostAnswers {
         self.next_look = Some(NextLook { at: Instant::now(), age: Duration::ZERO });
     }
 
-    /// Whether there may be any.
+    /// Returns whether there may be such jobs.
     pub(in crate::worker) fn are_possible(&self) -> bool {
         self.next_look.is_some()
     }
 
-    /// Whether they are to be looked for now.
+    /// Returns whether to check for them now.
     pub(in crate::worker) fn are_due(&self) -> bool {
         self.next_look.as_ref().is_some_and(|look| Instant::now() >= look.at)
     }
 
-    /// Returns when they are to be looked for; never, where there are none.
+    /// Completes when it is time to check for them; never, if there can be none.
     pub(in crate::worker) async fn due(&self) {
         match &self.next_look {
             Some(look) => tokio::time::sleep_until(look.at.into()).await,
@@ -45,7 +45,7 @@ impl LostAnswers {
         }
     }
 
-    /// Notes that they were looked for just now; the first distance is `command_timeout`, then it doubles.
+    /// Records a check that was just made. The first interval is `command_timeout`; each further one is twice as long.
     pub(in crate::worker) fn recovered(&mut self, command_timeout: Duration) {
         self.next_look = self.next_look.take().filter(|look| look.age < LAST_LOOK).map(|look| {
             let distance = look.age.max(command_timeout);

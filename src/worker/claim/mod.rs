@@ -1,4 +1,4 @@
-//! The first stage: jobs are claimed, as many as are wanted in memory.
+//! The first stage: claims as many jobs as are wanted in memory.
 
 mod demand;
 mod lost_answers;

@@ -1,12 +1,12 @@
-//! The prefetcher: keeps as many jobs claimed as the cores will want before the next claim can bring more, and no more
-//! than that.
+//! The prefetcher keeps jobs claimed ahead of the threads: as many as the cores will need before the next claim can
+//! bring more, and no more than that.
 //!
 //! ```text
 //! SQL Server ──claim──▶ prefetcher ──submit──▶ executor
 //!                           ▲ woken when half of what is wanted is used up, when a thread is idle, when results were acknowledged
 //! ```
 //!
-//! How much is wanted, and when too much is held, is [`Demand`]'s to say.
+//! [`Demand`] decides how many jobs are wanted, and when too many are held.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,11 +29,11 @@ use super::put_off_budget::PutOffBudget;
 use super::suspects::{CrashSuspects, UndeliverablePayload};
 use super::watcher::WatchSender;
 
-/// When a worker that waits for jobs claims whatever the watcher says.
+/// When an idle worker claims regardless of the watcher.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
-/// So many answers in a row that cannot be read are not the fault of single jobs: the worker ends before it has
-/// declared the whole queue dead.
+/// After this many consecutive unreadable responses, single jobs are not to blame: the worker stops before it declares
+/// the whole queue dead.
 const UNREADABLE_CLAIMS: u32 = 3;
 
 /// The stage.
@@ -50,7 +50,7 @@ pub(in crate::worker) struct Prefetcher {
     alone: CrashSuspects,
     lost_answers: LostAnswers,
     undelivered: UndeliverablePayload,
-    /// How many claims in a row had an answer that could not be read, for which a job was blamed.
+    /// How many consecutive claims had an unreadable response for which a job was blamed.
     unreadable: u32,
     limit: CallSize,
     /// Where the last claim ended.
@@ -61,26 +61,26 @@ pub(in crate::worker) struct Prefetcher {
     failures: u32,
 }
 
-/// A claim that was answered.
+/// A claim that returned.
 struct Fetched {
     jobs: Vec<Claimed>,
     withheld: Option<Withheld>,
-    /// A job waits that must run alone.
+    /// A job that must run alone is waiting.
     alone_waits: bool,
-    /// A limit of the queue's kept jobs back.
+    /// A limit of the queue kept jobs back.
     limited: Option<ClaimLimit>,
     took: Duration,
 }
 
 impl Fetched {
-    /// How many jobs SQL Server has answered with, kept or not.
+    /// How many jobs SQL Server returned, kept or not.
     fn jobs_sent(&self) -> usize {
-        // One of an at_most_once queue is nothing to give back.
+        // A job of an at_most_once queue has no row to be released to.
         let withheld = self.withheld.as_ref().map_or(0, |withheld| withheld.jobs.len().max(1));
         self.jobs.len() + withheld
     }
 
-    /// Whether there may be more to claim behind a job whose payload was withheld.
+    /// Returns whether there may be more to claim behind a job whose payload was withheld.
     fn fills_beside_withheld(&self, room: usize) -> bool {
         !self.jobs.is_empty() && self.jobs.len() + 1 >= room
     }
@@ -142,7 +142,7 @@ impl Prefetcher {
                 _ => self.claim(&registration, room, holds_nothing).await,
             };
             match claimed {
-                Ok(None) => self.failed.reset(), // what room there is now is to be looked at anew
+                Ok(None) => self.failed.reset(), // the free capacity must be checked again
                 Ok(Some(answer)) => self.answered(answer, room, holds_nothing, &registration).await,
                 Err(Error::LeaseLost) => {
                     self.claim_failed();
@@ -164,7 +164,7 @@ impl Prefetcher {
             }
         }
         if self.lost_answers.are_possible() {
-            // Left to the reaper, their attempt would count.
+            // If these jobs were left to the reaper, their attempt would be counted.
             let registration = self.lease.registration();
             if let Err(error) = self.give_back_unknown_jobs(&registration).await {
                 tracing::warn!(%error, "could not look up the jobs of a claim whose response was lost; the lease will expire");
@@ -172,8 +172,8 @@ impl Prefetcher {
         }
     }
 
-    /// One claim; before it, where the answer to an earlier one was lost, what that one may have claimed is given back.
-    /// `None`: instead of a claim, the job at the queue's head was taken out of the way.
+    /// Makes one claim. If the response to an earlier claim was lost, first releases the jobs which that claim may have
+    /// taken. Returns `None` if, instead of a claim, the job at the head of the queue was moved out of the way.
     async fn claim(
         &mut self,
         registration: &Arc<Registration>,
@@ -194,7 +194,7 @@ impl Prefetcher {
             alone,
             seen: self.seen.take(),
         };
-        // A claim that deletes the row cannot be taken back: there the operator must see to it.
+        // A claim that deletes the row cannot be undone: the operator must act.
         if self.undelivered.is_suspected() && registration.settings.delivery == Delivery::AtLeastOnce {
             let unseen = self.session.claim_unseen(request).await?;
             self.undelivered.answered();
@@ -221,7 +221,7 @@ impl Prefetcher {
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
     }
 
-    /// Learns from a claim's answer, hands the jobs over, and waits where there were fewer than asked for.
+    /// Learns from a claim's result, hands the jobs over, and waits if there were fewer than requested.
     async fn answered(&mut self, answer: Fetched, room: usize, held_nothing: bool, registration: &Registration) {
         let WorkerState { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
         self.limit.answered(answer.jobs_sent());
@@ -257,21 +257,21 @@ impl Prefetcher {
         if let Some(withheld) = withheld {
             return self.give_back_withheld(withheld, registration).await;
         }
-        // A job that runs alone is all that a claim brings.
+        // A claim that returns a job that must run alone returns no other.
         if claimed < room && !(held_nothing && alone_waits && claimed > 0) {
             limited_by.begin(too_few);
             self.wait_for_jobs(claimed, limited.is_some()).await;
         }
     }
 
-    /// A claim of `room` jobs has failed; waits before the next.
+    /// Handles a failed claim of `room` jobs, and waits before the next.
     async fn repeat_later(&mut self, room: usize, error: Error) {
-        // Also after an error of SQL Server's own: a claim is a statement for each priority, and those before may have
-        // had effect.
+        // This also holds after an error of SQL Server itself: a claim has one statement per priority, and earlier
+        // statements may have taken effect.
         self.lost_answers.answer_lost();
         if error.is_time_out_of("claim") || error.is_time_out_of("checkpoints") {
-            self.failed.reset(); // it has waited for long enough
-            self.limit.timed_out(room); // payloads may be too large for so many in one answer
+            self.failed.reset(); // the call has already waited long enough
+            self.limit.timed_out(room); // the payloads may be too large for this many jobs in one response
             if room == 1 {
                 self.undelivered.timed_out();
             }
@@ -286,8 +286,9 @@ impl Prefetcher {
         self.state.stop.pause(pause).await;
     }
 
-    /// The answer to a claim of `room` jobs cannot be read. One of them is to blame: the claim is halved until it is
-    /// alone, and then dead. (Where a claim deletes the row, each try would cost jobs. There, the worker ends.)
+    /// Handles an unreadable response to a claim of `room` jobs. One of them is to blame: claims are halved until that
+    /// job is alone, and then it is dead. (If a claim deletes the rows, each try would cost jobs. Then the worker stops
+    /// instead.)
     async fn search_unreadable(&mut self, room: usize, error: Error, registration: &Arc<Registration>) {
         self.lost_answers.answer_lost();
         self.limit.timed_out(room);
@@ -319,8 +320,8 @@ impl Prefetcher {
         }
     }
 
-    /// Gives back what a claim brought that does not fit into memory: another worker may have room for it, and the next
-    /// claim asks for no more than fits.
+    /// Releases claimed jobs that do not fit into memory: another worker may have room for them, and the next claim
+    /// asks for no more than fits.
     async fn give_back_withheld(&mut self, withheld: Withheld, registration: &Registration) {
         let Withheld { bytes, jobs } = withheld;
         tracing::debug!(jobs = jobs.len(), bytes, "payloads are too long for what is free; giving their jobs back");
@@ -341,7 +342,7 @@ impl Prefetcher {
         Ok(())
     }
 
-    /// How many jobs to claim now; 0: none, until something changes.
+    /// Returns how many jobs to claim now, or 0 to claim nothing until something changes.
     fn room(&mut self) -> usize {
         let WorkerState { in_flight, tally, .. } = &*self.state;
         let (run_times, now) = (tally.run_times(), Instant::now());
@@ -354,21 +355,21 @@ impl Prefetcher {
         self.demand.room(run_times, in_flight, to_fill, now).min(self.limit.jobs())
     }
 
-    /// How many threads no job runs on.
+    /// Returns how many threads run no job.
     fn idle_threads(&self, load: &Load) -> usize {
-        // Its own jobs are known to the moment, a turn ends a little after its last job.
+        // The worker's own jobs are counted exactly; a turn ends a little after its last job.
         let own = self.state.in_flight.running();
         self.state.threads.saturating_sub(if load.is_shared { load.turns.max(own) } else { own })
     }
 
-    /// For how many threads there is to be a job, beside those that are claimed ahead.
+    /// Returns how many threads must have a job, in addition to the jobs claimed ahead.
     fn threads_to_fill(&self, load: &Load) -> usize {
-        // One that has fewer threads than are its due waits with a job for the next that is free, or the others would
-        // keep them all.
+        // A worker with fewer threads than its share keeps a job waiting for the next free thread; otherwise the other
+        // workers would keep all threads.
         self.idle_threads(load).max(usize::from(self.state.in_flight.running() < load.share))
     }
 
-    /// What idle threads would be idle for while there is no room.
+    /// Returns the bottleneck if threads are idle while there is no capacity.
     fn limit_without_room(&self) -> Bottleneck {
         let WorkerState { config, in_flight, .. } = &*self.state;
         let is_full = self.demand.jobs_that_fit(in_flight, Instant::now()) == 0;
@@ -381,10 +382,9 @@ impl Prefetcher {
         }
     }
 
-    /// What idle threads would be idle for while a claim is under way.
+    /// Returns the bottleneck if threads are idle while a claim is in progress.
     fn limit_while_claiming(&self) -> Bottleneck {
-        // When most of what may be held waits for its acknowledgement, only crumbs are claimed, however fast claims
-        // are.
+        // If most of what may be held is waiting for its finish, claims bring only a few jobs, however fast claims are.
         let awaiting = self.state.in_flight.awaiting_finish();
         let is_most =
             awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(&self.state.in_flight);
@@ -407,14 +407,14 @@ impl Prefetcher {
         self.give_back_surplus();
     }
 
-    /// Gives back what was claimed for jobs much shorter than those that run now, so that other workers can run it: all
-    /// but what is wanted at the present speed.
+    /// Releases jobs that were claimed for the pace of much shorter jobs, so that other workers can run them: all but
+    /// those that are wanted at the present pace.
     fn give_back_surplus(&mut self) {
         let WorkerState { in_flight, tally, .. } = &*self.state;
         let load = self.executor.load();
-        // Where a thread is idle, it is not the jobs that keep the others waiting.
+        // If a thread is idle, the running jobs are not what keeps the others waiting.
         let all_busy = self.idle_threads(&load) == 0;
-        // What waits for a thread that is the worker's due is not too much: it would be claimed again at once.
+        // Jobs that wait for a thread of this worker's share are not too many: they would be claimed again immediately.
         let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
         self.demand.has_threads(load.usable);
         let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy, Instant::now()) else {
@@ -440,9 +440,9 @@ impl Prefetcher {
         if watches {
             self.watcher.begin(pause);
         }
-        // Where a few came, more may follow soon; where none came, the watcher says when, and nobody relies on it
-        // alone. Where the queue's limits are used up, the watcher would see jobs at once, and only a claim can tell
-        // whether others have made room.
+        // If a few jobs came, more may follow soon. If none came, the watcher reports new jobs, and `CLAIM_ANYWAY` is
+        // the fallback. If the queue's limits are used up, the watcher would see jobs immediately, and only a claim can
+        // tell whether the limits permit more.
         let more_may_follow = tokio::time::sleep(if watches { CLAIM_ANYWAY } else { pause });
         tokio::pin!(more_may_follow);
         loop {
@@ -456,9 +456,9 @@ impl Prefetcher {
                 }
                 () = stop.reached(Phase::Stopping) => break,
                 () = self.lost_answers.due() => break,
-                // The queue is empty, but perhaps only because this worker holds what another could run.
+                // The queue is empty, but perhaps only because this worker holds jobs that another could run.
                 () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
-                // The last of the jobs that were in flight has ended: a drain need not wait for another claim.
+                // The last job in flight has finished: a drain need not wait for another claim.
                 () = in_flight.demand() => {
                     self.demand.notice(tally.run_times(), Instant::now());
                     if claimed == 0 && in_flight.jobs() == 0 {

@@ -1,14 +1,14 @@
-//! Jobs that are suspected: of crashing their worker, or of a payload that does not arrive.
+//! Suspect jobs: those that may have crashed their worker, and those whose payload does not arrive.
 //!
-//! Workers were lost while they held the first kind, and if one more is, these jobs are dead. So that no innocent job
-//! dies for another's crash, they go only to a worker that holds nothing, and while one is held nothing else is
-//! claimed. A worker that is always busy would never get one. So when one has waited for about a lease, nothing more is
-//! claimed until all that is held has ended. The time is drawn at random between one lease and two, so that not all
-//! workers stop for the same job.
+//! Workers were lost while they held a job of the first kind; if one more is lost, the job is dead. So that no innocent
+//! job dies for another's crash, a suspect goes only to a worker that holds nothing, and that worker claims nothing
+//! else meanwhile. A worker that is always busy would never get one. So when a suspect has waited for about a lease,
+//! the worker claims nothing more until all its jobs have finished. The time is drawn at random between one lease and
+//! two, so that not all workers stop for the same job.
 //!
-//! The second kind would come with each claim again, and nothing else would run. When claims of one job were not
-//! answered in time, it is claimed without its payload, to learn which it is, and released. When that happens again
-//! with the same job, it is acknowledged as a failed attempt: it comes back later, and is dead after its last.
+//! A job of the second kind would be returned by each claim again, and no other job would run. If claims of a single
+//! job timed out, the job is claimed without its payload, to learn which one it is, and released. If the same job
+//! causes this again, the attempt is reported as failed: the job is retried later, and is dead after its last attempt.
 
 use std::time::{Duration, Instant};
 
@@ -18,19 +18,19 @@ use crate::procedures::worker::ClaimedUnseen;
 /// What a worker knows about jobs that must run alone.
 #[derive(Default)]
 pub(in crate::worker) struct CrashSuspects {
-    /// This worker holds one.
+    /// This worker holds a suspect.
     held: bool,
-    /// When the patience with one that waits ends.
+    /// When the worker's patience with a waiting suspect ends.
     due_at: Option<Instant>,
 }
 
 impl CrashSuspects {
-    /// Whether nothing more is to be claimed until all that is held has ended.
+    /// Returns whether to claim nothing more until all jobs held have finished.
     pub(in crate::worker) fn wants_all_to_end(&self) -> bool {
         self.held || self.due_at.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Notes the answer to a claim: whether such a job waited, and whether this worker held nothing and got a job.
+    /// Records the result of a claim: whether a suspect waited, and whether this worker held nothing and got a job.
     pub(in crate::worker) fn answered(&mut self, waits: bool, got_one: bool, patience: Duration) {
         self.held = waits && got_one;
         if !waits || self.held {
@@ -41,38 +41,38 @@ impl CrashSuspects {
     }
 }
 
-/// After how many claims of one job that were not answered in time its payload is looked into.
+/// After how many claims of a single job that timed out its payload is suspected.
 const PAYLOAD_TRIES: u32 = 3;
 
-/// From which size on a payload is taken for the reason that a claim was not answered in time: the size that the driver
-/// calls large. A network that does not carry so much within `command_timeout_ms` (1 s at the least) is of no use.
+/// From which size on a payload is considered the reason for a claim's time-out: the size that the driver calls large.
+/// A network that cannot carry this much within `command_timeout_ms` (at least 1 s) is of no use.
 const LARGE_PAYLOAD: u64 = 65_535;
 
 /// What is known of a payload that does not arrive.
 #[derive(Default)]
 pub(in crate::worker) struct UndeliverablePayload {
-    /// How many claims of one job were not answered in time, one after the other.
+    /// How many consecutive claims of a single job timed out.
     claims: u32,
     suspect: Option<JobId>,
 }
 
 impl UndeliverablePayload {
-    /// A claim of one job was not answered in time.
+    /// Records that a claim of a single job timed out.
     pub(in crate::worker) fn timed_out(&mut self) {
         self.claims += 1;
     }
 
-    /// A claim was answered.
+    /// Records that a claim returned.
     pub(in crate::worker) fn answered(&mut self) {
         self.claims = 0;
     }
 
-    /// Whether the next job is to be claimed without its payload.
+    /// Returns whether to claim the next job without its payload.
     pub(in crate::worker) fn is_suspected(&self) -> bool {
         self.claims >= PAYLOAD_TRIES
     }
 
-    /// The error with which the job fails; `None`: it is not to blame, or not yet.
+    /// Returns the error with which the job fails, or `None` if it is not to blame, or not yet.
     pub(in crate::worker) fn judge(&mut self, job: &ClaimedUnseen, limit: Duration) -> Option<String> {
         // A small payload is not the reason: this is another job, or the network was down.
         let is_large = job.payload_bytes > LARGE_PAYLOAD;

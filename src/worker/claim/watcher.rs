@@ -7,16 +7,16 @@
 //!      └──────────────── jobs may have come ◀── found, or no word ─┘
 //! ```
 //!
-//! While nothing comes, one call that sleeps in SQL Server stands for many claims that find nothing. It has a
-//! connection of its own, so that the prefetcher can claim at once when jobs come from this process itself, and because
-//! it changes nothing, it may be cut off at any time. A worker that finds jobs has no use for it.
+//! While the queue is empty, one call that sleeps in SQL Server replaces many claims that would find nothing. The call
+//! has a connection of its own, so that the prefetcher can claim immediately when this process itself enqueues jobs.
+//! The call changes nothing, so it may be cut off at any time. A worker that finds jobs does not need it.
 //!
-//! SQL Server lets only so many sessions of a schema wait, because each holds one of its threads. The others look now
-//! and then: should many jobs come at once, those that waited are busy soon, and their places are free.
+//! SQL Server allows only a limited number of waiting sessions per schema, because each occupies one of its threads.
+//! The other workers poll: if many jobs come at once, the waiting workers are soon busy, and their slots become free.
 //!
-//! The pauses: the first look comes after a pause that the prefetcher lets grow from one claim that found nothing to
-//! the next ([`growing_pauses`](crate::time::pauses), `poll_min_ms` to `poll_max_ms`); further looks are SQL
-//! Server's own, up to every `poll_max_ms` (sql/235_await_jobs.sql). The prefetcher claims again when this has seen
+//! The pauses: the first check comes after a pause that grows with each claim that found nothing
+//! ([`growing_pauses`](crate::time::pauses), `poll_min_ms` to `poll_max_ms`). SQL Server itself makes the further
+//! checks, up to every `poll_max_ms` (sql/235_await_jobs.sql). The prefetcher claims again when the watcher has found
 //! something, and otherwise after `CLAIM_ANYWAY`.
 
 use std::sync::Arc;
@@ -30,20 +30,21 @@ use crate::procedures::worker::Awaited;
 use crate::time::{Pauses, jittered};
 use crate::worker::state::{Phase, WorkerState};
 
-/// How long one call waits at the most.
+/// The longest time that one call waits.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// How much longer than that its answer may take. Then the connection counts as dead, long before `command_timeout_ms`.
+/// How much longer than that the response may take. After that the connection counts as dead, long before
+/// `command_timeout_ms`.
 const WAIT_GRACE: Duration = Duration::from_secs(2);
 
-/// How often a worker looks for which there is no place among those that wait.
+/// How often a worker polls while all slots for waiting sessions are taken.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// The prefetcher's end: after which pause to look for the first time; `None`: do not look.
+/// The prefetcher's end of the channel. It carries the pause before the first check, or `None` to stop watching.
 pub(in crate::worker) struct WatchSender(watch::Sender<Option<Duration>>);
 
 impl WatchSender {
-    /// Asks for a watch, which goes on until something was found or [`end`](Self::end) is called.
+    /// Starts a watch, which continues until jobs were found or [`end`](Self::end) is called.
     pub(in crate::worker) fn begin(&self, first_look: Duration) {
         self.0.send_replace(Some(first_look));
     }
@@ -53,7 +54,7 @@ impl WatchSender {
     }
 }
 
-/// The task.
+/// The task that watches.
 pub(in crate::worker) struct Watcher {
     state: Arc<WorkerState>,
     session: Session,
@@ -73,7 +74,7 @@ impl Watcher {
         (WatchSender(sender), watcher)
     }
 
-    /// Watches when it is asked to, until the worker stops.
+    /// Watches on request, until the worker stops.
     pub(in crate::worker) async fn run(mut self) {
         let state = self.state.clone();
         tokio::select! {
@@ -95,12 +96,12 @@ impl Watcher {
                 never = self.session.close_when_idle() => match never {},
             };
             if changed.is_err() {
-                return; // the prefetcher has ended
+                return; // the prefetcher has stopped
             }
         }
     }
 
-    /// Looks until there may be jobs (true) or nobody wants to know any more (false).
+    /// Returns true as soon as there may be jobs, and false when the watch is no longer wanted.
     async fn finds_jobs(&mut self, mut first_look: Duration) -> bool {
         while !self.watches.has_changed().unwrap_or(true) {
             match self.look(first_look).await {
@@ -117,7 +118,8 @@ impl Watcher {
                         tracing::warn!(%error, retry_in = ?pause, "cannot watch the empty queue; polling by claims instead");
                     }
                     self.pause(pause).await;
-                    // A claim says whether SQL Server is there and the worker can go on, and finds what was missed.
+                    // A claim shows whether SQL Server responds and the worker can continue, and finds jobs that were
+                    // missed.
                     return true;
                 }
             }
@@ -126,7 +128,7 @@ impl Watcher {
         false
     }
 
-    /// Waits for `pause`, or less when the prefetcher has something to say.
+    /// Waits for `pause`, or less if the prefetcher sends a request.
     async fn pause(&self, pause: Duration) {
         let mut watches = self.watches.clone();
         tokio::select! {
@@ -135,7 +137,7 @@ impl Watcher {
         }
     }
 
-    /// One call; its first look comes after `pause`.
+    /// Makes one call, which checks for the first time after `pause`.
     async fn look(&mut self, pause: Duration) -> Result<Awaited, Error> {
         // A pause longer than the call's own time limit is spent here.
         let slept = pause.saturating_sub(self.wait);
