@@ -245,7 +245,7 @@ impl Demand {
             None => wanted.min(allowed).min(fit),
             Some(first) if wanted > 0 && (looks || (first.is_full && fit > 0)) => {
                 // The first job is one of the jobs that are claimed, and has its share of the bytes. Another worker may
-                // take it just before, and then this claim brings one more job of another size.
+                // take it just before, and then this claim brings one more job instead.
                 let room = (self.most + self.threads).saturating_sub(unstarted);
                 (wanted + 1).min(fit.max(2)).min(allowed).min(room)
             }
@@ -306,7 +306,7 @@ impl Demand {
 #[derive(Debug, Clone, Copy)]
 struct TooLong {
     bytes: u64,
-    /// When a job that was too long, of whatever length, was met first, and since when claims have met one repeatedly.
+    /// Since when claims have repeatedly met a job that is too long, of whatever length.
     since: Instant,
     /// When the first of the latest claims that met no such job returned.
     missed_since: Option<Instant>,

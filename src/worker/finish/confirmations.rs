@@ -1,5 +1,5 @@
-//! What follows when SQL Server has answered an acknowledgement, whichever session sent it: jobs are counted, forgotten
-//! and leave memory.
+//! What follows when SQL Server has responded to a finish, whichever session sent it: jobs are counted, forgotten, and
+//! leave memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use super::notes_writer;
 use super::notes_writer::write_next;
 use super::tries::{Acknowledging, FinishTries};
 
-/// A job that ran, and what SQL Server is to be told about it.
+/// A job that has run, and the outcome to report to SQL Server.
 pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
     /// By the local clock.
     pub(in crate::worker) enqueued_at: Instant,
     /// Its handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may still be open.
     pub(in crate::worker) by_handler: bool,
-    /// It is of a group, in which others may wait for its end.
+    /// The job belongs to a group, in which other jobs may be waiting for it to finish.
     pub(in crate::worker) in_group: bool,
     pub(in crate::worker) held: Held,
 }
 
-/// Of all sessions that acknowledge.
+/// Shared by all sessions that finish jobs.
 pub(in crate::worker) struct Confirmations {
     state: Arc<WorkerState>,
     pool: Arc<FairPool>,
@@ -50,7 +50,7 @@ impl Confirmations {
         FinishTries::new(&self.acknowledging)
     }
 
-    /// The queue's sink refused the job's result, or its follow-ups could not be enqueued: its attempt has failed.
+    /// The queue's sink rejected the job's result, or its follow-ups could not be enqueued: the attempt has failed.
     pub(crate) fn refused(&self, job: &mut Ran, error: &Error) {
         let Finish { job_id, fence, attempt, .. } = job.finish;
         let delay = retry_delay(&self.state.config.retry, attempt);
@@ -59,8 +59,8 @@ impl Confirmations {
         self.state.metrics.refused_results(1);
     }
 
-    /// SQL Server has answered an acknowledgement; `results` are of the jobs that did not end as asked. What handlers
-    /// have acknowledged themselves was [settled](settle_acknowledged).
+    /// Handles SQL Server's response to a finish; `results` contains the jobs whose outcome was not recorded as
+    /// requested. Jobs that handlers have finished themselves must be [settled](settle_acknowledged) first.
     pub(in crate::worker) fn answered(
         &self,
         jobs: Vec<Ran>,
@@ -87,14 +87,14 @@ impl Confirmations {
         registration.forget(runs());
         self.state.notes.forget(runs());
         let next_in_turn = jobs.iter().any(|job| job.in_group);
-        drop(jobs); // what they hold is given back before anybody looks
+        drop(jobs); // before anybody is notified, so that their memory and permits are free
         self.have_left();
         if next_in_turn || self.state.arrivals.ends_make_room() {
             self.state.arrivals.expect();
         }
     }
 
-    /// Jobs have left memory: others may have been held back for their bytes.
+    /// Signals that jobs have left memory: claims may have been waiting for their bytes.
     pub(crate) fn have_left(&self) {
         self.state.in_flight.confirmed();
         self.pool.pump();
@@ -145,8 +145,9 @@ impl Confirmations {
         self.count_lost(lost);
     }
 
-    /// Writes what these runs have noted, whose jobs will run again, before they can. Not for longer than a call may
-    /// take: other results wait behind it. What is not written by then is left to the writer, who may come too late.
+    /// Writes the checkpoints and progress of these runs, whose jobs will run again, before they can. Takes no longer
+    /// than one call may take, because other results wait behind it. The notes writer writes the rest, perhaps too
+    /// late.
     pub(crate) async fn write_notes(&self, session: &mut Session, registration: &Registration, runs: Vec<NotedRun>) {
         let limit = session.command_timeout();
         let written = async {
@@ -179,7 +180,7 @@ impl Confirmations {
         Ok(())
     }
 
-    /// Jobs were given back, but those that were `lost`.
+    /// Counts released jobs, without those that were `lost`.
     pub(in crate::worker) fn released(&self, jobs: usize, lost: usize) {
         self.acknowledging.accepted();
         let released = (jobs - lost) as u64;
@@ -188,9 +189,10 @@ impl Confirmations {
         self.count_lost(lost);
     }
 
-    /// Whether jobs that SQL Server calls lost were ended by an earlier try, whose answer was lost and not its effect:
-    /// where this worker was never marked lost, nobody but itself can have taken them away. Only SQL Server knows that.
-    /// The local clock does not: the server's may have jumped, and this machine may have been suspended.
+    /// Returns whether the jobs that SQL Server reports as lost were finished by an earlier try that took effect
+    /// although its response was lost. If this worker was never marked lost, no other session can have taken them. Only
+    /// SQL Server knows that, not the local clock: the server's clock may have jumped, and this machine may have been
+    /// suspended.
     pub(in crate::worker) async fn had_effect(
         &self,
         session: &mut Session,
@@ -219,14 +221,14 @@ impl Confirmations {
     }
 }
 
-/// The runs of those of these jobs that will run again.
+/// Returns the runs of those jobs in the list that will run again.
 pub(crate) fn runs_to_repeat(jobs: &[Ran]) -> Vec<NotedRun> {
     let run_again = jobs.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
     run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect()
 }
 
-/// Jobs that their handlers have acknowledged were sent as failed: those of which there was nothing left are done. To
-/// be asked before anything else is made of lost jobs.
+/// Jobs that their handlers had finished were sent as failed: those that SQL Server no longer had are done. Must be
+/// called before lost jobs are handled in any other way.
 pub(crate) fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
     for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::Acknowledged) {
         let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));

@@ -1,4 +1,4 @@
-//! The completion batcher: what has ended is acknowledged in batches.
+//! The finisher: finishes jobs in batches.
 //!
 //! ```text
 //! executor ──send──▶ channel ──▶ session 0: collect a batch ─▶ finish / release ─▶ forget the jobs
@@ -7,12 +7,12 @@
 //!                └──large outputs──▶ a session of their own, one a call (large_outputs.rs)
 //! ```
 //!
-//! A session takes what is there, up to a batch, waiting at most `finish_linger_ms` for it to fill, and sends it; at
-//! once where other jobs wait for the end of one, because it is of a group or the queue limits its claims. While
-//! it waits for SQL Server the other session collects. A batch is repeated until SQL Server has answered; it leaves
-//! memory only then. One that is not answered in time, or that the queue's sink refuses, is sent in smaller and smaller
-//! parts. The channel needs no bound of its own: what is in it counts as in flight, and the prefetcher stops at
-//! `max_in_flight` and `max_in_flight_bytes`.
+//! A session takes jobs from the channel, up to a batch, waits at most `finish_linger_ms` for the batch to fill, and
+//! sends it. It sends the batch immediately if other jobs are waiting for one of these jobs to finish, because that job
+//! belongs to a group or the queue limits its claims. While the session waits for SQL Server, the other one collects. A
+//! batch is sent again until SQL Server has responded, and leaves memory only then. A batch that times out, or that the
+//! queue's sink rejects, is sent in smaller and smaller parts. The channel needs no bound of its own: the jobs in it
+//! count as in flight, and the prefetcher stops at `max_in_flight` and `max_in_flight_bytes`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,14 +35,14 @@ use super::locked_rows::{LockedRows, LockedRowsSender};
 use super::refused_result_search::RefusedResultSearch;
 use super::{large_outputs, locked_rows};
 
-/// How long to wait for an answer about jobs that their handlers have acknowledged. After that one of them may be
-/// locked.
+/// How long to wait for a response about jobs that their handlers have finished. After that, the row of one of them may
+/// be locked.
 const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// A job that has left the executor.
 pub(in crate::worker) enum Ended {
     Ran(Ran),
-    /// It did not start and is given back.
+    /// The job did not start and is to be released.
     Unstarted {
         job_id: JobId,
         fence: Fence,
@@ -69,17 +69,17 @@ pub(in crate::worker) struct FinishSender {
 }
 
 impl FinishSender {
-    /// Hands over a job. Never waits.
+    /// Hands over a job. Never blocks.
     pub(in crate::worker) fn send(&self, ended: Ended) {
         let ended = match ended {
-            // (Without a row there is nothing to be sent, however large it is.)
+            // (A job without a row sends nothing, however large its output is.)
             Ended::Ran(ran) if ran.finish.is_large() && ran.finish.fence != Fence::NONE => {
                 return self.large.send(LargeOutput::new(ran));
             }
             ended => ended,
         };
         let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.ends_make_room();
-        // Refused only when the completion was ended (a stop at once): the job is then the reaper's.
+        // Sending fails only after an immediate stop has ended this stage: the reaper then returns the job.
         let _ = self.ended.send(ended);
         self.filling.added(urgent);
     }
@@ -95,7 +95,7 @@ pub(in crate::worker) struct Completion {
     locked: LockedRowsSender,
 }
 
-/// What takes a connection of its own.
+/// The sessions that have a connection of their own.
 pub(in crate::worker) struct OwnLines {
     pub(in crate::worker) large_outputs: LargeOutputs,
     pub(in crate::worker) locked_rows: LockedRows,
@@ -103,14 +103,14 @@ pub(in crate::worker) struct OwnLines {
 
 type Receiver = mpsc::UnboundedReceiver<Ended>;
 
-/// Of the session whose turn it is to collect.
+/// The state of the session whose turn it is to collect.
 struct Collecting {
     ended: Receiver,
-    /// When the next batch is looked for, after one that had jobs.
+    /// When to check for the next batch, after one that had jobs.
     look_at: Option<tokio::time::Instant>,
 }
 
-/// The stage and the way into it.
+/// The stage, and the way into it.
 pub(in crate::worker) fn channel(
     state: &Arc<WorkerState>,
     pool: &Arc<FairPool>,
@@ -133,7 +133,7 @@ pub(in crate::worker) fn channel(
 }
 
 impl Completion {
-    /// One session of the stage; runs until its task is ended.
+    /// Runs one session of the stage until its task is dropped.
     pub(in crate::worker) async fn run_session(self: Arc<Completion>, mut session: Session) {
         let mut limit = CallSize::new(self.state.config.finish_batch_size);
         loop {
@@ -142,7 +142,7 @@ impl Completion {
                 never = session.close_when_idle() => match never {},
             };
             if batch.is_empty() {
-                return; // every sender is gone
+                return; // all senders are gone
             }
             for part in split_into_calls(batch) {
                 self.acknowledge(&mut session, &mut limit, part).await;
@@ -150,12 +150,11 @@ impl Completion {
         }
     }
 
-    /// Waits for the first ended job, then for more of them until the batch is full or the linger time is over.
+    /// Waits for the first job that has run, then for more until the batch is full or the linger time has passed.
     ///
-    /// It does not wait at the channel while that fills: each job would wake it, which costs the pool's threads more
-    /// than the job's acknowledgement does. And while jobs keep coming it does not even wait for the first: it looks a
-    /// linger time after the last batch was taken, by which no job waits longer, and no thread is woken but by the
-    /// clock.
+    /// It does not wait at the channel while the channel fills: each job would wake it, which costs the pool's threads
+    /// more than finishing the job does. While jobs keep coming, it does not even wait for the first one: it checks one
+    /// linger time after it took the last batch. No job waits longer than that, and only the timer wakes the thread.
     async fn collect(&self) -> Vec<Ended> {
         let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
@@ -172,7 +171,7 @@ impl Completion {
                 self.fill(&mut batch, ended, tokio::time::Instant::now() + linger).await;
             }
         }
-        // When the worker stops, what has ended goes at once.
+        // If the worker is stopping, jobs are finished without lingering.
         if stop.is_running() {
             *look_at = Some(tokio::time::Instant::now() + linger);
         }
@@ -180,8 +179,8 @@ impl Completion {
         batch
     }
 
-    /// Takes what is there, and what comes until the batch is full or has an urgent job, the time has come or the
-    /// worker stops.
+    /// Takes jobs from the channel until the batch is full or has an urgent job, the time has passed, or the worker
+    /// stops.
     async fn fill(&self, batch: &mut Vec<Ended>, ended: &mut Receiver, until: tokio::time::Instant) {
         let stop = &self.state.stop;
         let enough = async {
@@ -193,10 +192,10 @@ impl Completion {
         self.filling.fill(batch, ended, enough).await;
     }
 
-    /// Acknowledges a batch of one registration, again and again until SQL Server has answered.
+    /// Finishes a batch of one registration, with as many tries as it takes until SQL Server has responded.
     async fn acknowledge(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
         let Batch { registration, mut ran, releases, .. } = batch;
-        // A job of an at_most_once queue has no row any more, so nothing is to be said about it.
+        // A job of an at_most_once queue no longer has a row, so there is nothing to report.
         let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
         if !without_row.is_empty() {
             self.confirmations.confirmed(&registration, without_row, &[]);
@@ -224,7 +223,7 @@ impl Completion {
         let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
         let (mut search, mut refused) = (RefusedResultSearch::default(), RefusedResults::default());
-        // How many of the first ones were sent in a call that left open whether SQL Server carried it out.
+        // How many of the first jobs were sent in a call that may or may not have taken effect.
         let mut open = 0;
         while !unconfirmed.is_empty() {
             let alike = if open > 0 { open } else { unconfirmed.len() };
@@ -248,7 +247,7 @@ impl Completion {
                     started_at = Instant::now();
                 }
                 Err(error) if error.blames_a_job() => {
-                    // One that was carried out all the same comes back as lost when it is sent again.
+                    // If that call took effect, its jobs come back as lost when they are sent again.
                     let may_be_done = error.leaves_open() && open == 0;
                     if error.leaves_open() {
                         open = open.max(jobs);
@@ -268,7 +267,7 @@ impl Completion {
                         if was_a_result {
                             refused.note(error);
                         } else {
-                            repeats.pause(FINISH, 1, error).await; // that it failed is refused, too
+                            repeats.pause(FINISH, 1, error).await; // even the report that it failed is rejected
                         }
                     }
                 }
@@ -281,7 +280,7 @@ impl Completion {
                         let carries_something =
                             registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
                         if jobs == 1 {
-                            // It does not get through even alone: others shall not wait for it.
+                            // The job does not get through even alone: others must not wait for it.
                             search.accepted(1);
                             let job = unconfirmed.remove(0);
                             open -= 1;
@@ -299,8 +298,8 @@ impl Completion {
         refused.log();
     }
 
-    /// Asks what became of jobs that their handlers have acknowledged, by a call of its own: a handler that has left
-    /// its transaction open keeps its job locked, and no other result waits behind that.
+    /// Asks about jobs that their handlers have finished, in a call of its own: a handler that has left its transaction
+    /// open keeps its job locked, and no other result must wait behind that.
     async fn settle_those_of_handlers(
         &self,
         session: &mut Session,
@@ -354,7 +353,7 @@ impl Completion {
     }
 }
 
-/// The results of one batch that a sink refused: one line in the log.
+/// The results of one batch that a sink rejected: one line in the log.
 #[derive(Default)]
 struct RefusedResults {
     jobs: usize,
@@ -375,27 +374,27 @@ impl RefusedResults {
     }
 }
 
-/// Ended jobs of one registration.
+/// Jobs of one registration that have run.
 struct Batch {
     registration: Arc<Registration>,
     ran: Vec<Ran>,
     releases: Vec<(JobId, Fence, Held)>,
-    /// Of outputs and of the payloads of follow-ups.
+    /// The size of the outputs and of the payloads of follow-ups.
     bytes: usize,
     follow_ups: usize,
 }
 
-/// How many bytes one call carries at the most: they must arrive within the command time-out.
+/// The most bytes of one call: they must arrive within the command time-out.
 const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// How many follow-ups one call carries at the most, if it is not for one job: a transaction that locks few rows.
+/// The most follow-ups of one call for several jobs, so that its transaction locks few rows.
 const MAX_CALL_FOLLOW_UPS: usize = 1_000;
 
-/// Parts what has ended into calls: by worker id, because `finish` takes one (more than one only just after a lease was
-/// lost), and by the size of what they carry. A job that stands twice (it was run again before its first result was
-/// acknowledged) goes into a call of its own, because the list's key is the job.
+/// Divides jobs that have run into calls: by worker id, because `finish` takes one (there are several only just after a
+/// lease was lost), and by size. A job that appears twice, because it ran again before its first result was confirmed,
+/// goes into a call of its own, because the job is the key of the list.
 fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
-    // Those that stand twice then follow each other. (Jobs end nearly in this order.)
+    // Sorting puts both entries of a job next to each other. (Jobs finish nearly in this order.)
     ended.sort_by_key(Ended::job_id);
     let mut batches: Vec<(Batch, JobId)> = Vec::new();
     let most = ended.len();

@@ -1,5 +1,5 @@
-//! The session of large outputs: those that do not fit into a list, and those that did not get through in time. Each
-//! takes one call, on a connection that is made when there is something to send, so that nothing else waits for them.
+//! The session of large outputs: those that do not fit into a list, and those that timed out there. Each takes one
+//! call, on a connection that is opened when there is something to send, so that no other result waits for them.
 //!
 //! ```text
 //! line: ▶ send the first ──answered──▶ confirmed
@@ -7,9 +7,9 @@
 //!       └────────────── to the end of the line ◀───────────────────────────────────┘
 //! ```
 //!
-//! An output that cannot be delivered would hold its job for ever, and be sent for ever. After [`MAX_TRIES`] the job is
-//! acknowledged as a failed attempt instead. Only tries count during which SQL Server was there for other calls, so
-//! that a server that is away fails nothing.
+//! An output that cannot be delivered would hold its job and be sent again for ever. After [`MAX_TRIES`], the attempt
+//! is reported as failed instead. A try counts only if SQL Server responded to other calls meanwhile, so that no job
+//! fails because the server is down.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,22 +28,22 @@ use crate::worker::state::WorkerState;
 use super::confirmations::{Confirmations, Ran};
 use super::tries::FinishTries;
 
-/// After how many tries an output counts as impossible to deliver. Each takes the whole command time-out: a link that
-/// is slow only for a while is given that long.
+/// After how many tries an output is considered undeliverable. Each try takes the whole command time-out, so a link
+/// that is slow for a while has that long to recover.
 const MAX_TRIES: u32 = 5;
 
-/// After how long without a large output the connection is given back.
+/// After how long without a large output the connection is closed.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A job whose output is sent by itself.
 pub(in crate::worker) struct LargeOutput {
     job: Ran,
-    /// Tries that count, since the first of them.
+    /// The number of tries that count, and when the first of them began.
     tries: u32,
     tried_since: Option<Instant>,
-    /// A try was not answered, and may have been carried out all the same.
+    /// A try timed out, and may have taken effect.
     is_open: bool,
-    /// Of the acknowledgement as failed.
+    /// Like `is_open`, for the finish that reports the attempt as failed.
     failed_is_open: bool,
 }
 
@@ -52,14 +52,14 @@ impl LargeOutput {
         LargeOutput { job, tries: 0, tried_since: None, is_open: false, failed_is_open: false }
     }
 
-    /// One that was sent by another session, and not answered.
+    /// Creates an entry for a job that another session sent without a response.
     pub(in crate::worker) fn tried_already(job: Ran) -> LargeOutput {
         LargeOutput { is_open: true, ..LargeOutput::new(job) }
     }
 
-    /// Whether it is to be given up. By the time as well, because a connection that breaks again and again uses up
-    /// tries fast. Not where there is neither an output nor a sink's work to be the reason: another outcome stays what
-    /// it is, however often it is sent.
+    /// Returns whether to give up. Time counts as well, because a connection that breaks repeatedly uses up tries fast.
+    /// Only a done job is given up: any other has neither an output nor work for a sink to be the reason, and its
+    /// outcome stays the same however often it is sent.
     fn is_undeliverable(&self, limit: Duration) -> bool {
         if !matches!(self.job.finish.outcome, Outcome::Done { .. }) {
             return false;
@@ -74,17 +74,17 @@ impl LargeOutput {
     }
 }
 
-/// The way into the session.
+/// The way into this session.
 #[derive(Clone)]
 pub(in crate::worker) struct LargeOutputSender(mpsc::UnboundedSender<LargeOutput>);
 
 impl LargeOutputSender {
     pub(in crate::worker) fn send(&self, job: LargeOutput) {
-        let _ = self.0.send(job); // refused only when the completion was ended
+        let _ = self.0.send(job); // fails only after the stage was ended
     }
 }
 
-/// The stage: the session's end of it.
+/// The stage: the receiving end of the line.
 pub(in crate::worker) struct LargeOutputs {
     state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
@@ -101,7 +101,7 @@ pub(in crate::worker) fn channel(
 }
 
 impl LargeOutputs {
-    /// Runs until its task is ended.
+    /// Runs until its task is dropped.
     pub(in crate::worker) async fn run(mut self, mut session: Session) {
         let confirmations = self.confirmations.clone();
         let mut line = VecDeque::new();
@@ -121,7 +121,7 @@ impl LargeOutputs {
                 line.push_back(next);
             }
             let Some(next) = line.pop_front() else {
-                return; // every sender is gone
+                return; // all senders are gone
             };
             match self.try_one(&mut session, next, &mut repeats).await {
                 Some(again) => line.push_back(again),
@@ -130,7 +130,7 @@ impl LargeOutputs {
         }
     }
 
-    /// One try; returns the job if there must be another.
+    /// Makes one try; returns the job if another is necessary.
     async fn try_one(
         &self,
         session: &mut Session,
@@ -156,7 +156,7 @@ impl LargeOutputs {
                     && large.failed_is_open
                     && self.confirmations.had_effect(session, &registration, repeats).await
                 {
-                    results.clear(); // that it failed has arrived, and the answer was lost
+                    results.clear(); // the report that it failed has arrived, and its response was lost
                     large.job.finish = self.failed(&large, limit);
                 } else if is_lost
                     && large.is_open
@@ -171,7 +171,7 @@ impl LargeOutputs {
                 return None;
             }
             Err(error) if error.blames_a_job() && error.leaves_open() && !large.is_open => {
-                large.is_open = true; // carried out all the same, it comes back as lost when it is sent again
+                large.is_open = true; // if the call took effect, the job comes back as lost when it is sent again
                 return Some(large);
             }
             Err(error) if error.blames_a_job() => {
@@ -181,7 +181,7 @@ impl LargeOutputs {
                 self.confirmations.refused(&mut large.job, &error);
                 self.confirmations.write_notes(session, &registration, vec![run]).await;
                 if !was_a_result {
-                    repeats.pause(FINISH_ONE, 1, error).await; // that it failed is refused, too
+                    repeats.pause(FINISH_ONE, 1, error).await; // even the report that it failed is rejected
                 }
                 return Some(large);
             }
@@ -201,15 +201,15 @@ impl LargeOutputs {
         if got_no_answer && self.is_there(session, &registration, repeats).await {
             match failed {
                 None => large.tries += 1,
-                // So small an acknowledgement was not answered either: the output is not the reason.
+                // Even a finish as small as this timed out: the output is not the reason.
                 Some(_) => large.forget_tries(),
             }
         }
         Some(large)
     }
 
-    /// The acknowledgement of a job whose output cannot be delivered: its attempt has failed; or, where the queue keeps
-    /// no outputs, it is done without.
+    /// Returns the finish for a job whose output cannot be delivered: its attempt has failed; or, if the queue keeps no
+    /// outputs, the job is done without its output.
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
         let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
         let kind = kind.clone();
@@ -229,7 +229,7 @@ impl LargeOutputs {
         Finish { job_id, fence, attempt, kind, outcome, run }
     }
 
-    /// Whether SQL Server answers another call at once, after one that it did not answer.
+    /// Returns whether SQL Server responds promptly to another call, after one that timed out.
     async fn is_there(
         &self,
         session: &mut Session,

@@ -1,7 +1,7 @@
-//! The line of jobs whose rows another transaction may have locked: those that their handlers acknowledged in a
-//! transaction that may still be open ([`finish_in`](crate::transaction::finish_in())), and those that were not
-//! answered even alone. It has a connection of its own, which is made when there is something to send, so that nothing
-//! else waits for them.
+//! The line of jobs whose rows another transaction may have locked: jobs that their handlers finished in a transaction
+//! that may still be open ([`finish_in`](crate::transaction::finish_in())), and jobs that timed out even alone. The
+//! line has a connection of its own, which is opened when there is something to send, so that no other result waits for
+//! them.
 //!
 //! ```text
 //! a list ──▶ finish ──answered──▶ confirmed
@@ -9,10 +9,10 @@
 //!   └────────────────────── again: after a pause, as failed, or with its output by large_outputs.rs ◀─────────────┘
 //! ```
 //!
-//! A list that fails goes to the end of the line, so that it holds up no other.
+//! A list that fails goes to the end of the line, so that it delays no other.
 //!
-//! SQL Server is told to wait for a lock no longer than [`LOCK_WAIT_MS`], and says then that this is why: a server that
-//! is slow or away is told apart from a row that is locked.
+//! SQL Server is told to wait for a lock no longer than [`LOCK_WAIT_MS`], and reports if this is why a call failed: a
+//! slow server or one that is down can thus be told from a locked row.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,21 +33,21 @@ use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledg
 use super::large_outputs::{LargeOutput, LargeOutputSender};
 use super::tries::FinishTries;
 
-/// How long SQL Server waits for a lock here: longer than a transaction that only commits, and short, because a list of
-/// 500 jobs with one that is locked takes nine such waits.
+/// How long SQL Server waits for a lock here: longer than a transaction takes that only commits, but short, because a
+/// list of 500 jobs with one locked row takes nine such waits.
 const LOCK_WAIT_MS: u32 = 250;
 
-/// The first and the longest pause before a job that is locked is asked about again.
+/// The first and the longest pause before a locked job is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
-/// Jobs of one registration that go in one call.
+/// Jobs of one registration that are sent in one call.
 struct List {
     jobs: Vec<Ran>,
-    /// A call was not answered, and may have been carried out all the same.
+    /// A call timed out, and may have taken effect.
     is_open: bool,
-    /// Of a job that is alone.
+    /// The tries of a job that is sent alone.
     pauses: Pauses,
-    /// The log has it that the job is locked.
+    /// The log already says that the job is locked.
     is_known: bool,
 }
 
@@ -62,19 +62,19 @@ impl List {
 pub(crate) struct LockedRowsSender(mpsc::UnboundedSender<List>);
 
 impl LockedRowsSender {
-    /// `is_open`: these jobs were sent already, in a call that may have been carried out.
+    /// Adds jobs. `is_open`: they were already sent in a call that may have taken effect.
     pub(crate) fn send(&self, jobs: Vec<Ran>, is_open: bool) {
-        let _ = self.0.send(List::new(jobs, is_open)); // refused only when the completion was ended
+        let _ = self.0.send(List::new(jobs, is_open)); // fails only after the stage was ended
     }
 }
 
-/// The stage: the line's other end.
+/// The stage: the receiving end of the line.
 pub(in crate::worker) struct LockedRows {
     state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     arriving: mpsc::UnboundedReceiver<List>,
     lists: VecDeque<List>,
-    /// Jobs that are locked, one a list, and when each is asked about again.
+    /// The locked jobs, one per list, and when each is tried again.
     locked: Vec<(tokio::time::Instant, List)>,
     large: LargeOutputSender,
 }
@@ -91,7 +91,7 @@ pub(crate) fn channel(
 }
 
 impl LockedRows {
-    /// Runs until its task is ended.
+    /// Runs until its task is dropped.
     pub(in crate::worker) async fn run(mut self, mut session: Session) {
         let confirmations = self.confirmations.clone();
         let mut repeats = confirmations.repeats();
@@ -107,7 +107,7 @@ impl LockedRows {
                 let again_at = self.locked[next].0;
                 match tokio::time::timeout_at(again_at, self.arriving.recv()).await {
                     Ok(Some(list)) => self.lists.push_back(list),
-                    // (Should every sender be gone, the worker has nothing else to do.)
+                    // (If all senders are gone, the worker has nothing else to do.)
                     Ok(None) | Err(_) => self.lists.push_back(self.locked.swap_remove(next).1),
                 }
             } else {
@@ -125,7 +125,8 @@ impl LockedRows {
         places.min_by_key(|(_, (again_at, _))| *again_at).map(|(place, _)| place)
     }
 
-    /// Sends a list; what was not acknowledged of it is to be sent again. Returns whether SQL Server has answered.
+    /// Sends a list, and queues the jobs that were not confirmed to be sent again. Returns whether SQL Server
+    /// responded.
     async fn send(&mut self, session: &mut Session, mut list: List, repeats: &mut FinishTries<'_>) -> bool {
         let registration = list.jobs[0].held.registration().clone();
         let started_at = Instant::now();
@@ -169,9 +170,9 @@ impl LockedRows {
         }
     }
 
-    /// One of the list's jobs is to blame for an error.
+    /// Handles an error for which one of the list's jobs is to blame.
     async fn is_refused(&mut self, mut list: List, error: Error, repeats: &mut FinishTries<'_>) {
-        // One that was carried out all the same comes back as lost when it is sent again.
+        // If the call took effect, its jobs come back as lost when they are sent again.
         let may_be_done = error.leaves_open() && !list.is_open;
         list.is_open |= error.leaves_open();
         if list.jobs.len() > 1 {
@@ -183,7 +184,7 @@ impl LockedRows {
             let was_a_result = matches!(job.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
             self.confirmations.refused(job, &error);
             if !was_a_result {
-                repeats.pause(FINISH, 1, error).await; // that it failed is refused, too
+                repeats.pause(FINISH, 1, error).await; // even the report that it failed is rejected
             }
         }
         self.lists.push_back(list);
@@ -201,20 +202,21 @@ impl LockedRows {
         registration: &Registration,
         jobs: &[Ran],
     ) -> Result<Vec<(JobId, FinishResult)>, Error> {
-        // (A call on a connection that knows nothing of it is ended by the command time-out.)
+        // (A call on a dead connection is ended by the command time-out.)
         session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
         self.confirmations.try_to_write_notes(session, registration, &runs_to_repeat(jobs)).await?;
         session.finish(&self.state.queue, registration.worker_id, jobs.iter().map(|job| &job.finish)).await
     }
 
-    /// A row of this list is locked, or something that its sink needs.
+    /// Handles a lock on a row of this list, or on something that its sink needs.
     fn is_locked(&mut self, mut list: List, error: &Error, registration: &Registration) {
         if list.jobs.len() > 1 {
             return self.halve(list);
         }
         let (finish, pause) = (&list.jobs[0].finish, list.pauses.next());
         if !std::mem::replace(&mut list.is_known, true) {
-            // At a shutdown, giving it back would wait for the lock, and the others with it: it is the reaper's.
+            // During a shutdown, releasing this job would wait for the lock and delay the others: it is left to the
+            // reaper.
             registration.failed(finish.job_id, finish.fence);
             tracing::warn!(
                 job_id = %finish.job_id,

@@ -1,4 +1,4 @@
-//! The third stage: SQL Server is told what became of the jobs, until it has answered.
+//! The third stage: reports the outcomes of jobs to SQL Server until it has responded.
 
 mod confirmations;
 mod filling;

@@ -15,17 +15,18 @@ use crate::time::Pauses;
 use crate::worker::lease::Lease;
 use crate::worker::state::{CallSize, WorkerState};
 
-/// How long a note waits for others.
+/// How long a note waits for others to be written with it.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// How long SQL Server waits for the lock of a job's row: a handler that has called
-/// [`finish_in`](crate::transaction::finish_in()) keeps its own locked, and the notes of others are not to wait for it.
+/// [`finish_in`](crate::transaction::finish_in()) keeps its own row locked, and the notes of other jobs must not wait
+/// for it.
 const LOCK_WAIT_MS: u32 = 100;
 
-/// How many jobs' notes go with one call: with the largest checkpoints 4 MiB.
+/// The most jobs whose notes go with one call: with the largest checkpoints 4 MiB.
 pub(in crate::worker) const BATCH: usize = 64;
 
-/// Writes until it is dropped.
+/// Writes until the future is dropped.
 pub(in crate::worker) async fn keep_writing(state: Arc<WorkerState>, lease: Lease) {
     let mut session = state.session();
     let mut failed = Pauses::for_errors();
@@ -42,8 +43,8 @@ pub(in crate::worker) async fn keep_writing(state: Arc<WorkerState>, lease: Leas
     }
 }
 
-/// Writes what there is at this moment, but for the notes of jobs whose rows are locked: those are tried again the next
-/// time. Returns how long to wait before the next try, where there is to be one.
+/// Writes the present notes, except those of jobs whose rows are locked: they are tried again the next time. Returns
+/// how long to wait before the next try, if there must be one.
 async fn write_all(
     state: &WorkerState,
     lease: &Lease,
@@ -72,8 +73,8 @@ async fn write_all(
     Ok(())
 }
 
-/// Writes what the next of the jobs have noted, or, where the row of one is locked for longer than `lock_wait_ms`, has
-/// fewer written the next time, without the one.
+/// Writes the notes of the next jobs. If a row is locked for longer than `lock_wait_ms`, the next call writes fewer,
+/// without that job.
 ///
 /// # Errors
 ///
@@ -100,12 +101,12 @@ pub(in crate::worker) async fn write_unlocked(
     Ok(())
 }
 
-/// Writes what up to `jobs` of the jobs have noted, and is done with it: it is written, or cannot be, which is logged.
-/// Returns of how many.
+/// Writes the notes of up to `jobs` jobs and removes them: they are written, or cannot be, which is logged. Returns the
+/// number of jobs.
 ///
 /// # Errors
 ///
-/// One that passes: run it again.
+/// A transient error: call this again.
 pub(in crate::worker) async fn write_next(
     session: &mut Session,
     worker: WorkerId,

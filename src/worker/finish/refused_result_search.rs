@@ -1,25 +1,25 @@
-//! The search for the job whose result a sink refuses: the call that failed is sent again in halves.
+//! The search for the job whose result a sink rejects: the call that failed is sent again in halves.
 
-/// In which parts the first of the jobs that are to be acknowledged go. Empty while nothing was refused.
+/// The parts in which the first jobs to be finished are sent. Empty while nothing was rejected.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedResultSearch {
-    /// How many jobs each part has; the last one is the next.
+    /// How many jobs each part has; the last part is sent next.
     parts: Vec<usize>,
 }
 
 impl RefusedResultSearch {
-    /// The most jobs of the next call; `None`: as many as there are.
+    /// The most jobs of the next call, or `None` for all.
     pub(crate) fn next(&self) -> Option<usize> {
         self.parts.last().copied()
     }
 
-    /// A call with the first `jobs` was accepted.
+    /// Records that a call with the first `jobs` jobs was accepted.
     pub(crate) fn accepted(&mut self, jobs: usize) {
         self.take(jobs);
     }
 
-    /// A call with the first `jobs` was refused. Returns whether it is found: there was one, which goes out of the
-    /// search.
+    /// Records that a call with the first `jobs` jobs was rejected. Returns whether the culprit is found: the call had
+    /// one job, which leaves the search.
     pub(crate) fn refused(&mut self, jobs: usize) -> bool {
         self.take(jobs);
         if jobs > 1 {

@@ -1,5 +1,5 @@
-//! Acknowledgements that fail are repeated, until SQL Server has answered. Where it refuses them for good, the worker
-//! stops.
+//! Retries of calls that finish jobs, until SQL Server has responded. If SQL Server rejects them permanently, the
+//! worker stops.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::error::Error;
 use crate::time::Pauses;
 use crate::worker::state::WorkerState;
 
-/// For how long acknowledgements that SQL Server refuses for good are tried again: a procedure that a deployment
-/// replaces is gone for less.
+/// For how long calls that SQL Server rejects permanently are retried: a procedure that a deployment replaces is
+/// missing for less.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Whether acknowledging works, for all connections that do it.
+/// Whether finishing works, for all connections that do it.
 pub(in crate::worker) struct Acknowledging {
     state: Arc<WorkerState>,
-    /// When SQL Server refused an acknowledgement for good, if it has accepted none since.
+    /// When SQL Server permanently rejected a call, if it has accepted none since.
     refused_at: Mutex<Option<Instant>>,
 }
 
@@ -26,14 +26,14 @@ impl Acknowledging {
         Acknowledging { state, refused_at: Mutex::default() }
     }
 
-    /// SQL Server has accepted an acknowledgement.
+    /// Records that SQL Server has accepted a call.
     pub(in crate::worker) fn accepted(&self) {
         *self.refused_at.lock() = None;
     }
 
-    /// SQL Server has refused an acknowledgement, and will refuse it again until somebody mends the cause: the worker
-    /// stops. In order, as long as others are accepted; when for a while none was, at once, because the results have
-    /// nowhere to go.
+    /// Called when SQL Server has rejected a call and will keep rejecting it until the cause is fixed. Stops the
+    /// worker: gracefully while other calls are accepted, and immediately if none was accepted for a while, because the
+    /// results then cannot be delivered.
     fn refused(&self, error: Error) {
         let WorkerState { stop, in_flight, .. } = &*self.state;
         stop.fail(error);
@@ -57,8 +57,8 @@ pub(in crate::worker) struct FinishTries<'a> {
 }
 
 impl<'a> FinishTries<'a> {
-    /// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to press a
-    /// server that is just starting.
+    /// The first and the longest pause between tries: short enough for a deadlock victim, long enough to spare a server
+    /// that is just starting.
     const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
     pub(in crate::worker) fn new(acknowledging: &'a Acknowledging) -> FinishTries<'a> {
@@ -74,7 +74,7 @@ impl<'a> FinishTries<'a> {
         tokio::time::sleep(pause).await;
     }
 
-    /// Counts and logs a failure after which the call is repeated in `retry_in`.
+    /// Counts and logs a failure after which the call is retried in `retry_in`.
     pub(in crate::worker) fn note(&mut self, procedure: &'static str, batch: usize, error: Error, retry_in: Duration) {
         self.tries += 1;
         self.acknowledging.state.metrics.finish_retries.increment(1);
@@ -84,17 +84,17 @@ impl<'a> FinishTries<'a> {
                 tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledgement failed; retrying");
             }
         } else {
-            // Nothing is dropped yet: should the cause be mended soon, the results still arrive.
+            // Nothing is dropped yet: if the cause is fixed soon, the results still arrive.
             self.acknowledging.refused(error);
         }
     }
 }
 
-/// For the log of outages, all calls that acknowledge are one: the worker has several connections for them.
+/// The log of outages treats all calls that finish jobs as one: the worker has several connections for them.
 const ACKNOWLEDGING: &str = "finish";
 
 impl Drop for FinishTries<'_> {
-    /// The call has succeeded, or is not repeated any more.
+    /// Records that the call succeeded, or is not retried any more.
     fn drop(&mut self) {
         if self.tries > 0 {
             self.acknowledging.state.outage.answered(ACKNOWLEDGING);

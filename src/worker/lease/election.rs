@@ -1,12 +1,12 @@
-//! What one worker of a queue does for all of them, and how the others see it.
+//! What the elected worker of a queue does for all its workers, and what the others see of it.
 //!
 //! ```text
 //! heartbeat's answer ──elected──▶ maintenance: promote, reap, sample, expire
 //!         └─────────the last sample─────────▶ the depth as a metric, in every worker
 //! ```
 //!
-//! SQL Server elects (sql/060_duties.sql); a worker learns it with its heartbeat. There is no harm in two workers that
-//! both believe it: the procedures skip what another session has locked.
+//! SQL Server elects (sql/060_duties.sql), and a worker learns the result with its heartbeat. Two workers that both
+//! consider themselves elected do no harm: the procedures skip rows that another session has locked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,11 +22,11 @@ pub(in crate::worker) struct Sampled {
     pub(in crate::worker) at: Instant,
 }
 
-/// What the heartbeats say that is not about the lease.
+/// What the heartbeats report apart from the lease.
 #[derive(Debug)]
 pub(in crate::worker) struct Election {
     elected: Notify,
-    /// What the last answer said.
+    /// The result of the last heartbeat.
     is_elected: AtomicBool,
     samples: watch::Sender<Option<Sampled>>,
 }
@@ -36,7 +36,7 @@ impl Election {
         Election { elected: Notify::new(), is_elected: AtomicBool::new(false), samples: watch::Sender::new(None) }
     }
 
-    /// Takes note of a heartbeat's answer.
+    /// Records the result of a heartbeat.
     pub(in crate::worker) fn heard(&self, heartbeat: &Heartbeat) {
         self.is_elected.store(heartbeat.elected, Ordering::Release);
         if heartbeat.elected {
@@ -47,23 +47,23 @@ impl Election {
         }
     }
 
-    /// Takes note of a sample.
+    /// Records a sample.
     pub(in crate::worker) fn sampled(&self, sample: DepthSample) {
         let at = Instant::now().checked_sub(sample.age).unwrap_or_else(Instant::now);
         self.samples.send_replace(Some(Sampled { sample, at }));
     }
 
-    /// Returns when a heartbeat says that this worker has the duties. It may have lost them again by then.
+    /// Completes when a heartbeat reports this worker as elected. It may no longer be elected by then.
     pub(in crate::worker) async fn elected(&self) {
         self.elected.notified().await;
     }
 
-    /// Whether this worker has the duties, as far as the last heartbeat knows.
+    /// Returns whether this worker was elected as of the last heartbeat.
     pub(in crate::worker) fn is_elected(&self) -> bool {
         self.is_elected.load(Ordering::Acquire)
     }
 
-    /// The last sample, now and whenever there is another.
+    /// Receives the last sample, now and whenever there is a new one.
     pub(in crate::worker) fn samples(&self) -> watch::Receiver<Option<Sampled>> {
         self.samples.subscribe()
     }

@@ -1,11 +1,11 @@
-//! What a job in memory hangs on to: the registration under which it was claimed, its place among the jobs in flight,
-//! and its share of `worker.max_in_flight_bytes`.
+//! The resources that a job in memory holds: the registration under which it was claimed, its entry in the in-flight
+//! counts, and its share of `worker.max_in_flight_bytes`.
 //!
 //! ```text
 //! claim ──▶ Held: unstarted, payload and checkpoint ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
 //! ```
 //!
-//! What it counts for is given back when it is dropped, so that no way out of memory can forget it.
+//! A job returns its share when it is dropped, so that it leaves the counts whichever way it leaves memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,35 +22,35 @@ pub(in crate::worker) struct Claimed {
     pub(in crate::worker) job: Job,
     pub(in crate::worker) held: Held,
     pub(in crate::worker) claimed_at: Instant,
-    /// Of its kind's limit, where that has one.
+    /// The permit of its kind, if that has a limit.
     pub(in crate::worker) permit: Option<Permit>,
 }
 
 impl Claimed {
-    /// False for a job of an `at_most_once` queue: its claim has deleted the row, and it cannot be given back.
+    /// False for a job of an `at_most_once` queue: its claim deleted the row, and the job cannot be released.
     pub(in crate::worker) fn has_row(&self) -> bool {
         self.job.fence() != Fence::NONE
     }
 }
 
-/// What the jobs of one claim have in common, so that each of them needs one pointer only.
+/// What the jobs of one claim have in common, so that each of them needs only one pointer.
 struct OfClaim {
     registration: Arc<Registration>,
     in_flight: Arc<InFlight>,
 }
 
-/// The place of one job in memory.
+/// The resources of one job in memory.
 pub(in crate::worker) struct Held {
     source: Arc<OfClaim>,
     stage: Stage,
     bytes: usize,
 }
 
-/// From which unused rest on a payload is copied to a place of its own size. The driver reads into buffers that double,
-/// and a large payload may have used little more than half of its own.
+/// If at least this much of a buffer is unused, the payload is copied to a buffer of its own size. The driver reads
+/// into buffers that double, and a large payload may use little more than half of its buffer.
 const WASTE: usize = 64 << 10;
 
-/// What a job brings into memory.
+/// The memory that a claimed job uses.
 fn bytes_of(job: &Job) -> usize {
     job.payload.len() + job.checkpoint().map_or(0, <[u8]>::len)
 }
@@ -82,7 +82,7 @@ impl Held {
         Held { source, stage: Stage::Unstarted, bytes: 0 }
     }
 
-    /// How many it holds.
+    /// How many jobs this value holds.
     pub(in crate::worker) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -91,17 +91,18 @@ impl Held {
         &self.source.registration
     }
 
-    /// The job waits for others of its kind.
+    /// Moves the job to the stage in which it waits for others of its kind.
     pub(in crate::worker) fn parked(&mut self) {
         self.moves_to(Stage::Parked);
     }
 
-    /// The job runs from now on.
+    /// Moves the job to the stage in which it runs.
     pub(in crate::worker) fn started(&mut self) {
         self.moves_to(Stage::Running);
     }
 
-    /// The job has ended, or is given back: its payload is gone, and an output of `bytes` waits to be confirmed.
+    /// Records that the job has run or is being released: its payload is gone, and an output of `bytes` waits to be
+    /// confirmed.
     pub(in crate::worker) fn ended(&mut self, bytes: usize) {
         self.holds(bytes);
         if bytes > 0 {
@@ -111,7 +112,7 @@ impl Held {
     }
 
     fn moves_to(&mut self, stage: Stage) {
-        self.source.in_flight.enter(stage, 1); // first, so that nobody takes the job for gone
+        self.source.in_flight.enter(stage, 1); // first, so that the job is counted at every moment
         self.source.in_flight.leave(self.stage);
         self.stage = stage;
     }

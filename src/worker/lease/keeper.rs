@@ -1,13 +1,13 @@
-//! The lease: how this process stays alive in SQL Server's eyes.
+//! The lease: how this process stays alive as far as SQL Server can see.
 //!
-//! A task with a connection of its own renews the lease by one row update, so that neither a slow claim nor full cores
-//! can starve it. A renewal may take as long as the lease lasts: [`Renewals`]. A renewal that SQL Server refuses means
-//! that the worker was marked lost: whatever it holds may run elsewhere. The [`Registration`] is then marked lost, its
-//! unstarted jobs are dropped, and the worker registers anew under a new id.
+//! A task with a connection of its own renews the lease by updating one row, so that neither a slow claim nor busy
+//! cores can starve it. A renewal may take as long as the lease lasts: [`Renewals`]. If SQL Server rejects a renewal,
+//! the worker was marked lost, and its jobs may be running elsewhere. The [`Registration`] is then marked lost, its
+//! unstarted jobs are dropped, and the worker registers again under a new id.
 //!
-//! SQL Server's clock alone decides. The only thing decided here by the local clock ([`LeaseValidity`]) is a refusal:
-//! when the last renewal is longer ago than the lease, the lease is in doubt and no further job is started until SQL
-//! Server has answered.
+//! Only SQL Server's clock decides whether the lease holds. The local clock ([`LeaseValidity`]) can only withhold jobs:
+//! if the last renewal is older than the lease, the lease is in doubt, and no further job starts until SQL Server has
+//! responded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::registration::Registration;
 use super::renewals::{Renewal, Renewals};
 use super::validity::{LONGEST_SLEEP, LeaseValidity};
 
-/// What the other stages see of the lease.
+/// The lease as the other stages see it.
 #[derive(Clone)]
 pub(in crate::worker) struct Lease {
     current: watch::Receiver<Arc<Registration>>,
@@ -38,31 +38,31 @@ pub(in crate::worker) struct Lease {
 }
 
 impl Lease {
-    /// The registration under which is claimed now.
+    /// Returns the registration under which the worker currently claims jobs.
     pub(in crate::worker) fn registration(&self) -> Arc<Registration> {
         self.current.borrow().clone()
     }
 
-    /// Whether the worker is certainly registered.
+    /// Returns whether the worker is certainly registered.
     pub(in crate::worker) fn is_held(&self) -> bool {
         self.current.borrow().is_held()
     }
 
-    /// Since the last renewal that SQL Server has confirmed was sent.
+    /// Returns the time since the last confirmed renewal was sent.
     pub(in crate::worker) fn age(&self) -> Duration {
         self.clock.age()
     }
 
-    /// Until when it is certainly held.
+    /// Returns until when the lease is certainly held.
     pub(in crate::worker) fn clock(&self) -> Arc<LeaseValidity> {
         self.clock.clone()
     }
 
-    /// SQL Server has refused a claim under this registration. Returns when there is another.
+    /// Called when SQL Server has rejected a claim under this registration. Completes when there is a new one.
     pub(in crate::worker) async fn replaced(&mut self, registration: &Registration) {
         self.refused.notify_one();
         let is_another = |current: &Arc<Registration>| current.worker_id != registration.worker_id;
-        let _ = self.current.wait_for(is_another).await; // an error: the keeper has ended, and the worker with it
+        let _ = self.current.wait_for(is_another).await; // an error: the keeper has stopped, and the worker with it
     }
 }
 
@@ -72,7 +72,7 @@ pub(in crate::worker) struct LeaseKeeper {
     renewals: Renewals,
     clock: Arc<LeaseValidity>,
     current: watch::Sender<Arc<Registration>>,
-    /// The prefetcher's word that SQL Server refused a claim because the worker is lost.
+    /// Signals from the prefetcher that SQL Server rejected a claim because the worker is lost.
     refused: Arc<Notify>,
     duties: Arc<Election>,
     /// Running jobs that this process itself has asked to cancel.
@@ -84,8 +84,7 @@ impl LeaseKeeper {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the worker from registering; nothing is retried here, so that a wrong setting is seen at the
-    /// start.
+    /// Any error of the registration. Nothing is retried here, so that a wrong setting shows at the start.
     pub(in crate::worker) async fn register(
         mut session: Session,
         state: &Arc<WorkerState>,
@@ -94,26 +93,26 @@ impl LeaseKeeper {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
         let registration = register_once(&mut session, state, config.take_over, &clock, Worked::default()).await?;
         let (current, _) = watch::channel(Arc::new(registration));
-        // An answer that comes when the lease has run out is worth something still: perhaps nobody has reaped the
-        // worker. An interval is added for that.
+        // A response that arrives after the lease has expired is still useful: perhaps the worker was not reaped yet.
+        // That is why an interval is added.
         let renewals = Renewals::new(session, config.lease + config.heartbeat_interval);
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
         let state = state.clone();
         Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here })
     }
 
-    /// For the other stages.
+    /// Returns the lease for the other stages.
     pub(in crate::worker) fn lease(&self) -> Lease {
         Lease { current: self.current.subscribe(), refused: self.refused.clone(), clock: self.clock.clone() }
     }
 
-    /// What the heartbeats say that is not about the lease.
+    /// Returns what the heartbeats report apart from the lease.
     pub(in crate::worker) fn duties(&self) -> Arc<Election> {
         self.duties.clone()
     }
 
-    /// Renews until the worker is told to stop at once or the task is ended; `resumed` is called after each renewal:
-    /// the lease may have been in doubt until then.
+    /// Renews the lease until the worker is stopped immediately or the task is dropped. Calls `resumed` after each
+    /// renewal, because the lease may have been in doubt until then.
     pub(in crate::worker) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
         let WorkerState { config, stop, metrics, outage, .. } = &*self.state.clone();
         let interval = config.heartbeat_interval;
@@ -150,7 +149,7 @@ impl LeaseKeeper {
                     clock.renewed(sent_at, lease);
                     self.duties.heard(&heartbeat);
                     self.current.borrow().cancel(&heartbeat.cancelled);
-                    // A newer release was installed: what runs may end, and the lease is kept for it.
+                    // A newer release was installed: running jobs may finish, and the lease is kept for them.
                     if let Err(too_new) = check_compatible(heartbeat.min_compatible)
                         && stop.is_running()
                     {
@@ -160,7 +159,7 @@ impl LeaseKeeper {
                     outage.answered("heartbeat");
                     resumed();
                     pauses.reset();
-                    // Not from the answer on: where answers are slow, the lease would run out between them.
+                    // Not counted from the response: if responses are slow, the lease would expire between renewals.
                     due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
                 }
                 Err(Error::LeaseLost) => {
@@ -180,26 +179,26 @@ impl LeaseKeeper {
                 }
                 Err(error) => {
                     stop.fail(error);
-                    // The jobs that still run want their lease: go on trying while the worker stops.
+                    // The running jobs need their lease: keep trying while the worker stops.
                     due_at = clock.now() + interval;
                 }
             }
         }
     }
 
-    /// Marks the present registration lost and registers anew, until it succeeds or the worker stops.
+    /// Marks the current registration lost and registers again, until that succeeds or the worker stops.
     async fn replace_registration(&mut self) {
         let WorkerState { config, stop, metrics, outage, .. } = &*self.state.clone();
         let old = self.current.borrow().clone();
         if old.is_lost() {
-            return; // the worker is stopping and does not register anew
+            return; // the worker is stopping and does not register again
         }
         old.cancellations().lose_lease();
         metrics.leases_lost.increment(1);
         tracing::warn!(worker_id = %old.worker_id, held = old.held().len(), "the worker lost its lease; registering again");
         let mut pauses = Pauses::new(Duration::from_millis(50), config.heartbeat_interval);
         let mut session = self.renewals.session();
-        // What the lost worker has done since its last heartbeat, it says now; what comes after is the new one's.
+        // The lost worker now reports what it did since its last heartbeat; later work counts for the new one.
         let (last, worked) = old.last_report(&self.state.tally);
         while stop.is_running() {
             let registered = async {

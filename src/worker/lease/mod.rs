@@ -1,4 +1,4 @@
-//! The lease: how this process stays alive in SQL Server's eyes.
+//! The lease: how this process stays alive as far as SQL Server can see.
 
 mod election;
 mod held;

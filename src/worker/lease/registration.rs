@@ -1,4 +1,4 @@
-//! One life of this worker in SQL Server, from a registration to the next: what is claimed belongs to it, and is lost
+//! One life of this worker in SQL Server, from one registration to the next: claimed jobs belong to it, and are lost
 //! with it.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(in crate::worker) struct Registration {
     clock: Arc<LeaseValidity>,
     cancellations: Arc<Cancellations>,
     held: Mutex<HashMap<JobId, Claim>>,
-    /// What the worker had done before: what it says of itself counts from then on.
+    /// What the worker had done before this registration: its reports count from there.
     worked_before: Worked,
     reports: Mutex<u64>,
 }
@@ -53,36 +53,37 @@ impl Registration {
         }
     }
 
-    /// What was done since the registration.
+    /// Returns what was done since the registration.
     pub(in crate::worker) fn report(&self, tally: &Tally) -> WorkReport {
         self.last_report(tally).0
     }
 
-    /// As [`report`](Self::report), with what was done in all by the same moment: where the next registration begins.
+    /// Like [`report`](Self::report), and also returns the worker's totals at the same moment, from which the next
+    /// registration counts.
     pub(in crate::worker) fn last_report(&self, tally: &Tally) -> (WorkReport, Worked) {
-        // The sums are read under the lock, so that a report with a greater number never says less.
+        // The totals are read under the lock, so that a report with a greater number never contains less.
         let mut number = self.reports.lock();
         *number += 1;
         let worked = tally.worked();
         (WorkReport { number: *number, worked: worked.since(&self.worked_before) }, worked)
     }
 
-    /// Whether the worker is certainly still registered, so that nobody else can have taken its jobs.
+    /// Returns whether the worker is certainly still registered, so that no other worker can have taken its jobs.
     pub(in crate::worker) fn is_held(&self) -> bool {
         !self.is_lost() && !self.clock.is_in_doubt()
     }
 
-    /// SQL Server has said that this worker is lost.
+    /// Records that SQL Server considers this worker lost.
     pub(in crate::worker) fn is_lost(&self) -> bool {
         self.cancellations.is_lease_lost()
     }
 
-    /// What the runs of its jobs look at.
+    /// The flag that the runs of its jobs check.
     pub(in crate::worker) fn cancellations(&self) -> &Arc<Cancellations> {
         &self.cancellations
     }
 
-    /// Somebody has asked to cancel these jobs; those that are not held any more are left out.
+    /// Cancels these jobs on request; jobs that are no longer held are ignored.
     pub(in crate::worker) fn cancel(&self, jobs: &[(JobId, Fence)]) {
         let held = self.held.lock();
         for (job_id, fence) in jobs {
@@ -120,12 +121,13 @@ impl Registration {
         }
     }
 
-    /// Everything this process knows that it holds, for `recover`.
+    /// Returns all jobs that this process knows it holds, for `recover`.
     pub(in crate::worker) fn held(&self) -> Vec<(JobId, Fence)> {
         self.held.lock().iter().map(|(job_id, claim)| (*job_id, claim.fence)).collect()
     }
 
-    /// What is held, has a row, and has not failed: it can be given back as if it had not been started.
+    /// Returns the jobs that are held, have a row, and have not failed: they can be released as if they had not been
+    /// started.
     pub(in crate::worker) fn not_failed(&self) -> Vec<(JobId, Fence)> {
         let held = self.held.lock();
         let kept = held.iter().filter(|(_, claim)| claim.fence != Fence::NONE && !claim.failed);

@@ -1,13 +1,12 @@
-//! The heartbeats that are under way: one as a rule, two when one takes long.
+//! The heartbeats in progress: usually one, or two if one takes long.
 //!
 //! ```text
 //! sent ──an interval without an answer──▶ a second one, on another connection ──▶ the first answer counts
 //!   └──────────── goes on: an answer may take as long as the lease lasts ──────────────────┘
 //! ```
 //!
-//! A slow answer must not be given up and asked for anew: where connecting takes longer than an interval, no heartbeat
-//! would ever arrive. A connection that is dead must not use up the lease. Nobody can tell one from the other, so both
-//! are tried.
+//! A slow response must not be abandoned for a new call: if connecting took longer than an interval, no heartbeat would
+//! ever arrive. A dead connection must not use up the lease. The two cannot be told apart, so both calls are kept.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,16 +19,16 @@ use crate::error::Error;
 use crate::id::WorkerId;
 use crate::procedures::worker::{Heartbeat, WorkerReport};
 
-/// How many heartbeats are under way at the most.
+/// The most heartbeats in progress.
 const MOST: usize = 2;
 
 pub(in crate::worker) struct Renewals {
-    /// The first is the one that was sent first.
+    /// In the order in which they were sent.
     under_way: Vec<UnderWay>,
-    /// The session that answered last, while it is not in use.
+    /// The session whose response came last, while it is not in use.
     session: Option<Session>,
     connector: Arc<Connector>,
-    /// After how long a heartbeat is given up.
+    /// After how long a heartbeat is abandoned.
     limit: Duration,
 }
 
@@ -38,10 +37,10 @@ struct UnderWay {
     answer: Pin<Box<Call>>,
 }
 
-/// A call on a session of its own, which comes back with the answer.
+/// A call on a session of its own, which is returned with the response.
 type Call = dyn Future<Output = (Session, Result<Heartbeat, Error>)> + Send;
 
-/// How a heartbeat ended.
+/// The result of a heartbeat.
 pub(in crate::worker) struct Renewal {
     /// When it was sent, by the lease's clock: the lease holds from then on.
     pub(in crate::worker) sent_at: Duration,
@@ -49,7 +48,7 @@ pub(in crate::worker) struct Renewal {
 }
 
 impl Renewals {
-    /// Starts with a session that has a connection already.
+    /// Starts with a session that already has a connection.
     pub(in crate::worker) fn new(session: Session, limit: Duration) -> Renewals {
         let connector = session.connector();
         Renewals { under_way: Vec::new(), session: Some(session), connector, limit }
@@ -63,13 +62,13 @@ impl Renewals {
         self.under_way.is_empty()
     }
 
-    /// When the latest of those that are under way was sent.
+    /// When the latest heartbeat in progress was sent.
     pub(in crate::worker) fn last_sent_at(&self) -> Option<Duration> {
         self.under_way.last().map(|heartbeat| heartbeat.sent_at)
     }
 
-    /// Sends a heartbeat with what the worker does. One that is under way keeps its connection, so that this one has
-    /// another.
+    /// Sends a heartbeat with the worker's report. A heartbeat in progress keeps its connection, so that the new one
+    /// uses another.
     pub(in crate::worker) fn send(&mut self, worker: WorkerId, report: WorkerReport, now: Duration) {
         let mut session = self.session();
         let limit = self.limit;
@@ -80,7 +79,7 @@ impl Renewals {
         self.under_way.push(UnderWay { sent_at: now, answer });
     }
 
-    /// The next to end; never ends where none is under way.
+    /// Returns the next heartbeat to complete; never completes if none is in progress.
     ///
     /// # Cancel safety
     ///
@@ -97,8 +96,8 @@ impl Renewals {
         .await;
         let sent_at = self.under_way.remove(index).sent_at;
         if result.is_ok() {
-            // Those that were sent before have no more to tell, and their connections are likely dead. One that was
-            // sent after is the next renewal already.
+            // Heartbeats that were sent earlier have nothing to add, and their connections are probably dead. One that
+            // was sent later is already the next renewal.
             for earlier in self.under_way.drain(..index) {
                 session.gave_up("heartbeat", earlier.sent_at);
             }
@@ -109,12 +108,12 @@ impl Renewals {
         Renewal { sent_at, result }
     }
 
-    /// Gives up all that are under way: they are of a worker that is lost.
+    /// Abandons all heartbeats in progress: they belong to a worker that is lost.
     pub(in crate::worker) fn give_up(&mut self) {
         self.under_way.clear();
     }
 
-    /// A session that no heartbeat uses, to be given back by [`put_back`](Self::put_back).
+    /// Returns a session that no heartbeat uses; [`put_back`](Self::put_back) takes it back.
     pub(in crate::worker) fn session(&mut self) -> Session {
         self.session.take().unwrap_or_else(|| Session::new(self.connector.clone()))
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::BootClock;
 
-/// How long is slept at the most before the clock is looked at again.
+/// The longest sleep before the clock is checked again.
 pub(in crate::worker) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// Until when the lease is certainly held, by the local clock. Counted from before the renewal was sent, so that it is
-/// never later than what SQL Server believes.
+/// Until when the lease is certainly held, by the local clock. It counts from before the renewal was sent, so that it
+/// never ends later than the lease in SQL Server.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct LeaseValidity {
     clock: BootClock,
@@ -27,18 +27,18 @@ impl LeaseValidity {
         self.held_until_ns.store((sent_at + lease).as_nanos() as u64, Ordering::Release);
     }
 
-    /// Since the last renewal that SQL Server has confirmed was sent.
+    /// Returns the time since the last confirmed renewal was sent.
     pub(in crate::worker) fn age(&self) -> Duration {
         self.now().saturating_sub(Duration::from_nanos(self.renewed_ns.load(Ordering::Acquire)))
     }
 
-    /// Whether the lease may have run out: nothing new is started then.
+    /// Returns whether the lease may have expired: no job is started then.
     pub(in crate::worker) fn is_in_doubt(&self) -> bool {
         self.now().as_nanos() as u64 >= self.held_until_ns.load(Ordering::Acquire)
     }
 
-    /// Returns at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it came: timers sleep
-    /// with the machine.
+    /// Completes at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it passed: timers
+    /// sleep with the machine.
     pub(in crate::worker) async fn reaches(&self, time: Duration) {
         loop {
             let left = time.saturating_sub(self.now());
