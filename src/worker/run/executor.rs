@@ -4,8 +4,8 @@
 //! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ completion
 //! ```
 //!
-//! A job leaves the channel only when it starts: jobs start in the order of the channel whichever task the pool runs
-//! first, and what has not started can be given back at any time.
+//! A job leaves the channel only when it starts. So jobs start in the order of the channel, whichever task the pool
+//! runs first, and a job that has not started can be released at any time.
 
 use super::fair_pool::{FairPool, Load};
 use super::job_code::{DroppedElsewhere, JobCode};
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How often it is looked for jobs that wait too long for others of their kind.
+/// How often to check for jobs that have waited too long for other jobs of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The stage, as the one before it sees it.
@@ -75,31 +75,32 @@ impl Executor {
         Executor { runs, pool, member }
     }
 
-    /// Where its jobs run.
+    /// The pool on which its jobs run.
     pub(in crate::worker) fn pool(&self) -> Arc<FairPool> {
         self.pool.clone()
     }
 
-    /// How the pool's threads are used.
+    /// Returns how the pool's threads are used.
     pub(in crate::worker) fn load(&self) -> Load {
         self.pool.load(self.member)
     }
 
-    /// How many jobs can wait for a thread.
+    /// Returns how many jobs can wait for a thread.
     pub(in crate::worker) fn capacity(&self) -> usize {
         self.runs.buffer.capacity().unwrap_or(usize::MAX)
     }
 
-    /// The jobs that run too long.
+    /// Returns the running jobs that have exceeded their time limit.
     pub(in crate::worker) fn overdue(&self) -> Arc<Overdue> {
         self.runs.overdue.clone()
     }
 
-    /// Takes jobs over. Never waits.
+    /// Takes jobs over. Never blocks.
     ///
     /// # Panics
     ///
-    /// When more jobs come than the channel has room for: the prefetcher, the only caller, claims no more than that.
+    /// If there are more jobs than the channel has capacity for. The prefetcher, the only caller, claims no more than
+    /// that.
     pub(in crate::worker) fn submit(&self, jobs: Vec<Claimed>) {
         if let Some(claimed) = jobs.last() {
             self.runs.without_row.store(!claimed.has_row(), Ordering::Release);
@@ -110,7 +111,7 @@ impl Executor {
         self.pump();
     }
 
-    /// Acknowledges a job that did not arrive: with `error`, or as not started where that is `None`.
+    /// Finishes a job that did not arrive: with `error`, or as not started if `error` is `None`.
     pub(in crate::worker) fn not_delivered(
         &self,
         registration: &Arc<Registration>,
@@ -131,13 +132,13 @@ impl Executor {
         });
     }
 
-    /// Has the pool run what waits. Called whenever a job or the lease may have become available.
+    /// Makes the pool run waiting jobs. Called whenever a job or the lease may have become available.
     pub(in crate::worker) fn pump(&self) {
         self.pool.pump();
     }
 
-    /// Starts nothing any more and gives back what has not started. Jobs of `at_most_once` queues cannot be given back,
-    /// they have no row any more: they still run, until the deadline or until the worker stops at once.
+    /// Stops starting jobs, and releases those that have not started. Jobs of `at_most_once` queues cannot be released,
+    /// because they have no row any more: they still run, until the deadline or an immediate stop.
     pub(in crate::worker) fn close(&self) {
         self.runs.closed.store(true, Ordering::Release);
         self.runs.give_back_those_that_wait();
@@ -155,14 +156,14 @@ impl Executor {
         self.pump();
     }
 
-    /// As [`close`](Self::close), and drops those without a row too: the shutdown deadline has passed, after which
-    /// nothing starts.
+    /// Like [`close`](Self::close), and also drops jobs without a row: the shutdown deadline has passed, and nothing
+    /// starts any more.
     pub(in crate::worker) fn cut_off(&self) {
         self.runs.cut_off.store(true, Ordering::Release);
         self.close();
     }
 
-    /// Puts off what waits for others of its kind and was not to wait for so long, once a second; never returns.
+    /// Once a second, postpones jobs that have waited longer than expected for others of their kind; never returns.
     pub(in crate::worker) async fn keep_putting_off(self) {
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
@@ -170,25 +171,24 @@ impl Executor {
             for (claimed, delay) in self.runs.kind_limits.take_surplus() {
                 self.runs.put_off_for_others(claimed, delay);
             }
-            self.pump(); // a place may be free that no thread has looked for
+            self.pump(); // a permit may be free that no thread has noticed
         }
     }
 
-    /// Whether a kind has a limit.
+    /// Returns whether a kind has a limit.
     pub(in crate::worker) fn has_kind_limits(&self) -> bool {
         !self.runs.kind_limits.are_none()
     }
 
-    /// Drops what has not started: the worker stops at once.
+    /// Drops the jobs that have not started: the worker stops immediately.
     pub(in crate::worker) fn abandon(&self) {
         while self.runs.waiting.try_recv().is_ok() {}
         self.runs.kind_limits.drop_waiting();
     }
 
-    /// Gives back up to `jobs` of those that have not started, the oldest first: another worker that claims them runs
-    /// them at once.
+    /// Releases up to `jobs` unstarted jobs, the oldest first: another worker that claims them runs them immediately.
     pub(in crate::worker) fn give_back(&self, jobs: usize) {
-        // There is no row to be given back to. To find that out at each job would take the oldest to the end of the
+        // These jobs have no row to be released to. Checking this job by job would move the oldest to the end of the
         // channel.
         if self.runs.without_row.load(Ordering::Acquire) {
             return;
@@ -198,7 +198,7 @@ impl Executor {
                 return;
             };
             if !claimed.has_row() {
-                // One from before the queue's delivery was changed.
+                // This job has no row: it was claimed before the queue's delivery was changed.
                 self.runs.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
             }

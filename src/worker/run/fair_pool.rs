@@ -4,16 +4,16 @@
 //! pump ──▶ slot (rayon task) ──▶ whose turn is it? ──▶ that worker's jobs, for a slice of time
 //! ```
 //!
-//! A slot is a task in the pool; there is one for each thread and a few more, so that a thread that ends a slot finds
-//! the next one in the pool. Few slots, and not a task for each job, keep the pool's deques short: a handler that uses
-//! `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end of a slot
-//! and the arrival of a job call [`FairPool::pump`], and that is all the scheduling there is.
+//! A slot is a task in the pool. There is one for each thread and a few more, so that a thread that finishes a slot
+//! finds the next one in the pool. Few slots, instead of a task for each job, keep the pool's deques short: a handler
+//! that uses `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end
+//! of a slot and the arrival of a job call [`FairPool::pump`], and there is no other scheduling.
 //!
-//! Several workers can share the threads: whose turn it is is [`turns`](crate::worker::run::turns)' to say.
+//! Several workers can share the threads; [`turns`](crate::worker::run::turns) decides whose turn it is.
 //!
-//! A thread that waits in a handler's `par_iter` for a piece takes other tasks from the pool meanwhile, a slot among
-//! them, and runs whole jobs on the waiting job's stack. That keeps the core at work, but must not go on and on: with
-//! [`MAX_DEPTH`] jobs on its stack a thread gives a slot back. The pool is pumped again a moment later
+//! While a thread waits in a handler's `par_iter` for a piece, it takes other tasks from the pool, including slots, and
+//! runs whole jobs on the waiting job's stack. That keeps the core busy, but must not nest without limit: with
+//! [`MAX_DEPTH`] jobs on its stack, a thread returns a slot unused. The pool is pumped again a moment later
 //! ([`FairPool::keep_pumping`]), because another thread may be idle.
 
 use std::cell::Cell;
@@ -29,11 +29,11 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, t
 
 use super::turns::{Charge, Jobs, Member, MemberId, SLICE, Turns};
 
-/// How many jobs may be on one thread's stack: one that runs, and one that waits in rayon for its pieces.
+/// The most jobs on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
 
-/// How long after a slot was given back the pool is pumped again: a thousandth of a second of a core, should one be
-/// idle, and a thousand wake-ups a second at the most.
+/// How long after a slot was returned unused the pool is pumped again: an idle core loses at most a thousandth of a
+/// second, and there are at most a thousand wake-ups a second.
 const PUMP_AGAIN: Duration = Duration::from_millis(1);
 
 /// A rayon pool and the workers that use it.
@@ -42,13 +42,13 @@ pub(in crate::worker) struct FairPool {
     /// How many slots there may be.
     most: AtomicUsize,
     used: AtomicUsize,
-    /// How many turns run, of all workers.
+    /// How many turns are running, of all workers.
     turns: AtomicUsize,
     members: Mutex<Turns>,
     given_back: Notify,
 }
 
-/// The pools that were handed in by the program, so that workers which got the same one meet.
+/// The pools that the program supplied, so that workers with the same pool share it.
 static SHARED: Mutex<Vec<Weak<FairPool>>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -57,11 +57,11 @@ thread_local! {
 }
 
 impl FairPool {
-    /// A pool of one worker's own.
+    /// Creates a pool for one worker alone.
     ///
     /// # Errors
     ///
-    /// [`Error::Threads`] when the operating system gives no threads.
+    /// [`Error::Threads`] if the operating system cannot start the threads.
     pub(in crate::worker) fn own(threads: usize, stack_size: Option<usize>) -> Result<Arc<FairPool>, Error> {
         let refused = |error: rayon::ThreadPoolBuildError| Error::Threads { message: error.to_string() };
         let mut builder =
@@ -95,13 +95,13 @@ impl FairPool {
         }
     }
 
-    /// How many jobs can run at once.
+    /// Returns how many jobs can run at once.
     pub(in crate::worker) fn threads(&self) -> usize {
         self.threads.current_num_threads()
     }
 
-    /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are beside one for each thread;
-    /// of several workers' the largest counts.
+    /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are in addition to one for each
+    /// thread; the largest value of all workers applies.
     pub(in crate::worker) fn join(&self, jobs: Weak<dyn Jobs>, weight: u32, look_ahead: usize) -> MemberId {
         self.most.fetch_max(self.threads() + look_ahead, Ordering::AcqRel);
         self.members.lock().join(jobs, f64::from(weight))
@@ -123,7 +123,7 @@ impl FairPool {
         }
     }
 
-    /// Pumps again a moment after slots were given back; never returns.
+    /// Pumps again a moment after slots were returned unused; never returns.
     pub(in crate::worker) async fn keep_pumping(self: Arc<FairPool>) {
         loop {
             self.given_back.notified().await;
@@ -134,7 +134,7 @@ impl FairPool {
         }
     }
 
-    /// How the threads are used, as one of the workers sees it.
+    /// Returns how the threads are used, from the viewpoint of one worker.
     pub(in crate::worker) fn load(&self, seen_by: MemberId) -> Load {
         let members = self.members.lock();
         let others = || members.all.iter().filter(|member| member.id != seen_by && member.jobs.strong_count() > 0);
@@ -164,23 +164,23 @@ impl Threads for FairPool {
 
 /// How the threads of a pool are used.
 pub(in crate::worker) struct Load {
-    /// There are several workers.
+    /// Several workers share the pool.
     pub(in crate::worker) is_shared: bool,
-    /// How many turns run, of all workers.
+    /// How many turns are running, of all workers.
     pub(in crate::worker) turns: usize,
-    /// How many of the threads are this worker's due beside the others that have jobs.
+    /// This worker's share of the threads, beside the other workers that have jobs.
     pub(in crate::worker) share: usize,
-    /// How many it may have: its share, or more where the others leave theirs.
+    /// How many threads the worker may use: its share, or more if the others leave theirs unused.
     pub(in crate::worker) usable: usize,
 }
 
-/// Of the threads, by weight; one at least.
+/// Returns a worker's share of the threads by weight, at least one.
 fn fair_share(threads: usize, own: f64, others: f64) -> usize {
     ((threads as f64 * own / (own + others)) as usize).max(1)
 }
 
-/// A signal that a worker took, to act on a moment later. One that ends meanwhile passes it on: it is for all that
-/// share the pool.
+/// A signal that a worker received, to act on a moment later. A worker that stops meanwhile passes the signal on,
+/// because it is for all workers that share the pool.
 struct Signal<'a>(&'a Notify);
 
 impl Drop for Signal<'_> {
@@ -189,16 +189,16 @@ impl Drop for Signal<'_> {
     }
 }
 
-/// Drops what may be the last of a worker that has ended, and with it what the program's tracing subscriber and metrics
-/// recorder keep of it: never under the pool's lock, which they could come back to, and without letting a panic of
-/// theirs into rayon.
+/// Drops what may be the last part of a stopped worker, and with it what the program's tracing subscriber and metrics
+/// recorder keep of it: never under the pool's lock, which they could try to take again, and without letting their
+/// panics into rayon.
 fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
     for jobs in all {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
     }
 }
 
-/// The right to run jobs on one thread. It comes back when it is dropped, whatever happens meanwhile.
+/// The right to run jobs on one thread. It is returned on drop, whatever happens meanwhile.
 struct Slot {
     pool: Arc<FairPool>,
     /// Whether the pool is pumped at the end, or a moment later.
@@ -208,7 +208,7 @@ struct Slot {
 impl Slot {
     fn run(mut self) {
         let Some(_depth) = Depth::enter() else {
-            self.pumps = false; // this thread would take it at once again
+            self.pumps = false; // this thread would take the slot again immediately
             return;
         };
         let begun_at = Instant::now();
@@ -218,7 +218,7 @@ impl Slot {
         let_go(others);
         let Some((jobs, _turn)) = next else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| jobs.run(begun_at + SLICE))) {
-            // What it tells may go through the same subscriber that has just panicked.
+            // The report may go through the same subscriber that has just panicked.
             let _ = catch_unwind(AssertUnwindSafe(|| jobs.panicked(panic)));
         }
         let_go([jobs]);
@@ -228,11 +228,11 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.pool.used.fetch_sub(1, Ordering::AcqRel);
-        // Jobs that came after the last look may have found no free slot.
+        // Jobs that arrived after the last check may have found no free slot.
         if self.pumps {
             self.pool.pump();
         } else {
-            self.pool.given_back.notify_one(); // not before the slot is free: who is woken must find it
+            self.pool.given_back.notify_one(); // only after the slot is free: the task that is woken must find it
         }
     }
 }
@@ -241,7 +241,7 @@ impl Drop for Slot {
 struct Depth;
 
 impl Depth {
-    /// `None`: there are enough.
+    /// Returns `None` if there are enough slots on it.
     fn enter() -> Option<Depth> {
         let depth = DEPTH.with(Cell::get);
         (depth < MAX_DEPTH).then(|| {

@@ -1,5 +1,5 @@
-//! The program's code in a worker: its handlers, its hooks around each job, and the thread on which its values are dropped, wherever
-//! a worker lets go of them.
+//! The program's code in a worker: its handlers, its hooks around each job, and the thread on which its values are
+//! dropped, wherever a worker releases them.
 
 use crate::handler::Handlers;
 use crate::job::{Job, Outcome};
@@ -13,8 +13,8 @@ pub(in crate::worker) struct JobCode {
     pub(in crate::worker) hooks: Hooks,
 }
 
-/// What is dropped on a thread of its own. A handler may own what panics when it is dropped where async code runs, as a
-/// tokio runtime does; and a worker's last piece goes where its end finds it: on its I/O thread, on a job's thread, in
+/// Values that are dropped on a thread of their own. A handler may own a value that panics when it is dropped in async
+/// code, such as a tokio runtime. The last part of a worker may be dropped on its I/O thread, on a job's thread, or in
 /// the program's own async code.
 pub(in crate::worker) struct DroppedElsewhere<T: Send + 'static>(Option<T>);
 
@@ -41,7 +41,7 @@ impl<T: Send + 'static> DerefMut for DroppedElsewhere<T> {
 impl<T: Send + 'static> Drop for DroppedElsewhere<T> {
     fn drop(&mut self) {
         let value = self.0.take();
-        // Without a thread it is dropped here, for better or worse.
+        // Without a thread, the value is dropped here regardless.
         let _ = thread::Builder::new().name("readpast-drop".to_owned()).spawn(move || drop(value));
     }
 }
@@ -50,7 +50,7 @@ type OnStart = dyn Fn(&Job) + Send + Sync;
 
 type OnEnd = dyn Fn(&Job, &Outcome, Duration) + Send + Sync;
 
-/// The functions, as far as there are any.
+/// The functions that are set.
 #[derive(Default)]
 pub(in crate::worker) struct Hooks {
     pub(in crate::worker) on_start: Option<Box<OnStart>>,

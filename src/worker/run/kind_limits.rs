@@ -1,17 +1,17 @@
-//! At most so many jobs of a kind at once ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)).
+//! Limits how many jobs of a kind run at once ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)).
 //!
 //! ```text
 //! channel ──▶ a free thread: is there a place for the kind? ──yes──▶ runs ──ends──▶ the next one that waits
 //!                             └──no──▶ waits here, where its turn comes within HOLD ──no──▶ put off until its turn
 //! ```
 //!
-//! The places, and whose turn it is, are one for all workers that share them ([`Places`]); the
-//! jobs wait here, each in its worker.
+//! All workers that share the permits share them and the order of the line, too ([`Places`]); the waiting jobs stay
+//! here, each in its own worker.
 //!
-//! A job that waits holds no thread, and does not count as one that the threads have in store: others are claimed past
-//! it. A kind with a long backlog would fill the memory so. What would wait for long goes back to SQL Server, scheduled
-//! for about when its turn comes, and the claims get at what stands behind it. So does what waits already, when the
-//! jobs turn out to be longer than those before.
+//! A waiting job occupies no thread, and does not count as a job in store for the threads: other jobs are claimed past
+//! it. A kind with a long backlog would thus fill the memory. So a job that would wait for long goes back to SQL
+//! Server, scheduled for about its turn, and claims reach the jobs behind it. The same happens to jobs that are already
+//! waiting, if running jobs take longer than those before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,18 +22,19 @@ use parking_lot::Mutex;
 use crate::handler::{Line, Permit, Places, Threads, WaiterId};
 use crate::worker::lease::Claimed;
 
-/// By handler; `None`: without a limit.
+/// By handler; `None` means without a limit.
 pub(in crate::worker) struct KindLimits(Vec<Option<KindLimit>>);
 
-/// The jobs of one handler that wait.
+/// The waiting jobs of one handler.
 struct KindLimit {
     places: Arc<Places>,
     waiter: WaiterId,
-    /// Since when each waits, the longest wait first. Changed only under the lock on the line, which knows how many.
+    /// Since when each job has waited, the longest wait first. Changed only under the lock on the line, which counts
+    /// them.
     waiting: Mutex<VecDeque<(Instant, Claimed)>>,
 }
 
-/// What becomes of a job that is to start.
+/// What to do with a job that is about to start.
 pub(in crate::worker) enum Admission {
     Starts(Claimed),
     Waits,
@@ -41,7 +42,7 @@ pub(in crate::worker) enum Admission {
 }
 
 impl KindLimits {
-    /// With the places of each handler, for a worker on `threads`.
+    /// Creates the limits, with the permits of each handler, for a worker on `threads`.
     pub(in crate::worker) fn new<'a>(
         places: impl Iterator<Item = Option<&'a Arc<Places>>>,
         threads: &Arc<impl Threads + 'static>,
@@ -55,7 +56,7 @@ impl KindLimits {
         KindLimits(if kinds.iter().all(Option::is_none) { Vec::new() } else { kinds })
     }
 
-    /// A job that has waited and has a place now. It is to be started at once.
+    /// Returns a job that has waited and now has a permit. It must be started immediately.
     pub(in crate::worker) fn next(&self) -> Option<Claimed> {
         let startable = |kind: &'_ &KindLimit| kind.places.startable(kind.waiter).map(|(_, since)| since);
         let kinds = self.kinds().filter_map(|kind| Some((startable(&kind)?, kind)));
@@ -71,7 +72,7 @@ impl KindLimits {
         })
     }
 
-    /// How many have waited and could start now.
+    /// Returns how many jobs have waited and could start now.
     pub(in crate::worker) fn ready(&self) -> usize {
         self.kinds().filter_map(|kind| kind.places.startable(kind.waiter)).map(|(jobs, _)| jobs).sum()
     }
@@ -86,12 +87,12 @@ impl KindLimits {
             return Admission::Starts(claimed);
         }
         kind.change(|line, waiting, now| {
-            // (Those that wait here go first.)
+            // (Jobs that already wait here go first.)
             if waiting.is_empty() && line.take_place(kind.waiter, now) {
                 claimed.permit.insert(Permit::new(&kind.places, kind.waiter)).starts();
                 return Admission::Starts(claimed);
             }
-            // A job without a row cannot be put off; `worker.max_in_flight` bounds how many wait.
+            // A job without a row cannot be postponed; `worker.max_in_flight` limits how many wait.
             if waiting.len() < line.room(kind.waiter, now) || !claimed.has_row() {
                 claimed.held.parked();
                 waiting.push_back((now, claimed));
@@ -101,13 +102,13 @@ impl KindLimits {
         })
     }
 
-    /// Whether no kind has a limit.
+    /// Returns whether no kind has a limit.
     pub(in crate::worker) fn are_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes out those that wait for much longer than it looked when they came, with the time for which each is to be
-    /// put off.
+    /// Removes the jobs that have waited much longer than was expected when they came, each with the delay until its
+    /// turn.
     pub(in crate::worker) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
         let mut surplus = Vec::new();
         for kind in self.kinds() {
@@ -115,7 +116,7 @@ impl KindLimits {
                 let room = 2 * line.room(kind.waiter, now);
                 while waiting.len() > room && waiting.back().is_some_and(|(_, claimed)| claimed.has_row()) {
                     let last = waiting.pop_back();
-                    line.set_waiting(kind.waiter, waiting.len(), None); // it does not wait behind itself
+                    line.set_waiting(kind.waiter, waiting.len(), None); // the job does not wait behind itself
                     surplus.extend(last.map(|(_, claimed)| (claimed, line.book(kind.waiter, now))));
                 }
             });
@@ -123,12 +124,12 @@ impl KindLimits {
         surplus
     }
 
-    /// Drops those that wait: the worker stops at once.
+    /// Drops the waiting jobs: the worker stops immediately.
     pub(in crate::worker) fn drop_waiting(&self) {
         self.kinds().for_each(|kind| drop(kind.take_waiting(|_| true)));
     }
 
-    /// Takes out those that wait and can be given back.
+    /// Removes the waiting jobs that can be released.
     pub(in crate::worker) fn take_waiting(&self) -> Vec<Claimed> {
         self.kinds().flat_map(|kind| kind.take_waiting(Claimed::has_row)).collect()
     }
@@ -139,7 +140,7 @@ impl KindLimits {
 }
 
 impl KindLimit {
-    /// Changes the line and what waits here, together.
+    /// Changes the line and the jobs that wait here, together.
     fn change<T>(&self, change: impl FnOnce(&mut Line, &mut VecDeque<(Instant, Claimed)>, Instant) -> T) -> T {
         self.places.change(|line, now| {
             let mut waiting = self.waiting.lock();

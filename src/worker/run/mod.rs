@@ -1,4 +1,4 @@
-//! The second stage: claimed jobs run on the pool.
+//! The second stage: runs claimed jobs on the pool.
 
 mod executor;
 mod fair_pool;

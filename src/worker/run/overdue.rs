@@ -1,4 +1,4 @@
-//! Jobs that run longer than they may: each is logged and counted once.
+//! Jobs that exceed their time limit: each is logged and counted once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::job::Job;
 use crate::metrics::KindMetrics;
 use crate::worker::state::WorkerState;
 
-/// How often they are looked for.
+/// How often to check for them.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The jobs that run and have a time limit.
+/// The running jobs that have a time limit.
 pub(in crate::worker) struct Overdue {
     kinds: Arc<[KindMetrics]>,
     running: Mutex<HashMap<(JobId, Fence), TimeLimit>>,
 }
 
 struct TimeLimit {
-    /// The place of its handler.
+    /// The index of the job's handler.
     handler: usize,
     kind: Option<Arc<str>>,
     limit: Duration,
@@ -30,14 +30,14 @@ struct TimeLimit {
     is_reported: bool,
 }
 
-/// A job whose time is over, the place of its handler, its kind and its limit.
+/// A job that has exceeded its time limit: the index of its handler, its kind and its limit.
 type OverdueJob = ((JobId, Fence), usize, Option<Arc<str>>, Duration);
 
-/// A job that runs; it has ended when this is dropped.
+/// A running job; it is removed when this is dropped.
 pub(in crate::worker) struct Watched<'a> {
     overdue: &'a Overdue,
     key: (JobId, Fence),
-    /// Until when it may run.
+    /// The deadline of the run.
     pub(in crate::worker) deadline: Instant,
 }
 
@@ -52,7 +52,7 @@ impl Overdue {
         Overdue { kinds, running: Mutex::default() }
     }
 
-    /// Notes a start, where there is a time limit: the job's own, or that of its handler.
+    /// Records a start, if there is a time limit: the job's own, or that of its handler.
     pub(in crate::worker) fn watch(
         &self,
         job: &Job,
@@ -67,7 +67,7 @@ impl Overdue {
         Some(Watched { overdue: self, key, deadline })
     }
 
-    /// Reports them; never returns.
+    /// Reports these jobs; never returns.
     pub(in crate::worker) async fn keep_reporting(self: Arc<Overdue>, state: Arc<WorkerState>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
@@ -76,7 +76,7 @@ impl Overdue {
         }
     }
 
-    /// Reports those whose time is over and that were not reported before.
+    /// Reports jobs that have exceeded their time limit and were not reported before.
     fn report(&self, state: &WorkerState) {
         for ((job_id, fence), handler, kind, limit) in self.take_overdue() {
             tracing::warn!(%job_id, %fence, kind = kind.as_deref(), ?limit, "a job exceeded its time limit");
@@ -85,8 +85,8 @@ impl Overdue {
         }
     }
 
-    /// Those whose time is over and that were not taken before. (They are reported without the lock, for which every
-    /// job waits that starts or ends: a subscriber or a recorder may take long.)
+    /// Returns jobs that have exceeded their time limit and were not returned before. (They are reported without the
+    /// lock, which each job takes when it starts and when it finishes: a subscriber or a recorder may be slow.)
     fn take_overdue(&self) -> Vec<OverdueJob> {
         let now = Instant::now();
         let mut taken = Vec::new();

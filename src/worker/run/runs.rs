@@ -1,4 +1,4 @@
-//! The jobs of one worker that wait for a thread: starting them, running them, giving them back.
+//! The jobs of one worker that wait for a thread: starting, running and releasing them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use super::kind_limits::{Admission, KindLimits};
 use super::overdue::Overdue;
 use super::turns::Jobs;
 
-/// What jobs run with.
+/// What running a job requires.
 pub(super) struct Runs {
     pub(super) state: Arc<WorkerState>,
     pub(super) code: DroppedElsewhere<JobCode>,
-    /// With the state that handlers share.
+    /// The handlers, with the state that they share.
     pub(super) surroundings: DroppedElsewhere<Arc<Surroundings>>,
     pub(super) buffer: Sender<Claimed>,
     pub(super) waiting: Receiver<Claimed>,
-    /// No further job is started; those that would be are given back.
+    /// No further job is started; jobs that would start are released instead.
     pub(super) closed: AtomicBool,
-    /// Nor is one that has no row to be given back to; those are dropped. Never without `closed`.
+    /// Jobs without a row are not started either; they are dropped. Never set without `closed`.
     pub(super) cut_off: AtomicBool,
-    /// The jobs that came last have no row: they are of an `at_most_once` queue.
+    /// The last jobs that arrived have no row: they are from an `at_most_once` queue.
     pub(super) without_row: AtomicBool,
     pub(super) lease: Arc<LeaseValidity>,
     pub(super) overdue: Arc<Overdue>,
@@ -41,7 +41,7 @@ pub(super) struct Runs {
     pub(super) kind_limits: KindLimits,
     pub(super) unknown_kinds: UnknownKinds,
     pub(super) completion: FinishSender,
-    /// The worker's, the parent of each job's.
+    /// The worker's token, the parent of each job's.
     pub(super) span: tracing::Span,
 }
 
@@ -51,7 +51,7 @@ impl Jobs for Runs {
     }
 
     fn run(&self, slice_end: Instant) {
-        // (What was kept for its output is let go when the output is held.)
+        // (The memory reserved for its output is released when the output is held.)
         while let Some((claimed, _started)) = self.take() {
             if self.start(claimed) >= slice_end {
                 return;
@@ -59,8 +59,8 @@ impl Jobs for Runs {
         }
     }
 
-    /// A panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. What it was about to
-    /// do for a job is not done: the worker stops, and the job is given back.
+    /// Handles a panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. The step
+    /// that panicked is skipped: the worker stops, and the job is released.
     fn panicked(&self, panic: Box<dyn Any + Send>) {
         self.state.stop.fail_by_panic(panic);
     }
@@ -76,7 +76,7 @@ impl Runs {
             || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
     }
 
-    /// A job, and the room for its output.
+    /// A job, and the memory reserved for its output.
     fn take(&self) -> Option<(Claimed, Option<Started<'_>>)> {
         let started = if self.closed.load(Ordering::Acquire) {
             None
@@ -89,12 +89,12 @@ impl Runs {
         Some((claimed, started))
     }
 
-    /// Runs a job, or gives it back, or drops it where its lease is lost. Returns the time at the end.
+    /// Runs a job, or releases it, or drops it if its lease is lost. Returns the time at the end.
     fn start(&self, claimed: Claimed) -> Instant {
-        // Without one, nobody else can run the job either.
+        // A job without a row cannot be run by any other worker.
         let has_row = claimed.has_row();
         if self.surroundings.is_stopping_now() {
-            drop(claimed); // gone, or the reaper's: nobody sends anything any more
+            drop(claimed); // gone, or left to the reaper: this process sends nothing about it
             return Instant::now();
         }
         if has_row && claimed.held.registration().is_lost() {
@@ -107,13 +107,13 @@ impl Runs {
             return Instant::now();
         }
         if !has_row && self.cut_off.load(Ordering::Acquire) {
-            drop(claimed); // its registration keeps it, so that the summary has it among those that were cut off
+            drop(claimed); // its registration keeps the job, so that the summary counts it as cut off
             return Instant::now();
         }
         let Some(handler) = self.code.handlers.find(claimed.job.kind()) else {
             let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
             self.state.tally.unknown_kind();
-            // Without a row, or after too long a time, it is dead.
+            // A job without a row, or one that has waited too long, is dead.
             if matches!(outcome, Outcome::Snooze { .. }) {
                 self.state.metrics.deferred_unknown_kind();
             }
@@ -127,7 +127,7 @@ impl Runs {
         match self.kind_limits.admit(handler, claimed) {
             Admission::Starts(claimed) => self.run(handler, claimed),
             Admission::Waits => {
-                // Nobody would take it out again: it came after those that waited were given back.
+                // No task would take it out again: it arrived after the waiting jobs were released.
                 if self.closed.load(Ordering::Acquire) {
                     self.give_back_those_that_wait();
                 }
@@ -202,7 +202,7 @@ impl Runs {
         self.put_off(claimed, Outcome::Snooze { delay, error });
     }
 
-    /// Acknowledges a job that is not run now, here.
+    /// Finishes a job that this worker does not run now.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
         self.state.tally.put_off();

@@ -1,27 +1,27 @@
-//! Whose turn it is on the threads that several workers share. Nothing here looks at a clock or runs a job: the pool
-//! ([`fair_pool`](crate::worker::run::fair_pool)) says when, and a simulation may, too.
+//! Decides whose turn it is on the threads that several workers share. Nothing in this module reads a clock or runs a
+//! job: the caller passes the time, which is the pool ([`fair_pool`](crate::worker::run::fair_pool)) or a simulation.
 //!
-//! Each turn goes to the worker that has had the least time for its weight (start-time fair queueing): a turn that runs
-//! counts as long as it has run, and at least as long as the worker's turns take on average. So a worker of long jobs
-//! does not take thread after thread from one of short jobs before its first turn has ended.
+//! Each turn goes to the worker that has had the least time for its weight (start-time fair queueing). A running turn
+//! counts with its time so far, and at least with the average of the worker's turns. So a worker of long jobs does not
+//! take thread after thread from a worker of short jobs before its first turn has finished.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a turn goes on taking jobs before the thread goes back to the pool. Handing a task to rayon costs about a
-/// microsecond: with jobs shorter than this the cost is shared by several, longer jobs get a turn each.
+/// How long a turn keeps taking jobs before the thread returns to the pool. Handing a task to rayon costs about a
+/// microsecond: several jobs shorter than this share that cost, and longer jobs get a turn each.
 pub(super) const SLICE: Duration = Duration::from_micros(200);
 
 /// The jobs of one worker, as the pool sees them.
 pub(in crate::worker) trait Jobs: Send + Sync {
-    /// How many could start now.
+    /// Returns how many jobs could start now.
     fn waiting(&self) -> usize;
 
-    /// Runs jobs one after the other until there are none, or one has ended after `slice_end`.
+    /// Runs jobs one after the other until there are none, or until one has finished after `slice_end`.
     fn run(&self, slice_end: Instant);
 
-    /// [`run`](Self::run) has panicked.
+    /// Called when [`run`](Self::run) has panicked.
     fn panicked(&self, panic: Box<dyn Any + Send>);
 }
 
@@ -29,15 +29,15 @@ pub(in crate::worker) trait Jobs: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct MemberId(u64);
 
-/// Jobs whose turn has begun, and what it is charged.
+/// A turn that has begun, with its jobs and its charge.
 pub(in crate::worker) type Begun = (Arc<dyn Jobs>, Charge);
 
-/// What a turn is charged while it runs.
+/// How much time a turn is charged while it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::worker) struct Charge {
     member: MemberId,
     begun_at: Instant,
-    /// How long it was expected to take.
+    /// How long the turn was expected to take.
     seconds: f64,
 }
 
@@ -46,7 +46,7 @@ impl Charge {
         at.saturating_duration_since(self.begun_at).as_secs_f64()
     }
 
-    /// How long it will have taken. One that takes longer than was expected may take as long again.
+    /// Returns how long the turn will have taken. A turn that exceeds its expectation may take as long again.
     fn expected(&self, at: Instant) -> f64 {
         let elapsed = self.elapsed(at);
         if elapsed <= self.seconds { self.seconds } else { 2.0 * elapsed }
@@ -58,7 +58,7 @@ impl Charge {
 pub(in crate::worker) struct Turns {
     pub(super) all: Vec<Member>,
     joined: u64,
-    /// The least time spent by one that has jobs: where one starts that had none for a while. It never goes back.
+    /// The least time spent by a worker with jobs: a worker that had none for a while starts there. It never decreases.
     now: f64,
 }
 
@@ -66,27 +66,27 @@ pub(super) struct Member {
     pub(super) id: MemberId,
     pub(super) jobs: Weak<dyn Jobs>,
     pub(super) weight: f64,
-    /// Seconds that its turns took which have ended, by its weight.
+    /// Seconds that its finished turns took, divided by its weight.
     settled: f64,
     /// How long a turn takes: a moving mean.
     mean_turn: f64,
     pub(super) running: Vec<Charge>,
-    /// At the last look no job of its waited.
+    /// At the last check, none of its jobs was waiting.
     pub(super) is_idle: bool,
 }
 
 impl Member {
-    /// The time that it has had, without any guess.
+    /// Returns the time that the worker has had, without any estimate.
     fn spent(&self, at: Instant) -> f64 {
         self.settled + self.running.iter().map(|turn| turn.elapsed(at)).sum::<f64>() / self.weight
     }
 
-    /// The time that it will have had when the turns that run have ended, as far as can be said.
+    /// Returns the estimated time that the worker will have had when its running turns have finished.
     fn expected(&self, at: Instant) -> f64 {
         self.settled + self.running.iter().map(|turn| turn.expected(at)).sum::<f64>() / self.weight
     }
 
-    /// The one that had less time; of two that had the same, the one that has fewer threads for its weight.
+    /// Orders by less time first, and by fewer threads for the weight if the times are equal.
     fn comes_before(&self, other: &Member, at: Instant) -> bool {
         let threads = |member: &Member| member.running.len() as f64 / member.weight;
         let (own, others) = (self.expected(at), other.expected(at));
@@ -94,7 +94,7 @@ impl Member {
     }
 }
 
-/// The jobs that were there at a look, and how many could start. They must be let go after the lock on the members.
+/// The jobs found by a check, and how many could start. They must be dropped after the lock on the members is released.
 pub(in crate::worker) type WithJobs = Vec<(Arc<dyn Jobs>, usize)>;
 
 impl Turns {
@@ -102,13 +102,13 @@ impl Turns {
         self.all.retain(|member| member.jobs.strong_count() > 0);
         self.joined += 1;
         let id = MemberId(self.joined);
-        // Where it starts is seen when it has jobs.
+        // Its starting time is set when it has jobs.
         let (settled, mean_turn, running, is_idle) = (0.0, 0.0, Vec::new(), true);
         self.all.push(Member { id, jobs, weight, settled, mean_turn, running, is_idle });
         id
     }
 
-    /// Looks which workers have jobs. Those that are gone are removed once their turns have ended.
+    /// Checks which workers have jobs. Workers that are gone are removed once their turns have finished.
     pub(in crate::worker) fn look(&mut self, at: Instant) -> WithJobs {
         self.all.retain(|member| !member.running.is_empty() || member.jobs.strong_count() > 0);
         let mut look = WithJobs::with_capacity(self.all.len());
@@ -127,33 +127,33 @@ impl Turns {
         }
         let spent = |member: &Member| member.spent(at);
         let busy = self.all.iter().filter(|member| !member.is_idle).map(spent).reduce(f64::min);
-        // Where nobody waited, nobody went without: all start level.
+        // If no worker waited, none was disadvantaged: all start level.
         let now = busy.or_else(|| self.all.iter().map(spent).reduce(f64::max));
         self.now = self.now.max(now.unwrap_or(0.0));
         for place in have_come {
             let member = &mut self.all[place];
-            // What it did not use while it had no jobs is not saved up, whether it had turns that ran on or not.
+            // Time that a worker without jobs did not use is not saved up, even if turns of its were still running.
             member.settled += (self.now - member.spent(at)).max(0.0);
             member.is_idle = false;
         }
         look
     }
 
-    /// The jobs whose turn it is, or `None` where there are none; and those to be let go after the lock.
+    /// Returns the jobs whose turn it is, or `None` if there are none, and the jobs to drop after the lock is released.
     pub(in crate::worker) fn begin_turn(&mut self, begun_at: Instant) -> (Option<Begun>, Vec<Arc<dyn Jobs>>) {
         let mut others: Vec<_> = self.look(begun_at).into_iter().map(|(jobs, _)| jobs).collect();
         let longest = self.all.iter().map(|member| member.mean_turn).fold(SLICE.as_secs_f64(), f64::max);
         let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
         let next = waiting.reduce(|first, member| if member.comes_before(first, begun_at) { member } else { first });
         let Some(member) = next else { return (None, others) };
-        // The look holds the jobs of each that has some.
+        // The check holds the jobs of each worker that has some.
         let Some(place) = others.iter().position(|jobs| std::ptr::addr_eq(Arc::as_ptr(jobs), member.jobs.as_ptr()))
         else {
             return (None, others);
         };
-        // Of one whose turns nobody knows yet no more is believed than of the others.
+        // A worker whose turns are still unknown is expected to take no longer than the others.
         let mean = if member.mean_turn == 0.0 { longest } else { member.mean_turn };
-        // Where those that have ended were shorter, the ones that run now tell how long it may take.
+        // If finished turns were shorter, the running ones show how long a turn may take.
         let seconds = member.running.iter().map(|turn| turn.elapsed(begun_at)).fold(mean, f64::max);
         let charge = Charge { member: member.id, begun_at, seconds };
         member.running.push(charge);
@@ -162,7 +162,7 @@ impl Turns {
 
     pub(in crate::worker) fn end_turn(&mut self, charge: Charge, ended_at: Instant) {
         let Some(member) = self.all.iter_mut().find(|member| member.id == charge.member) else { return };
-        // Two that are equal are as good as each other.
+        // If two are equal, either will do.
         let Some(place) = member.running.iter().position(|turn| *turn == charge) else { return };
         member.running.swap_remove(place);
         let took = charge.elapsed(ended_at);

@@ -1,4 +1,4 @@
-//! Draining: a worker that ends when nothing is left of its queue, and says what it waits for until then.
+//! Draining: a worker that stops when its queue has no unfinished job, and logs meanwhile what it is waiting for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use crate::procedures::worker::Unfinished;
 use crate::worker::state::WorkerState;
 
-/// After how long without a job the log says what is waited for, and how often it says so again.
+/// After how long without a job the log says what the drain is waiting for, and how often it repeats that.
 const TELL_AFTER: Duration = Duration::from_secs(5);
 
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// How often is looked, at least, while all that is left is scheduled.
+/// The longest interval between checks while only scheduled jobs are left.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Stops the worker when a claim found nothing and SQL Server says, twice in a row, that nothing is left: it looks for
-/// one state after the other, and a job that moves from one to another meanwhile can be missed. With `due_within`, jobs
-/// that are due later are not waited for.
+/// Stops the worker when a claim found nothing and SQL Server reports, twice in a row, that nothing is left: SQL Server
+/// reads one state after the other, and can miss a job that moves between them meanwhile. With `due_within`, jobs that
+/// are due later are not waited for.
 ///
-/// While other workers still run jobs, or some are scheduled, it has the prefetcher look again after each pause.
+/// While other workers still run jobs, or some are scheduled, makes the prefetcher claim again after each pause.
 pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<Duration>) {
     let WorkerState { queue, config, arrivals, stop, .. } = &*state;
     let poll_max = config.poll_max;
@@ -29,7 +29,7 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_with
     let mut empty_readings = 0;
     while empty_readings < 2 {
         arrivals.nothing_found().await;
-        // A job that had to wait for others of its kind was put off by this worker: it belongs to what is ready now.
+        // This worker postponed jobs that had to wait for others of their kind: they now count as ready.
         let turns_in = state.tally.turns_in();
         let due_within = due_within.map(|within| within.saturating_sub(started_at.elapsed()).max(turns_in));
         let mut pause = poll_max;
@@ -42,7 +42,7 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_with
                     && !left.ready
                     && !left.claimed
                 {
-                    pause = pause.max(next_due.min(LOOK_EVERY)); // a job that comes meanwhile is claimed all the same
+                    pause = pause.max(next_due.min(LOOK_EVERY)); // new jobs are claimed all the same
                 }
             }
             Err(error) if error.is_transient() => {
@@ -58,17 +58,17 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_with
     stop.stop();
 }
 
-/// For how long nothing was run, and when that was last said.
+/// For how long no job has run, and when the log last said so.
 #[derive(Default)]
 struct DrainWait {
     since: Option<Instant>,
     told_at: Option<Instant>,
-    /// How many jobs had been run when it began.
+    /// How many jobs had run when this time began.
     jobs_run: u64,
 }
 
 impl DrainWait {
-    /// There is still something left, and nothing to claim.
+    /// Called when jobs are left, but none can be claimed.
     fn goes_on(&mut self, left: &Unfinished, limited: bool, jobs_run: u64) {
         let now = Instant::now();
         if self.since.is_none() || self.jobs_run != jobs_run {
@@ -88,7 +88,7 @@ impl DrainWait {
 /// What a drain waits for, in words.
 struct WaitsFor<'a> {
     left: &'a Unfinished,
-    /// Claims are kept from jobs by the queue's own limits.
+    /// The queue's own limits keep claims from jobs.
     limited: bool,
 }
 

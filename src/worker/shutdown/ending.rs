@@ -1,4 +1,4 @@
-//! How a worker ends.
+//! How a worker stops.
 //!
 //! ```text
 //! stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs end ─▶ results are flushed ─▶ unregister
@@ -6,8 +6,8 @@
 //!    └────────────────────────────────────────── stop now ──▶ everything is dropped; the reaper gives the jobs back
 //! ```
 //!
-//! What is released while it runs may be claimed by another worker at once. It has another fence there, so that the
-//! acknowledgement of the run that goes on here would change nothing.
+//! A job that is released while it is running may be claimed by another worker immediately. That claim has a new fence,
+//! so a finish by the run that continues here has no effect.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,44 +25,44 @@ use crate::worker::run::Executor;
 use crate::worker::state::{CallSize, Phase, WorkerState};
 use crate::worker::{Stages, Worker};
 
-/// How long a shutdown waits for a claim that is under way before it gives back what has not started: a claim takes
-/// milliseconds, and the jobs of one that takes longer are given back when it has ended.
+/// How long a shutdown waits for a claim in progress before it releases unstarted jobs. A claim takes milliseconds; the
+/// jobs of one that takes longer are released when it has returned.
 const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
-/// How much longer than the deadline results that are there already may take.
+/// How much longer than the deadline results that are already available may take.
 const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
-/// How long giving back and unregistering may take after that.
+/// How long releasing and unregistering may take after that.
 const GIVE_BACK_GRACE: Duration = Duration::from_secs(3);
 
-/// How much of that is kept for unregistering.
+/// How much of that time is reserved for unregistering.
 const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
 
-/// How long what jobs have noted last may take to be written. Within [`GIVE_BACK_GRACE`].
+/// How long writing the jobs' last notes may take. Part of [`GIVE_BACK_GRACE`].
 const NOTES_GRACE: Duration = Duration::from_millis(500);
 
-/// How long giving back waits for the lock of a job's row: a list of 1,000 jobs with one that is locked takes eleven
-/// such waits.
+/// How long a release waits for the lock of a job's row: a list of 1,000 jobs with one locked row takes eleven such
+/// waits.
 const LOCK_WAIT_MS: u32 = 50;
 
-/// The cap of every list.
+/// The most entries of any list.
 const BATCH: usize = 1_000;
 
-/// How a worker has ended.
+/// How a worker stopped.
 pub(in crate::worker) struct End {
     pub(in crate::worker) in_order: bool,
-    /// Jobs that had not ended, or whose results were not acknowledged.
+    /// Jobs that were still running, or whose results were not confirmed.
     pub(in crate::worker) cut_off: usize,
 }
 
-/// Ends a worker that was told to stop, as far as SQL Server is concerned; its drop ends the rest.
+/// Stops a worker as far as SQL Server is concerned; dropping the worker stops the rest.
 pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
     let Worker { state, lease, executor, stages, own_lines, .. } = worker;
     let Stages { prefetch, acknowledging, others } = stages;
     let ending = Ending { state, executor, lease, own_lines };
     let mut given_back = 0;
     let in_order = tokio::select! {
-        biased; // a worker that was stopped at once gives nothing back
+        biased; // a worker that was stopped immediately releases nothing
         () = state.stop.reached(Phase::StoppingNow) => false,
         in_order = ending.end_by(prefetch, acknowledging, &mut given_back) => in_order,
         never = note_panics(state, others) => match never {},
@@ -75,8 +75,8 @@ pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
     End { in_order, cut_off: given_back + lease.registration().held().len() }
 }
 
-/// Has the worker fail when a stage has panicked. What the stage held has left memory with it, which nobody has told
-/// those who wait for that.
+/// Makes the worker fail if a stage has panicked. The jobs of that stage left memory with it, without a signal to those
+/// who wait for them.
 pub(in crate::worker) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -86,7 +86,7 @@ pub(in crate::worker) fn note_panic(state: &WorkerState, ended: Result<(), JoinE
     }
 }
 
-/// Notes the panics of stages; never returns.
+/// Records the panics of stages; never returns.
 async fn note_panics(state: &WorkerState, stages: &mut JoinSet<()>) -> Infallible {
     while let Some(ended) = stages.join_next().await {
         note_panic(state, ended);
@@ -94,14 +94,14 @@ async fn note_panics(state: &WorkerState, stages: &mut JoinSet<()>) -> Infallibl
     std::future::pending().await
 }
 
-/// Returns when these stages have ended.
+/// Completes when these stages have stopped.
 async fn all_ended(state: &WorkerState, stages: &mut JoinSet<()>) {
     while let Some(ended) = stages.join_next().await {
         note_panic(state, ended);
     }
 }
 
-/// What of a worker takes part in its end, beside its tasks.
+/// The parts of a worker that are needed to stop it, apart from its tasks.
 struct Ending<'a> {
     state: &'a WorkerState,
     executor: &'a Executor,
@@ -110,7 +110,7 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// Returns whether it was in order.
+    /// Returns whether the stop was graceful.
     async fn end_by(
         &self,
         prefetch: &mut JoinSet<()>,
@@ -120,10 +120,10 @@ impl Ending<'_> {
         let Ending { state, executor, lease, own_lines } = *self;
         let deadline = state.config.shutdown_deadline;
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
-        // (Results that nobody is left to acknowledge are not waited for.)
+        // (Results that no task can finish any more are not waited for.)
         let in_order = in_time && state.in_flight.awaiting_finish() == 0;
         if !in_order {
-            // First of all, so that nothing starts that is given back below.
+            // First of all, so that no job starts that is released below.
             executor.cut_off();
             tracing::warn!(
                 running = state.in_flight.running(),
@@ -135,8 +135,8 @@ impl Ending<'_> {
                 self.flushed(acknowledging).await;
             };
             let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
-            // A claim that still hangs must bring nothing after it was seen what is to be given back. And an
-            // acknowledgement that is repeated would take jobs that were given back for those that it had ended.
+            // A claim that still hangs must bring no jobs after the list of jobs to release was made. And a finish that
+            // is sent again would mistake jobs that were released for jobs that it had finished.
             own_lines.iter().for_each(AbortHandle::abort);
             for stages in [prefetch, acknowledging] {
                 stages.abort_all();
@@ -146,7 +146,7 @@ impl Ending<'_> {
         let registration = lease.registration();
         let mut session = state.session();
         let released = async {
-            session.ensure_connected().await?; // before the little time that the notes have
+            session.ensure_connected().await?; // before the short time for the notes begins
             write_notes(state, &mut session, &registration).await;
             give_back(state, &mut session, &registration, given_back).await?;
             if in_order { Ok(()) } else { give_back_unknown_jobs(state, &mut session, &registration).await }
@@ -170,20 +170,20 @@ impl Ending<'_> {
         in_order
     }
 
-    /// Returns when nothing is held any more, or nothing more can be acknowledged.
+    /// Completes when no job is held any more, or none can be finished any more.
     async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, acknowledging: &mut JoinSet<()>) {
         let Ending { state, executor, .. } = *self;
-        // A claim that is under way ends first, so that it does not take again what is given back; one that hangs is
+        // A claim in progress completes first, so that it does not claim again what is released. A claim that hangs is
         // not waited for.
         let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
         executor.close();
         all_ended(state, prefetch).await;
-        executor.close(); // what that one has brought, which no thread may be free to see
+        executor.close(); // releases the jobs of that claim, too, even if no thread is free to do it
         state.in_flight.idle().await;
         self.flushed(acknowledging).await;
     }
 
-    /// Returns when every result is acknowledged, or nobody is left to do it.
+    /// Completes when every result is confirmed, or no task is left to finish jobs.
     async fn flushed(&self, acknowledging: &mut JoinSet<()>) {
         tokio::select! {
             () = self.state.in_flight.flushed() => {}
@@ -192,7 +192,7 @@ impl Ending<'_> {
     }
 }
 
-/// Writes what those jobs have noted that are given back.
+/// Writes the notes of the jobs that are being released.
 async fn write_notes(state: &WorkerState, session: &mut Session, registration: &Registration) {
     if !state.notes.were_used() {
         return;
@@ -213,9 +213,10 @@ async fn write_notes(state: &WorkerState, session: &mut Session, registration: &
     }
 }
 
-/// Gives back what is held, as if it had not been started. Jobs that have failed are left to the reaper, who counts
-/// their attempt, and so are those whose rows are locked, as by a handler that has called
-/// [`finish_in`](crate::transaction::finish_in()): a list with one is halved, and its halves go behind the others.
+/// Releases the jobs held, as if they had not been started. Failed jobs are left to the reaper, which counts their
+/// attempt. So are jobs whose rows are locked, for example by a handler that has called
+/// [`finish_in`](crate::transaction::finish_in()): a list with such a job is halved, and its halves go behind the
+/// others.
 async fn give_back(
     state: &WorkerState,
     session: &mut Session,
@@ -242,7 +243,7 @@ async fn give_back(
             }
         };
         let Some(not_ours) = not_ours else {
-            // Alone, it is left to the reaper.
+            // A locked job that is alone is left to the reaper.
             if jobs.len() > 1 {
                 let (first, second) = jobs.split_at(jobs.len() / 2);
                 lists.extend([first, second]);
@@ -250,8 +251,8 @@ async fn give_back(
             continue;
         };
         registration.forget(jobs.iter().copied());
-        // Those that are not this worker's any more were released by an earlier try whose answer was lost, if there was
-        // one.
+        // Jobs that no longer belong to this worker were released by an earlier try whose response was lost, if there
+        // was one.
         let released = if is_open { jobs.len() } else { jobs.len() - not_ours };
         *given_back += jobs.len();
         state.tally.released(released as u64);
@@ -260,7 +261,7 @@ async fn give_back(
     Ok(())
 }
 
-/// Gives back the jobs of a claim that was given up at the deadline, should it have had effect.
+/// Releases the jobs of a claim that was abandoned at the deadline, in case it took effect.
 async fn give_back_unknown_jobs(
     state: &WorkerState,
     session: &mut Session,
@@ -287,12 +288,12 @@ async fn unregister(state: &WorkerState, session: &mut Session, registration: &R
     Ok(())
 }
 
-/// Between tries: there are only seconds.
+/// The pause between tries: there are only seconds.
 fn pauses() -> Pauses {
     Pauses::new(Duration::from_millis(20), Duration::from_millis(200))
 }
 
-/// Pauses after an error that may pass, and returns any other.
+/// Pauses after a transient error, and returns any other.
 async fn pause_or_fail(procedure: &'static str, pauses: &mut Pauses, error: Error) -> Result<(), Error> {
     if !error.is_transient() {
         return Err(error);

@@ -1,4 +1,4 @@
-//! How a worker ends: stopped, or when nothing is left of its queue.
+//! How a worker stops: on request, or when its queue has no unfinished job.
 
 pub(crate) mod drain;
 pub(crate) mod ending;
