@@ -1,6 +1,7 @@
 //! [`Job`]: a claimed job, as a handler gets it.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -16,7 +17,8 @@ use super::headers::Headers;
 use super::new_job::NewJob;
 
 /// A claimed job, as a handler gets it.
-#[derive(Debug)]
+///
+/// Its `Debug` shows how long the payload and the checkpoint are, and no text of the producer's.
 pub struct Job {
     pub(crate) id: JobId,
     pub(crate) fence: Fence,
@@ -33,7 +35,7 @@ pub struct Job {
 
 /// What few jobs have. It comes as JSON in one column, which is NULL for all others, so that those pay for one column
 /// only (sql/230_claim.sql). What an older schema does not know is missing.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Details {
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
@@ -49,6 +51,22 @@ pub(crate) struct Details {
     pub(crate) batch_id: Option<BatchId>,
     #[serde(default)]
     pub(crate) group_key: Option<String>,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Job")
+            .field("id", &self.id)
+            .field("fence", &self.fence)
+            .field("attempt", &self.attempt)
+            .field("max_attempts", &self.max_attempts)
+            .field("priority", &self.priority)
+            .field("kind", &self.kind)
+            .field("payload_bytes", &self.payload.len())
+            .field("checkpoint_bytes", &self.checkpoint().map(<[u8]>::len))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Job {
@@ -232,6 +250,15 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_how_long_a_payload_is_and_nothing_of_it() {
+        let mut job = job(b"secret", false);
+        let headers = serde_json::from_str(r#"{"dedup_key":"secret","headers":{"secret":"secret"}}"#).unwrap();
+        job.details = Some(Box::new(Details { checkpoint: Some(b"secret!".to_vec()), ..headers }));
+        let shown = format!("{job:?}");
+        assert!(shown.contains("payload_bytes: 6, checkpoint_bytes: Some(7)") && !shown.contains("secret"), "{shown}");
+    }
 
     fn job(payload: &[u8], payload_utf16: bool) -> Job {
         Job {

@@ -1,5 +1,6 @@
 //! A job to enqueue, and its limits.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +28,7 @@ use super::headers::Headers;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[must_use = "a job does nothing until it is enqueued"]
 pub struct NewJob {
     pub(crate) payload: Vec<u8>,
@@ -62,6 +63,23 @@ pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no sp
 /// Whether this can be the kind of a job.
 pub(crate) fn is_kind(kind: &str) -> bool {
     (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Shows how long the payload is, and no text of the producer's.
+impl fmt::Debug for NewJob {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("NewJob")
+            .field("payload_bytes", &self.payload.len())
+            .field("priority", &self.priority)
+            .field("delay", &self.delay)
+            .field("due_at", &self.due_at)
+            .field("max_attempts", &self.max_attempts)
+            .field("kind", &self.kind)
+            .field("time_limit", &self.time_limit)
+            .field("batch", &self.batch)
+            .finish_non_exhaustive()
+    }
 }
 
 impl NewJob {
@@ -298,6 +316,13 @@ pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_how_long_a_payload_is_and_nothing_of_it() {
+        let job = NewJob::text("secret").dedup_key("secret").group_key("secret").header("secret", "secret");
+        let shown = format!("{job:?}");
+        assert!(shown.contains("payload_bytes: 6") && !shown.contains("secret"), "{shown}");
+    }
 
     #[test]
     fn what_sql_server_would_refuse_or_cut_is_refused_before() {

@@ -1,6 +1,6 @@
 //! The calls of the T-SQL procedures by name: which parameters they take and what they return.
 //!
-//! There is no SQL in this crate but these calls and the embedded scripts of the installation.
+//! This crate contains no SQL except these calls and the embedded installation scripts.
 
 pub(crate) mod operator;
 pub(crate) mod producer;

@@ -18,7 +18,7 @@ pub enum Role {
     Worker,
     /// `readpast_operator`: changes queues and jobs.
     Operator,
-    /// `readpast_monitor`: looks at queues and jobs.
+    /// `readpast_monitor`: reads queues and jobs.
     Monitor,
     /// `readpast_autoscaler`: asks how many workers a queue needs.
     Autoscaler,
@@ -33,7 +33,7 @@ impl Role {
         ("autoscaler", Role::Autoscaler),
     ];
 
-    /// Of words with spaces between them; a word of a later release is left out.
+    /// Reads roles from words separated by spaces. Unknown words, of later releases, are ignored.
     pub(crate) fn all_of(words: &str) -> Vec<Role> {
         let role = |word| Role::WORDS.iter().find(|(of, _)| *of == word).map(|(_, role)| *role);
         words.split_whitespace().filter_map(role).collect()
@@ -47,24 +47,24 @@ impl fmt::Display for Role {
     }
 }
 
-/// The version of the schema that this release needs: what the last script notes in `schema_version`.
+/// The version of the schema that this release needs, which the last script writes to `schema_version`.
 pub(crate) const SCHEMA_VERSION: i32 = 1;
 
-/// What `schema_info` says.
+/// The result of `schema_info`.
 #[derive(Debug)]
 pub(crate) struct SchemaInfo {
-    /// `None`: an installation has not come to its end.
+    /// `None` if an installation did not complete.
     pub(crate) version: Option<Version>,
     pub(crate) database: String,
     pub(crate) read_only: bool,
-    /// READ_COMMITTED_SNAPSHOT is on; `None`: the login cannot see it.
+    /// Whether READ_COMMITTED_SNAPSHOT is on, or `None` if the login cannot see it.
     pub(crate) row_versions: Option<bool>,
     pub(crate) wrong_set_options: String,
     pub(crate) queue_exists: bool,
-    /// Whose procedures the login may run.
+    /// The roles whose procedures the login may run.
     pub(crate) roles: Vec<Role>,
     pub(crate) server_version: String,
-    /// `None`: the login cannot see it.
+    /// `None` if the login cannot see it.
     pub(crate) compatibility_level: Option<i32>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct SchemaInfo {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Version {
     pub(crate) found: i32,
-    /// The oldest version whose workers and producers work with it.
+    /// The oldest version of workers and producers that works with this version.
     pub(crate) min_compatible: i32,
 }
 
@@ -86,11 +86,11 @@ impl Version {
     }
 }
 
-/// Whether this release works with a schema that says so of itself. Running workers learn it with each heartbeat.
+/// Checks whether this release works with an installed schema. Running workers check this with each heartbeat.
 ///
 /// # Errors
 ///
-/// [`Error::SchemaTooNew`].
+/// [`Error::SchemaTooNew`] if it does not.
 pub(crate) fn check_compatible(min_compatible: i32) -> Result<(), Error> {
     if min_compatible > SCHEMA_VERSION {
         return Err(Error::SchemaTooNew { needed: min_compatible, known: SCHEMA_VERSION });
@@ -104,11 +104,11 @@ impl Session {
         info.version.ok_or_else(|| self.installation_broke_off())
     }
 
-    /// Checks that a schema is installed that this release works with.
+    /// Checks that a schema is installed with which this release works.
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`], [`Error::SchemaTooOld`], [`Error::SchemaTooNew`], and those of the call.
+    /// [`Error::NotInstalled`], [`Error::SchemaTooOld`], [`Error::SchemaTooNew`], and the errors of the call.
     pub(crate) async fn check_version(&mut self) -> Result<(), Error> {
         self.version().await?.check()
     }

@@ -36,6 +36,7 @@ mod work;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use readpast::admin::{JobChange, JobState};
 use readpast::config::WorkerConfig;
 
 use bench::{Bench, Run, fill, median, top_up};
@@ -121,7 +122,7 @@ async fn one_ms(report: &mut Report, sizes: &Sizes) {
         Work::start_counting();
         let run = bench.run_worker(&queue, &WorkerConfig::default(), work, sizes.ms_jobs).await;
         runs.ours.push(Share::of(&run, of_bare));
-        queue.purge(readpast::admin::JobState::Ready, Duration::ZERO).await.expect("the rest is deleted");
+        queue.admin().change(&JobChange::Purge, JobState::Ready).await.expect("the rest is deleted");
         for (settings, theirs) in &mut runs.theirs {
             graphile::top_up(sizes.ms_jobs * 2 + settings.held()).await;
             Work::start_counting();

@@ -1,4 +1,4 @@
-//! What is known of a job's runs: its failed attempts, their errors, its progress.
+//! What operators can read about a job's runs: failed attempts, their errors, and progress.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,25 +11,25 @@ use crate::id::{Fence, JobId, WorkerId};
 use crate::job::JobState;
 use crate::time::rfc3339;
 
-/// An attempt of a job that has failed, as [`Admin::attempts`](crate::admin::Admin::attempts) shows it.
+/// A failed attempt of a job, as returned by [`Admin::attempts`](crate::admin::Admin::attempts).
 ///
-/// As JSON it has the time as in RFC 3339 and the run time in seconds (`run_s`).
+/// Serialized as JSON, the time is in RFC 3339 format and the run time in seconds (`run_s`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedAttempt {
-    /// Which attempt it was, counted since the job was enqueued or requeued.
+    /// The number of the attempt, counted since the job was enqueued or requeued.
     pub attempt: u32,
-    /// The fence that it ran under: it grows from attempt to attempt, also over a requeue.
+    /// The fence under which the attempt ran. It grows with each attempt, and requeueing does not reset it.
     pub fence: Fence,
-    /// The worker that ran it.
+    /// The worker that ran the job.
     pub worker_id: WorkerId,
     /// The worker's name (`worker.name`).
     pub worker: String,
-    /// When it failed, by SQL Server's clock.
+    /// When the attempt failed, by SQL Server's clock.
     pub failed_at: SystemTime,
-    /// How long it ran; `None`: its worker was lost.
+    /// How long the attempt ran, or `None` if its worker was lost.
     pub run: Option<Duration>,
-    /// Why it failed; `None` where a worker in another language gave no error.
+    /// Why the attempt failed, or `None` if a worker in another language gave no error.
     pub error: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Serialize for FailedAttempt {
 }
 
 impl Session {
-    /// The failed attempts of a job, the oldest first.
+    /// Returns a job's failed attempts, the oldest first.
     pub(crate) async fn attempts(&mut self, queue: &str, job_id: JobId) -> Result<Vec<FailedAttempt>, Error> {
         let mut command = self.command("peek_attempts");
         command.bind_param("@queue", queue);
@@ -71,7 +71,7 @@ impl Session {
     }
 }
 
-/// A job as `list_errors` has it.
+/// A row of `list_errors`.
 pub(crate) struct FailedJob {
     pub(crate) job_id: JobId,
     pub(crate) kind: Option<String>,
@@ -101,7 +101,7 @@ impl Session {
     }
 }
 
-/// How far a job is, as it has noted it itself ([`Context::progress`](crate::handler::Context::progress)).
+/// A job's progress, as reported by its handler ([`Context::progress`](crate::handler::Context::progress)).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobProgress {
@@ -109,17 +109,17 @@ pub struct JobProgress {
     pub job_id: JobId,
     /// From 0 to 1.
     pub fraction: Option<f32>,
-    /// In words.
+    /// The progress as text.
     pub text: Option<String>,
-    /// How large its [checkpoint](crate::handler::Context::checkpoint) is; 0: it has none.
+    /// The size of its [checkpoint](crate::handler::Context::checkpoint) in bytes, or 0 if it has none.
     pub checkpoint_bytes: u64,
-    /// How long ago it noted something, by SQL Server's clock.
+    /// How long ago the job last reported progress or a checkpoint, by SQL Server's clock.
     #[serde(rename = "noted_s", serialize_with = "crate::time::seconds_of")]
     pub noted: Duration,
 }
 
 impl Session {
-    /// How far jobs are that have noted something.
+    /// Returns the progress of those jobs that have reported any.
     pub(crate) async fn progress_of(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("progress_of");

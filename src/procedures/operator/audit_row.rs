@@ -14,13 +14,13 @@ use crate::time::json;
 use super::job_changes::JobChange;
 use super::job_filter::JobFilter;
 
-/// So much of an outcome is kept, in UTF-16 units.
+/// The longest outcome that is kept, in UTF-16 units.
 const MAX_OUTCOME: usize = 400;
 
-/// So many of the jobs that are named are noted: a note has an end.
+/// How many of the named jobs an entry lists, so that its size is bounded.
 const MAX_JOBS: usize = 1_000;
 
-/// An action that is to be noted before it is done ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)).
+/// An audit entry for an action that is about to start ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)).
 ///
 /// ```
 /// use readpast::admin::{JobChange, JobFilter, JobState, NewAudit};
@@ -40,13 +40,14 @@ pub struct NewAudit {
 }
 
 impl NewAudit {
-    /// Who does it, as the program knows them: 1 to 256 UTF-16 units. And what they do, as a word: 1 to 32 printable
-    /// ASCII characters, no spaces. The login that the program uses is noted beside.
+    /// Creates an entry. `who` performs the action, as the program knows them: 1 to 256 UTF-16 units. `action` is one
+    /// word of 1 to 32 printable ASCII characters without spaces. The program's login is recorded as well.
     pub fn new(who: impl Into<String>, action: impl Into<String>) -> NewAudit {
         NewAudit { who: who.into(), action: action.into(), what: None, of_no_queue: false }
     }
 
-    /// The same for a change of jobs: its [word](JobChange::word), why they are cancelled (`why`), the new `priority`.
+    /// Creates an entry for a change of jobs, with its [word](JobChange::word), the reason of a cancellation (`why`) or
+    /// the new `priority`.
     pub fn of(who: impl Into<String>, change: &JobChange) -> NewAudit {
         let audit = NewAudit::new(who, change.word());
         match change {
@@ -56,25 +57,26 @@ impl NewAudit {
         }
     }
 
-    /// To what it is done: the settings, the schedule. An object or an array, up to 100,000 UTF-16 units as text.
-    /// It takes the place of what was said before.
+    /// Sets what the action is done to, such as settings or a schedule: an object or an array, up to 100,000 UTF-16
+    /// units as text. Replaces what was set before.
     pub fn what(mut self, what: Value) -> NewAudit {
         self.what = Some(what);
         self
     }
 
-    /// To the jobs of a filter: `filter`.
+    /// Adds the filter that selects the jobs, as `filter`.
     pub fn filter(self, filter: &JobFilter) -> NewAudit {
         self.with("filter", json!(filter))
     }
 
-    /// To these jobs: the first 1,000 as `jobs`, and how many there are as `named`.
+    /// Adds the jobs: the first 1,000 as `jobs`, and their number as `named`.
     pub fn jobs(self, jobs: &[JobId]) -> NewAudit {
         let noted = &jobs[..jobs.len().min(MAX_JOBS)];
         self.with("jobs", json!(noted)).with("named", jobs.len().into())
     }
 
-    /// It is done to no queue, or to several: the note names none, instead of the queue through which it is made.
+    /// The action concerns no queue or several queues: the entry names none, instead of the queue through which it is
+    /// made.
     pub fn of_no_queue(mut self) -> NewAudit {
         self.of_no_queue = true;
         self
@@ -91,7 +93,7 @@ impl NewAudit {
     }
 }
 
-/// What is done, and to what: `requeue {"filter":{"state":"dead"}}`.
+/// The action and what it is done to: `requeue {"filter":{"state":"dead"}}`.
 impl fmt::Display for NewAudit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.action)?;
@@ -99,33 +101,34 @@ impl fmt::Display for NewAudit {
     }
 }
 
-/// An action that was noted. All times are SQL Server's.
+/// An audit entry. All times are SQL Server's.
 ///
-/// As JSON it has the times as in RFC 3339.
+/// Serialized as JSON, times are in RFC 3339 format.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditRow {
-    /// The number of the note.
+    /// The number of the entry.
     pub audit_id: AuditId,
-    /// When it was noted, before it was done.
+    /// When the entry was made, before the action started.
     #[serde(serialize_with = "json::time_of")]
     pub began_at: SystemTime,
-    /// When it had ended; `None`: it is under way, or was broken off.
+    /// When the action ended, or `None` if it is in progress or was interrupted.
     #[serde(serialize_with = "json::time")]
     pub ended_at: Option<SystemTime>,
-    /// Who did it, as the program said.
+    /// Who performed the action, as the program said.
     pub who: String,
-    /// The login that the program used; in Azure SQL Database the database's user.
+    /// The login that the program used, or the database's user in Azure SQL Database.
     pub login: String,
-    /// What they did.
+    /// What was done.
     pub action: String,
-    /// The queue, which may be gone; `None`: it was about no queue, or several.
+    /// The queue, which may no longer exist, or `None` if the action concerned no queue or several.
     pub queue: Option<String>,
-    /// To what they did it; as text where it is JSON that cannot be read here, for example because it is too deep.
+    /// What the action was done to. It is text if it is JSON that cannot be parsed here, for example because it is
+    /// nested too deeply.
     pub what: Option<Value>,
     /// How many jobs were changed.
     pub jobs: Option<u64>,
-    /// How it ended; `None`: it went well, or has not ended.
+    /// How the action failed, or `None` if it succeeded or has not ended.
     pub outcome: Option<String>,
 }
 
@@ -192,7 +195,8 @@ fn json(text: String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// The characters of a text that are whole in its first UTF-16 units. SQL Server would cut one in two.
+/// Returns the longest beginning of a text that fits into `units` UTF-16 units without splitting a character, as SQL
+/// Server would.
 fn beginning(text: &str, max_units: usize) -> &str {
     let mut units = 0;
     let end = text.char_indices().find(|(_, character)| {

@@ -1,4 +1,4 @@
-//! What became of a queue, some minutes at a time.
+//! The history of a queue, in rows of one or several minutes.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -10,55 +10,58 @@ use crate::connection::{Columns, Session, int};
 use crate::error::Error;
 use crate::time::{Durations, of_json, rfc3339};
 
-/// As long as it is kept.
+/// As long a span as history is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What became of a queue in one minute or, when that is more than a day ago, in ten. All times are SQL Server's.
+/// What happened in a queue in one minute or, if that is more than a day ago, in ten minutes. All times are SQL
+/// Server's.
 ///
-/// The depth is as it was last sampled in that minute, once in ten seconds by default; of ten minutes it is the
-/// greatest of each, so that no backlog is missed. What was done is as the workers have said by then with their
-/// heartbeats, also once in ten seconds, so that a job can be counted one row late; it is counted once. Minutes in
-/// which nobody sampled the depth, because no worker ran, have no row.
+/// The depth is the last sample of that minute; by default, one is taken every ten seconds. In a row of ten minutes,
+/// each number is the greatest of these minutes, so that no backlog is missed. Finished jobs are counted when the
+/// workers report them with their heartbeats, also every ten seconds. A job can therefore be counted one row late, but
+/// it is counted once. A minute without a sample, because no worker ran, has no row.
 ///
-/// As JSON it has the time as in RFC 3339, durations in seconds (`length_s`, `oldest_ready_s`), and the times as
-/// [`Times`] says.
+/// Serialized as JSON, the time is in RFC 3339 format, durations are in seconds (`length_s`, `oldest_ready_s`), and the
+/// wait and run times are in the format of [`Times`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HistoryRow {
     /// The queue.
     pub queue: String,
-    /// Where it begins, a whole minute.
+    /// When the row begins: a whole minute.
     pub at: SystemTime,
-    /// How long it is: 1 to 10 minutes. Between one and ten where `worker.sample_interval_ms` is more than a minute.
+    /// How long the row is: one or ten minutes, or a length between them if `worker.sample_interval_ms` is more than a
+    /// minute.
     pub length: Duration,
-    /// Jobs that waited to be claimed.
+    /// Ready jobs.
     pub ready: u64,
-    /// Jobs that waited for their time.
+    /// Scheduled jobs.
     pub scheduled: u64,
-    /// Jobs that waited for their turn in their groups.
+    /// Jobs waiting for their turn in their groups.
     pub waiting: u64,
-    /// Jobs that workers held.
+    /// Claimed jobs.
     pub claimed: u64,
-    /// Dead jobs that were there.
+    /// Dead jobs.
     pub dead: u64,
-    /// Cancelled jobs that were there.
+    /// Cancelled jobs.
     pub cancelled: u64,
     /// Workers with a lease.
     pub workers: u64,
-    /// How long the oldest ready job had been ready; `None`: nothing was ready.
+    /// How long the oldest ready job had been ready, or `None` if no job was ready.
     pub oldest_ready: Option<Duration>,
     /// Jobs that were done in this time.
     pub done: u64,
     /// Attempts that failed in this time: the job was retried or is dead.
     pub failed: u64,
-    /// Jobs that died in this time: that were dead after an attempt. Those that were lost with their worker are not
-    /// among them, because no worker can say so; they are in `dead`.
+    /// Jobs that died in this time after a failed attempt. Jobs that were lost with their worker are not included,
+    /// because no worker can report them; they are counted in `dead`.
     pub died: u64,
-    /// How long the jobs that started in this time had been ready. Of one that was given back, from when it was due.
+    /// How long the jobs that started in this time had been ready. For a released or reaped job, this counts from when
+    /// it was due.
     pub wait: Durations,
-    /// How long the jobs ran whose run ended in this time, however it ended.
+    /// How long the runs took that ended in this time, whatever their outcome.
     pub run: Durations,
 }
 
@@ -118,7 +121,7 @@ impl Serialize for HistoryRow {
 }
 
 impl Session {
-    /// What became of one queue or, with `None`, of all, in the last `span`.
+    /// Returns the history of one queue or, with `None`, of all queues, in the last `span`.
     pub(crate) async fn list_history(&mut self, queue: Option<&str>, span: Duration) -> Result<Vec<HistoryRow>, Error> {
         let minutes = span.min(LONGEST).as_secs().div_ceil(MINUTE.as_secs()).max(1);
         let mut command = self.command("list_history");

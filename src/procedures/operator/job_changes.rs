@@ -10,7 +10,7 @@ use crate::job::JobState;
 const CANCEL_BATCH: &str = "cancel_batch";
 
 impl Session {
-    /// Cancels up to 1,000 unfinished jobs of a batch and those below it.
+    /// Cancels up to 1,000 unfinished jobs of a batch and of the batches below it.
     pub(crate) async fn cancel_batch(&mut self, batch: BatchId, why: &str) -> Result<CancelAnswer, Error> {
         let mut command = self.command(CANCEL_BATCH);
         command.bind_param("@batch_id", batch.0);
@@ -49,7 +49,7 @@ impl From<u32> for Changed {
     }
 }
 
-/// The answer to one call.
+/// The result of one call.
 pub(crate) struct CancelAnswer {
     pub(crate) cancelled: Changed,
     /// Those that run.
@@ -142,7 +142,7 @@ impl JobChange {
         }
     }
 
-    /// Its word: `requeue`, `cancel`, `purge`, `set_priority` or `promote`.
+    /// The name of the change: `requeue`, `cancel`, `purge`, `set_priority` or `promote`.
     pub fn word(&self) -> &'static str {
         match self {
             JobChange::Requeue => "requeue",
@@ -154,7 +154,8 @@ impl JobChange {
     }
 }
 
-/// How many jobs one call of `requeue`, `purge`, `cancel` or `set_priority` changes: a transaction that locks few rows.
+/// How many jobs one call of `requeue`, `purge`, `cancel` or `set_priority` changes, so that a transaction locks few
+/// rows.
 pub(crate) const OPERATOR_BATCH: usize = 1_000;
 
 impl Session {
@@ -197,7 +198,7 @@ impl Session {
         self.row("promote_now", command).await?.count("promoted")
     }
 
-    /// Gives up to 1,000 jobs another priority; returns how many had another one before.
+    /// Changes the priority of up to 1,000 jobs; returns how many had another priority before.
     pub(crate) async fn set_priority(&mut self, queue: &str, jobs: &[JobId], priority: i16) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("set_priority");

@@ -1,4 +1,4 @@
-//! Which jobs an operator wants to see.
+//! Filters for lists of jobs.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,14 @@ use crate::id::{BatchId, WorkerId};
 use crate::job::JobState;
 use crate::time::json;
 
-/// Which jobs [`Admin::list`](crate::admin::Admin::list) shows: all that have everything that is asked for.
+/// Which jobs [`Admin::list`](crate::admin::Admin::list) returns: all that meet every condition.
 ///
-/// Only the state uses an index, with it the [`worker`](JobFilter::worker) and, of jobs that have ended, the age and
-/// the times. Every other condition is tested row by row, up to 10,000 rows for a page, because each job would pay for
-/// an index.
+/// Only these conditions use an index: the state, together with it the [`worker`](JobFilter::worker) and, for finished
+/// jobs, the age and the times. Every other condition is tested row by row, up to 10,000 rows for a page, because an
+/// index would cost every job something.
 ///
-/// As JSON it has what is asked for and nothing else, the times as in RFC 3339 and the age in seconds (`older_than_s`):
-/// for a note of what was done ([`NewAudit::filter`](super::audit_row::NewAudit::filter)).
+/// Serialized as JSON, for audit entries ([`NewAudit::filter`](super::audit_row::NewAudit::filter)), it contains only
+/// the conditions that are set, with times in RFC 3339 format and the age in seconds (`older_than_s`).
 ///
 /// ```
 /// use readpast::admin::{JobFilter, JobState};
@@ -56,8 +56,8 @@ pub struct JobFilter {
 
 impl JobFilter {
     /// All jobs of the queue and its archive, one state after the other in the order of [`JobState`]. A page ends where
-    /// a state does: go on until [`JobPage::next`](super::job_page::JobPage::next) is `None`. For one state there is
-    /// `From<JobState>`.
+    /// a state ends, so continue until [`JobPage::next`](super::job_page::JobPage::next) is `None`. For a single state,
+    /// use `From<JobState>`.
     pub fn all() -> JobFilter {
         JobFilter::default()
     }
@@ -74,14 +74,14 @@ impl JobFilter {
         self
     }
 
-    /// Jobs whose last error contains this text, compared as the database's collation does, mostly without regard to
-    /// upper and lower case. An empty text is the same as none.
+    /// Jobs whose last error contains this text. The database's collation decides how it is compared, and most
+    /// collations ignore case. An empty text sets no condition.
     pub fn error(mut self, text: impl Into<String>) -> JobFilter {
         self.error = Some(text.into());
         self
     }
 
-    /// Jobs with this [de-duplication key](crate::job::NewJob::dedup_key), ended ones among them.
+    /// Jobs with this [de-duplication key](crate::job::NewJob::dedup_key), including finished ones.
     pub fn dedup_key(mut self, key: impl Into<String>) -> JobFilter {
         self.dedup_key = Some(key.into());
         self
@@ -106,8 +106,8 @@ impl JobFilter {
         self
     }
 
-    /// Jobs of this time and later: those that have ended by the time of their end, the others by when they were
-    /// enqueued. By SQL Server's clock, in whole milliseconds; the years 1 to 9999.
+    /// Jobs from this time on: finished jobs by the time they finished, all others by the time they were enqueued. By
+    /// SQL Server's clock, in whole milliseconds; the years 1 to 9999.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -122,33 +122,33 @@ impl JobFilter {
         self
     }
 
-    /// Jobs from before this time, counted as [`since`](JobFilter::since) does: a job of this very moment is none of
-    /// them.
+    /// Jobs from before this time, counted as by [`since`](JobFilter::since). A job of exactly this time is not
+    /// included.
     pub fn until(mut self, time: SystemTime) -> JobFilter {
         self.until = Some(time);
         self
     }
 
-    /// Jobs that this worker holds. For [`JobState::Claimed`] only, and refused
-    /// ([`Error::Refused`](crate::error::Error::Refused)) for any other state or none: jobs of the others have no
-    /// worker.
+    /// Jobs that this worker holds. For [`JobState::Claimed`] only: any other state, or none, is refused
+    /// ([`Error::Refused`](crate::error::Error::Refused)), because only claimed jobs have a worker.
     pub fn worker(mut self, worker: WorkerId) -> JobFilter {
         self.worker = Some(worker);
         self
     }
 
-    /// The jobs that have ended last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`]
-    /// and [`JobState::Archived`]; refused ([`Error::Refused`](crate::error::Error::Refused)) for any other state or
-    /// none: jobs of the others have an order of their own. A [`JobCursor`](super::job_page::JobCursor) serves both
-    /// directions: with the other one, the page goes back from it.
+    /// The jobs that finished last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`] and
+    /// [`JobState::Archived`] only: any other state, or none, is refused
+    /// ([`Error::Refused`](crate::error::Error::Refused)), because its jobs have an order of their own. A
+    /// [`JobCursor`](super::job_page::JobCursor) works in both directions: used with the other direction, it yields the
+    /// page before it.
     pub fn newest_first(mut self) -> JobFilter {
         self.newest_first = true;
         self
     }
 
-    /// Of each job's payload and output only the first `bytes` bytes, for lists: payloads may have up to 2 GiB.
-    /// [`JobRow::payload_bytes`](super::job_row::JobRow::payload_bytes) says how many there are. It does not choose
-    /// jobs.
+    /// Reads only the first `bytes` bytes of each payload and output, for lists: payloads may have up to 2 GiB.
+    /// [`JobRow::payload_bytes`](super::job_row::JobRow::payload_bytes) is the length of the whole payload. This does
+    /// not affect which jobs are selected.
     pub fn cut_at(mut self, bytes: usize) -> JobFilter {
         self.cut_at = Some(bytes);
         self

@@ -1,4 +1,4 @@
-//! Looking at jobs: `peek`, a page at a time.
+//! Reading jobs: `peek`, a page at a time.
 
 use std::time::SystemTime;
 
@@ -14,54 +14,54 @@ use crate::time::{from_datetime2, to_datetime2};
 use super::job_filter::JobFilter;
 use super::job_row::JobRow;
 
-/// Some of the jobs that [`Admin::list`](crate::admin::Admin::list) was asked for.
+/// A page of the jobs that [`Admin::list`](crate::admin::Admin::list) selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JobPage {
     /// The jobs, in the order of their state.
     pub jobs: Vec<JobRow>,
-    /// Where the next page begins; `None`: this is the last one.
+    /// Where the next page begins, or `None` if this is the last one.
     pub next: Option<JobCursor>,
 }
 
-/// The ids of some of the jobs that [`Admin::list_ids`](crate::admin::Admin::list_ids) was asked for.
+/// A page of the ids of the jobs that [`Admin::list_ids`](crate::admin::Admin::list_ids) selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IdPage {
     /// The jobs, in the order of their state.
     pub jobs: Vec<JobId>,
-    /// Where the next page begins; `None`: this is the last one.
+    /// Where the next page begins, or `None` if this is the last one.
     pub next: Option<JobCursor>,
 }
 
-/// A place in the list of a queue's jobs. It can be kept, for example in a link to the next page: the jobs before it
-/// may be gone by then.
+/// A position in the list of a queue's jobs. It can be kept, for example in a link to the next page, even if the jobs
+/// before it are deleted meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobCursor {
     pub(crate) state: JobState,
-    /// The job before it; `None`: the state's first job comes next.
+    /// The job before the position, or `None` for the beginning of the state.
     pub(crate) after: Option<JobPlace>,
 }
 
-/// Where a job stands in the order of its state.
+/// A job's position in the order of its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobPlace {
     pub(crate) job_id: JobId,
-    /// Scheduled: when it is due; done, dead, archived: when it ended.
+    /// When a scheduled job is due, or when a done, dead, cancelled or archived job finished.
     pub(crate) time: Option<SystemTime>,
-    /// Ready.
+    /// Of a ready job.
     pub(crate) priority: Option<i16>,
-    /// Ready.
+    /// Of a ready job.
     pub(crate) alone: Option<bool>,
-    /// Waiting: its group.
+    /// The group of a waiting job.
     pub(crate) group: Option<String>,
 }
 
 const PEEK: &str = "peek";
 
-/// What is asked for of each job, and how it is read.
+/// Which columns are read for each job, and how.
 pub(crate) struct Listing<T> {
     only_ids: bool,
     read: fn(Columns) -> Result<T, Error>,
@@ -69,7 +69,7 @@ pub(crate) struct Listing<T> {
     bytes: fn(&T) -> [(u64, usize); 2],
 }
 
-/// All of it.
+/// The whole job.
 pub(crate) const ROWS: Listing<JobRow> = Listing {
     only_ids: false,
     read: JobRow::read,
@@ -79,27 +79,27 @@ pub(crate) const ROWS: Listing<JobRow> = Listing {
     },
 };
 
-/// Its id.
+/// Only the id.
 pub(crate) const IDS: Listing<JobId> =
     Listing { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)), bytes: |_| [(0, 0); 2] };
 
-/// How large a page may be.
+/// The limits of a page.
 #[derive(Clone, Copy)]
 struct PageSize {
     jobs: usize,
-    /// Of each payload and output.
+    /// The most bytes of each payload and output.
     cut_at: usize,
-    /// Of all of them.
+    /// The most bytes of all payloads and outputs together.
     bytes: u64,
 }
 
-/// How many bytes of payloads and outputs a page has at the most, if it has more than one job.
+/// The most bytes of payloads and outputs in a page of more than one job.
 const MAX_PAGE_BYTES: usize = 64 << 20;
 
 impl Session {
-    /// Looks at up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where
-    /// the next page begins, if there is one. Where payloads and outputs are so large that fewer jobs fill a page, the
-    /// page ends there.
+    /// Reads up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where the
+    /// next page begins, if there is one. If large payloads and outputs fill a page with fewer jobs, the page ends
+    /// there.
     pub(crate) async fn peek<T>(
         &mut self,
         queue: &str,
@@ -110,7 +110,7 @@ impl Session {
         shown: &Listing<T>,
     ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let wanted = filter.cut_at.unwrap_or(usize::MAX);
-        // So long that a page of them fits. Nearly always that is all that is wanted.
+        // Short enough that a whole page fits. Nearly always the first read is all that is wanted.
         let short = MAX_PAGE_BYTES / (2 * max.max(1));
         let most = MAX_PAGE_BYTES as u64;
         let page = self
@@ -135,7 +135,7 @@ impl Session {
         };
         let jobs = page.0.iter().take_while(fits).count().max(1);
         drop(page);
-        // What is there may have changed since: twice as much.
+        // Twice as much, because payloads and outputs may have changed since.
         self.peek_cut(queue, state, filter, after, PageSize { jobs, cut_at: wanted, bytes: 2 * most.max(first) }, shown)
             .await
     }
@@ -187,7 +187,7 @@ impl Session {
         Ok((into_rows(PEEK, answer).into_iter().map(shown.read).collect::<Result<_, _>>()?, next))
     }
 
-    /// Looks at one job.
+    /// Reads one job.
     pub(crate) async fn peek_one(
         &mut self,
         queue: &str,
@@ -227,7 +227,7 @@ impl Session {
     }
 }
 
-/// A time that a filter asks for. Rounded up to the millisecond: what is from it on, or before it, stays so.
+/// Rounds a filter's time up to the millisecond, so that the jobs at or after it, and those before it, stay the same.
 fn time(name: &str, time: Option<SystemTime>) -> Result<ColumnData<'static>, Error> {
     let Some(time) = time else { return Ok(ColumnData::DateTime2(None)) };
     match to_datetime2(time) {

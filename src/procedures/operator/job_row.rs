@@ -1,4 +1,4 @@
-//! A job as it stands in the table, for operators.
+//! A job's row, for operators.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -17,45 +17,45 @@ use crate::time::rfc3339;
 
 /// A job as an operator sees it. All times are SQL Server's.
 ///
-/// Where only the beginnings of payload and output were asked for
-/// ([`JobFilter::cut_at`](super::job_filter::JobFilter::cut_at)), that is what they are; `payload_bytes` and
-/// `output_bytes` are those of the whole.
+/// If the filter cuts payloads and outputs ([`JobFilter::cut_at`](super::job_filter::JobFilter::cut_at)), `payload` and
+/// `output` contain only their beginnings. `payload_bytes` and `output_bytes` are always the full lengths.
 ///
-/// As JSON it has the times as in RFC 3339, the run time and the time limit in seconds (`run_s`,
-/// `time_limit_s`), and the payload as text (`payload_text`)
-/// where it is text and as hexadecimal digits (`payload_hex`) where it is not; the output likewise.
+/// Serialized as JSON, times are in RFC 3339 format, and the run time and the time limit are in seconds (`run_s`,
+/// `time_limit_s`). The payload is text (`payload_text`) or, if it is not text, hexadecimal digits (`payload_hex`). The
+/// same holds for the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobRow {
-    /// The job's number.
+    /// The job's id.
     pub job_id: JobId,
-    /// Where it is on its way.
+    /// The job's state.
     pub state: JobState,
-    /// Smaller runs first.
+    /// The job's priority. Smaller values run first.
     pub priority: i16,
-    /// It goes only to a worker that holds nothing else, because workers were lost while they held it.
+    /// Whether the job must run alone, on a worker that holds no other job, because workers were lost while they held
+    /// it.
     pub alone: bool,
-    /// How often it was started since it was enqueued or requeued.
+    /// How often the job was started since it was enqueued or requeued.
     pub attempt: u32,
-    /// How often it was claimed.
+    /// How often the job was claimed.
     pub fence: Fence,
-    /// When it was enqueued.
+    /// When the job was enqueued.
     pub enqueued_at: SystemTime,
-    /// When it may run, or became ready.
+    /// When the job is due, or became ready.
     pub due_at: SystemTime,
-    /// The worker that holds it, or held it last.
+    /// The worker that holds the job, or held it last.
     pub worker_id: Option<WorkerId>,
-    /// When it was claimed last.
+    /// When the job was last claimed.
     pub claimed_at: Option<SystemTime>,
-    /// When its last run ended.
+    /// When the job's last run ended.
     pub finished_at: Option<SystemTime>,
-    /// How long its last run took.
+    /// How long the job's last run took.
     pub run: Option<Duration>,
-    /// What sort of job it is, as far as the producer said.
+    /// The job's kind, if the producer set one.
     pub kind: Option<String>,
-    /// Its own time limit; `None`: as the worker that runs it has it.
+    /// The job's own time limit, or `None` if its worker's setting applies.
     pub time_limit: Option<Duration>,
-    /// Its de-duplication key.
+    /// The job's de-duplication key.
     pub dedup_key: Option<String>,
     /// The producer's own id.
     pub correlation_id: Option<Uuid>,
@@ -65,23 +65,23 @@ pub struct JobRow {
     pub payload: Vec<u8>,
     /// How many bytes the payload has.
     pub payload_bytes: u64,
-    /// The error of the last failed attempt; of a cancelled job, who cancelled it, and why.
+    /// The error of the last failed attempt. For a cancelled job: who cancelled it, and why.
     pub error: Option<String>,
-    /// What the handler left behind.
+    /// The handler's output.
     pub output: Option<Vec<u8>>,
     /// How many bytes the output has.
     pub output_bytes: Option<u64>,
-    /// Its headers; `None` also where a producer in T-SQL has attached some that cannot be read.
+    /// The job's headers. `None` also if a T-SQL producer attached headers that cannot be read.
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The batch that it belongs to.
+    /// The batch to which the job belongs.
     pub batch_id: Option<BatchId>,
-    /// The group that it belongs to.
+    /// The group to which the job belongs.
     pub group_key: Option<String>,
 }
 
 impl JobRow {
-    /// The payload as text, as [`Job::text`](crate::job::Job::text) reads it; `None` where it is none. Of a payload
-    /// that is cut, the characters that are whole.
+    /// The payload as text, as [`Job::text`](crate::job::Job::text) reads it, or `None` if it is not text. A payload
+    /// that is cut loses an incomplete last character.
     pub fn payload_text(&self) -> Option<Cow<'_, str>> {
         let is_cut = (self.payload.len() as u64) < self.payload_bytes;
         let bytes = match (is_cut, self.payload_utf16) {
@@ -92,8 +92,8 @@ impl JobRow {
         decode_text(bytes, self.payload_utf16).ok()
     }
 
-    /// The output as text; `None` where there is no output, or it is not UTF-8. Of an output that is cut, the
-    /// characters that are whole.
+    /// The output as text, or `None` if there is no output or it is not UTF-8. An output that is cut loses an
+    /// incomplete last character.
     pub fn output_text(&self) -> Option<&str> {
         let output = self.output.as_deref()?;
         let is_cut = self.output_bytes.is_some_and(|bytes| (output.len() as u64) < bytes);
@@ -139,7 +139,7 @@ impl JobRow {
     }
 }
 
-/// The beginning of a text, without a character at its end that is cut.
+/// Returns the beginning of a UTF-8 text without a last character that is cut.
 fn whole_utf8(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -147,7 +147,7 @@ fn whole_utf8(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// The same of UTF-16.
+/// Returns the beginning of a UTF-16 text without a last character that is cut.
 fn whole_utf16(bytes: &[u8]) -> &[u8] {
     let bytes = &bytes[..bytes.len() / 2 * 2];
     match bytes.as_chunks::<2>().0 {
@@ -203,7 +203,7 @@ impl Session {
 }
 
 impl Columns {
-    /// The headers of a job, as far as they can be read.
+    /// Reads a job's headers, or `None` if they cannot be read.
     pub(crate) fn optional_headers(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Error> {
         Ok(self.optional::<String>(name)?.and_then(|json| headers::read(&json)))
     }

@@ -9,8 +9,9 @@ use crate::error::Error;
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
 use crate::time::TEN_YEARS;
 
-/// A queue's settings, for [`Admin::create`](crate::admin::Admin::create). What is not set stays as it is; for a new
-/// queue it is the default. As JSON they are what is set, as [`QueueStats`](super::queue_stats::QueueStats) has it.
+/// A queue's settings, for [`Admin::create`](crate::admin::Admin::create). A setting that is not set keeps its value,
+/// or has its default in a new queue. The JSON form contains the settings that are set, in the format of
+/// [`QueueStats`](super::queue_stats::QueueStats).
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,14 +36,14 @@ pub struct QueueOptions {
     keep_done: Option<Keep>,
     #[serde(rename = "keep_dead_s", skip_serializing_if = "Option::is_none")]
     keep_dead: Option<Keep>,
-    /// `Some(None)`: it is taken away.
+    /// `Some(None)` removes the sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     sink: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group_limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_passes: Option<bool>,
-    /// `Some(None)`: there is none any more.
+    /// `Some(None)` removes the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_running: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,46 +51,46 @@ pub struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// In which order jobs are claimed. Default: [`ClaimOrder::Fifo`]. To and from [`ClaimOrder::Lifo`], a queue can
-    /// change only while it has no jobs.
+    /// Sets the order in which jobs are claimed. Default: [`ClaimOrder::Fifo`]. A queue can change to or from
+    /// [`ClaimOrder::Lifo`] only while it has no jobs.
     pub fn claim_order(mut self, claim_order: ClaimOrder) -> QueueOptions {
         self.claim_order = Some(claim_order);
         self
     }
 
-    /// What becomes of done jobs. Default: [`CompletionPolicy::Delete`].
+    /// Sets what happens to done jobs. Default: [`CompletionPolicy::Delete`].
     pub fn completion(mut self, completion: CompletionPolicy) -> QueueOptions {
         self.completion = Some(completion);
         self
     }
 
-    /// What a claim promises. Default: [`Delivery::AtLeastOnce`].
+    /// Sets what a claim guarantees. Default: [`Delivery::AtLeastOnce`].
     pub fn delivery(mut self, delivery: Delivery) -> QueueOptions {
         self.delivery = Some(delivery);
         self
     }
 
-    /// After how many attempts a job is dead, unless the job says otherwise; 1 and more. Default: 5.
+    /// Sets after how many attempts a job is dead, unless the job says otherwise; 1 or more. Default: 5.
     pub fn max_attempts(mut self, max_attempts: u32) -> QueueOptions {
         self.max_attempts = Some(max_attempts);
         self
     }
 
-    /// How long done jobs stay, in the table (`annotate`) or in the archive. Default: [`Keep::Forever`].
+    /// Sets how long done jobs stay, in the table (`annotate`) or in the archive. Default: [`Keep::Forever`].
     pub fn keep_done(mut self, keep: Keep) -> QueueOptions {
         self.keep_done = Some(keep);
         self
     }
 
-    /// How long dead jobs stay. Default: [`Keep::Forever`].
+    /// Sets how long dead jobs stay. Default: [`Keep::Forever`].
     pub fn keep_dead(mut self, keep: Keep) -> QueueOptions {
         self.keep_dead = Some(keep);
         self
     }
 
-    /// The queue's sink: a procedure of yours that is called with the jobs that are done, inside the transaction in
-    /// which they are acknowledged. What it writes and the acknowledgement are committed together or not at all, once,
-    /// however often a job has run. Default: none.
+    /// Sets the queue's sink: your procedure, called with the done jobs inside the transaction that acknowledges them.
+    /// The sink's writes and the acknowledgement are committed together or not at all, and only once, however often a
+    /// job has run. Default: none.
     ///
     /// Its one parameter is of the table type `sink_list` of readpast's schema, with the columns `job_id`, `kind`,
     /// `correlation_id`, `fence` and `output`:
@@ -105,42 +106,42 @@ impl QueueOptions {
     /// job's attempt has failed, with the sink's error, and the others are done. After a deadlock or another error that
     /// passes, the call is repeated. See `sql/README.md`, "Results in the acknowledgement's transaction".
     ///
-    /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns of it at its
-    /// start, and calls that do not come back in time are then sent in smaller parts, down to one job; start workers
-    /// anew after giving a queue its first sink.
+    /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns at its start that
+    /// there is a sink, and then sends calls that time out in smaller parts, down to one job. Restart the workers after
+    /// giving a queue its first sink.
     pub fn sink(mut self, procedure: impl Into<String>) -> QueueOptions {
         self.sink = Some(Some(procedure.into()));
         self
     }
 
-    /// How many jobs of one group ([`NewJob::group_key`](crate::job::NewJob::group_key)) run at once: 1 to 1,000,
-    /// across all workers. Default: 1, so that they run in their order. A group that has jobs goes by a new limit when
-    /// the next of them comes or ends.
+    /// Sets how many jobs of one group ([`NewJob::group_key`](crate::job::NewJob::group_key)) run at once, across all
+    /// workers: 1 to 1,000. Default: 1, so that they run in order. For a group that has jobs, a new limit takes effect
+    /// when one of its jobs is next added or finished.
     pub fn group_limit(mut self, jobs: u32) -> QueueOptions {
         self.group_limit = Some(jobs);
         self
     }
 
-    /// Whether a job of a group that is retried or snoozed gives its turn away, and gets the next one that is free when
-    /// it is due. Default: no, it keeps its turn, and those behind it wait. One that was lost with its worker, or given
-    /// back before it started, keeps it in any case.
+    /// Sets whether a retried or snoozed job of a group gives up its turn. It then gets the next free turn after it is
+    /// due. Default: no; it keeps its turn, and the jobs behind it wait. A job that was lost with its worker, or
+    /// released before it started, always keeps its turn.
     pub fn retry_passes(mut self, passes: bool) -> QueueOptions {
         self.retry_passes = Some(passes);
         self
     }
 
-    /// How many jobs all workers of the queue together hold at once: 1 to 100,000; `None`: as many as they like
-    /// (default). A held job is one that was claimed and is not acknowledged yet.
+    /// Sets how many jobs all workers of the queue together hold at once: 1 to 100,000, or `None` for no limit
+    /// (default). A held job is one that is claimed and not acknowledged yet.
     ///
-    /// Claims of the queue then go one after the other and count what is held. Not for queues with
+    /// Claims of a limited queue run one after the other, because each counts the held jobs. Not for queues with
     /// [`Delivery::AtMostOnce`].
     pub fn max_running(mut self, jobs: impl Into<Option<u32>>) -> QueueOptions {
         self.max_running = Some(jobs.into());
         self
     }
 
-    /// How many jobs all workers of the queue together claim in any interval of a length, by SQL Server's clock;
-    /// `None`: as many as they like (default). A job that is claimed again counts again. Claims of the queue then go
+    /// Sets how many jobs all workers of the queue together claim in any interval of a given length, by SQL Server's
+    /// clock, or `None` for no limit (default). A job that is claimed again counts again. Claims of a limited queue run
     /// one after the other. Not for queues with [`Delivery::AtMostOnce`].
     ///
     /// ```
@@ -155,27 +156,27 @@ impl QueueOptions {
         self
     }
 
-    /// Takes the [`sink`](Self::sink) away.
+    /// Removes the [`sink`](Self::sink).
     pub fn without_sink(mut self) -> QueueOptions {
         self.sink = Some(None);
         self
     }
 }
 
-/// So many jobs in any interval of a length.
+/// A number of jobs per interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Rate {
-    /// 1 and more.
+    /// The number of jobs: 1 or more.
     pub jobs: u32,
-    /// 100 ms to a day, in whole milliseconds: a part of one counts as one. It is kept to a hundredth, on the safe
-    /// side.
+    /// The length of the interval: 100 ms to a day, rounded up to whole milliseconds. It is enforced to within a
+    /// hundredth, and never exceeded.
     #[serde(rename = "interval_s", serialize_with = "crate::time::seconds_of")]
     pub interval: Duration,
 }
 
 impl Rate {
-    /// `jobs` in any `interval`.
+    /// Allows `jobs` jobs in any interval of this length.
     pub fn new(jobs: u32, interval: Duration) -> Rate {
         Rate { jobs, interval }
     }
@@ -186,18 +187,18 @@ impl Rate {
     }
 }
 
-/// How long finished jobs stay, counted from their end. What is older is deleted by one of the queue's workers, a
-/// thousand at a time, once a minute; while no worker runs, nothing is deleted.
+/// How long finished jobs stay, counted from their end. One of the queue's workers deletes older ones, a thousand at a
+/// time, once a minute. While no worker runs, nothing is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Keep {
     /// Until an operator purges them.
     Forever,
-    /// 1 s to ten years (315,360,000 s). In whole seconds: a part of one counts as one.
+    /// 1 s to ten years (315,360,000 s), rounded up to whole seconds.
     For(Duration),
 }
 
-/// As the columns `keep_done_s` and `keep_dead_s` have it: seconds, or null for ever.
+/// The format of the columns `keep_done_s` and `keep_dead_s`: seconds, or null for forever.
 impl Serialize for Keep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -268,14 +269,14 @@ impl Session {
     }
 }
 
-/// As `create_queue` has it: 0 is for ever, NULL leaves it as it is.
+/// The parameter of `create_queue`: 0 is forever, NULL keeps the setting.
 fn kept_s(name: &str, keep: Option<Keep>) -> Result<Option<i32>, Error> {
     let duration = match keep {
         None => return Ok(None),
         Some(Keep::Forever) => return Ok(Some(0)),
         Some(Keep::For(duration)) => duration,
     };
-    // A part of a second counts as one: nothing is deleted too early.
+    // Rounded up, so that nothing is deleted too early.
     let max = TEN_YEARS.as_secs();
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     match i32::try_from(seconds) {
@@ -294,17 +295,17 @@ pub(crate) fn read_keep(row: &mut Columns, name: &str) -> Result<Keep, Error> {
     })
 }
 
-/// What [`Admin::delete`](crate::admin::Admin::delete) has deleted beside the queue.
+/// What [`Admin::delete`](crate::admin::Admin::delete) deleted besides the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Deleted {
-    /// Its jobs, those in the archive among them.
+    /// How many jobs, including those in the archive.
     pub jobs: u64,
 }
 
 impl Session {
-    /// Deletes the queue, or with `with_jobs` up to `max` of its jobs before; returns how many jobs, and whether the
-    /// queue is gone.
+    /// Deletes the queue or, with `with_jobs`, first up to `max` of its jobs. Returns how many jobs were deleted, and
+    /// whether the queue is gone.
     pub(crate) async fn delete_queue(
         &mut self,
         queue: &str,

@@ -13,29 +13,30 @@ use super::queue_options::{Keep, Rate, read_keep};
 
 const STATS: &str = "stats";
 
-/// A queue's settings and how many jobs it has. Counted without locks: a sample, not a balance.
+/// A queue's settings and how many jobs it has. The jobs are counted without locks, so the numbers are approximate
+/// while jobs change state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct QueueStats {
     /// The queue's name.
     pub queue: String,
-    /// In which order jobs are claimed.
+    /// The order in which jobs are claimed.
     pub claim_order: ClaimOrder,
-    /// What becomes of done jobs.
+    /// What happens to done jobs.
     pub completion: CompletionPolicy,
-    /// What a claim promises.
+    /// What a claim guarantees.
     pub delivery: Delivery,
     /// After how many attempts a job is dead.
     pub max_attempts: u32,
-    /// Whether claims find nothing.
+    /// Whether the queue is paused.
     pub paused: bool,
-    /// Jobs that wait to be claimed.
+    /// Ready jobs.
     pub ready: u64,
-    /// Jobs that wait for their time.
+    /// Scheduled jobs.
     pub scheduled: u64,
-    /// Jobs that wait for their turn in their groups.
+    /// Jobs waiting for their turn in their groups.
     pub waiting: u64,
-    /// Jobs that workers hold.
+    /// Claimed jobs.
     pub claimed: u64,
     /// Done jobs that are kept (`annotate`).
     pub done: u64,
@@ -56,25 +57,25 @@ pub struct QueueStats {
     /// How long dead jobs stay.
     #[serde(rename = "keep_dead_s")]
     pub keep_dead: Keep,
-    /// The procedure that is called with the jobs that are done, if there is one
+    /// The procedure that is called with the done jobs, if there is one
     /// ([`QueueOptions::sink`](super::queue_options::QueueOptions::sink)).
     pub sink: Option<String>,
     /// How many jobs of one group run at once
     /// ([`QueueOptions::group_limit`](super::queue_options::QueueOptions::group_limit)).
     pub group_limit: u32,
-    /// Whether a job that is retried gives its turn away
+    /// Whether a retried job gives up its turn
     /// ([`QueueOptions::retry_passes`](super::queue_options::QueueOptions::retry_passes)).
     pub retry_passes: bool,
-    /// How many jobs all workers together hold at once; `None`: there is no limit
+    /// How many jobs all workers together hold at once, or `None` if there is no limit
     /// ([`QueueOptions::max_running`](super::queue_options::QueueOptions::max_running)).
     pub max_running: Option<u32>,
-    /// How many jobs all workers together claim in how long; `None`: there is no limit
+    /// How many jobs all workers together claim per interval, or `None` if there is no limit
     /// ([`QueueOptions::rate`](super::queue_options::QueueOptions::rate)).
     pub rate: Option<Rate>,
 }
 
 impl QueueStats {
-    /// All jobs that are not done. They come in by being enqueued and go out by being done; a job that fails stays.
+    /// All jobs that are not done. A job is added when it is enqueued and leaves when it is done; a failed job stays.
     pub fn not_done(&self) -> u64 {
         self.ready + self.scheduled + self.waiting + self.claimed + self.dead + self.cancelled
     }
@@ -123,7 +124,7 @@ impl QueueStats {
 }
 
 impl Session {
-    /// Counts the queue's jobs; with `most`, so many of each state.
+    /// Counts the queue's jobs. With `most`, counting stops at this many in each state.
     pub(crate) async fn stats(&mut self, queue: &str, most: Option<u64>) -> Result<QueueStats, Error> {
         let mut command = self.command(STATS);
         command.bind_param("@queue", queue);
@@ -133,7 +134,7 @@ impl Session {
         QueueStats::read(self.row(STATS, command).await?)
     }
 
-    /// Counts the jobs of every queue; with `most`, so many of each state.
+    /// Counts the jobs of every queue. With `most`, counting stops at this many in each state.
     pub(crate) async fn all_stats(&mut self, most: Option<u64>) -> Result<Vec<QueueStats>, Error> {
         let mut command = self.command(STATS);
         if let Some(most) = most {

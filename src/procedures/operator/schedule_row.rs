@@ -1,4 +1,4 @@
-//! The schedules of a queue: what operators set and see, and what the worker that has the duties does with them.
+//! The schedules of a queue: what operators set and see, and how the elected worker fires them.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,48 +17,49 @@ use crate::time::{CronTimes, rfc3339, to_datetime2};
 
 /// A schedule as an operator sees it. All times are SQL Server's.
 ///
-/// As JSON it has the times as in RFC 3339, the jitter and the time limit in seconds (`jitter_s`, `time_limit_s`), and
-/// the payload as text (`payload_text`) where it is text and as hexadecimal digits (`payload_hex`) where it is not.
+/// Serialized as JSON, times are in RFC 3339 format, and the jitter and the time limit are in seconds (`jitter_s`,
+/// `time_limit_s`). The payload is text (`payload_text`) or, if it is not text, hexadecimal digits (`payload_hex`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleRow {
     /// The schedule's name.
     pub name: String,
-    /// Its times.
+    /// The cron expression.
     pub cron: String,
-    /// The time zone in which they are meant.
+    /// The time zone of the cron expression.
     pub time_zone: String,
-    /// Of the times that were missed, the last so many are made up for.
+    /// How many of the most recent missed times are made up for.
     pub make_up: u32,
-    /// Each job starts up to so much later than its time.
+    /// The longest random delay by which a job starts after its time.
     pub jitter: Duration,
-    /// The priority of its jobs; smaller runs first.
+    /// The priority of the schedule's jobs. Smaller values run first.
     pub priority: i16,
-    /// After how many attempts its jobs are dead; `None`: as the queue has it.
+    /// After how many attempts the schedule's jobs are dead, or `None` if the queue's setting applies.
     pub max_attempts: Option<u32>,
-    /// The time limit of its jobs; `None`: as the worker that runs them has it.
+    /// The time limit of the schedule's jobs, or `None` if their worker's setting applies.
     pub time_limit: Option<Duration>,
-    /// What sort of jobs they are.
+    /// The kind of the schedule's jobs.
     pub kind: Option<String>,
-    /// The de-duplication key of its jobs; `None`: each has one of its own.
+    /// The de-duplication key of the schedule's jobs, or `None` if each has its own.
     pub dedup_key: Option<String>,
-    /// The producer's own id in its jobs.
+    /// The correlation id of the schedule's jobs.
     pub correlation_id: Option<Uuid>,
-    /// Whether the payload is UTF-16, from a schedule that was set in T-SQL.
+    /// Whether the payload is UTF-16, because the schedule was set in T-SQL.
     pub payload_utf16: bool,
-    /// The payload of its jobs.
+    /// The payload of the schedule's jobs.
     pub payload: Vec<u8>,
-    /// Whether it is paused: its times pass by.
+    /// Whether the schedule is paused. Its times pass without jobs.
     pub paused: bool,
-    /// The next time. (Without the feature `schedules`, for about a second after it was set or resumed: when that was.)
+    /// The next time. (Without the feature `schedules`, this is the time at which the schedule was set or resumed, for
+    /// about a second after that.)
     pub next_at: SystemTime,
     /// The last time that was fired.
     pub last_at: Option<SystemTime>,
-    /// Why it could not be fired when a worker looked last; it is tried again every ten seconds.
+    /// Why a worker's last try to fire the schedule failed. It tries again every ten seconds.
     pub error: Option<String>,
-    /// The headers of its jobs; `None` also where they were set in T-SQL and cannot be read.
+    /// The headers of the schedule's jobs. `None` also if they were set in T-SQL and cannot be read.
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The group that its jobs belong to.
+    /// The group of the schedule's jobs.
     pub group_key: Option<String>,
 }
 
@@ -85,7 +86,7 @@ impl ScheduleRow {
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
         };
-        // Where no worker has looked at it yet, this is when it was set.
+        // Until a worker has read the schedule, this is when it was set.
         if let Ok(times) = CronTimes::read(&schedule.cron, &schedule.time_zone)
             && let Ok(next_at) = times.first_from(schedule.next_at)
         {
@@ -165,7 +166,7 @@ impl Session {
         Ok(())
     }
 
-    /// Enqueues a schedule's job, beside its times.
+    /// Enqueues a schedule's job now, in addition to its times.
     pub(crate) async fn run_schedule_now(&mut self, queue: &str, name: &str) -> Result<Enqueued, Error> {
         let mut command = self.command("run_schedule_now");
         command.bind_param("@queue", queue);
@@ -174,14 +175,14 @@ impl Session {
         Ok(Enqueued { job_id: JobId(row.required("job_id")?), duplicate: row.required("duplicate")? })
     }
 
-    /// The schedules of a queue, by name.
+    /// Returns the schedules of a queue, by name.
     pub(crate) async fn list_schedules(&mut self, queue: &str) -> Result<Vec<ScheduleRow>, Error> {
         let mut command = self.command("list_schedules");
         command.bind_param("@queue", queue);
         self.rows("list_schedules", command).await?.into_iter().map(ScheduleRow::read).collect()
     }
 
-    /// Up to `max` schedules that are to be looked at now.
+    /// Returns up to `max` schedules that are due to be checked.
     pub(crate) async fn due_schedules(&mut self, queue: &str, max: usize) -> Result<Vec<DueSchedule>, Error> {
         let mut command = self.command("due_schedules");
         command.bind_param("@queue", queue);
@@ -202,8 +203,8 @@ impl Session {
         self.rows("due_schedules", command).await?.into_iter().map(read).collect()
     }
 
-    /// Fires one time of a schedule, or only moves it on, if it has this revision still and SQL Server's clock was not
-    /// set back since the schedule was read.
+    /// Fires one time of a schedule, or only moves the schedule on. Does nothing if the schedule's revision has
+    /// changed, or if SQL Server's clock was set back since the schedule was read.
     pub(crate) async fn fire_schedule(
         &mut self,
         queue: &str,
@@ -224,7 +225,7 @@ impl Session {
         Ok(Fired { revision, added: row.optional("duplicate")? == Some(false) })
     }
 
-    /// Notes why a schedule could not be fired, if it has this revision still.
+    /// Records why a schedule could not be fired, if its revision has not changed.
     pub(crate) async fn fail_schedule(&mut self, queue: &str, due: &DueSchedule, error: &str) -> Result<(), Error> {
         let mut command = self.command("fail_schedule");
         command.bind_param("@queue", queue);

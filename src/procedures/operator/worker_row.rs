@@ -10,45 +10,45 @@ use crate::error::Error;
 use crate::id::WorkerId;
 use crate::time::rfc3339;
 
-/// The longest that a worker is shown that has ended.
+/// For how long after its end a worker can be listed.
 const DAY_S: u64 = 86_400;
 
 /// A worker as an operator sees it. All times are SQL Server's.
 ///
-/// What it does is as it said with its last heartbeat, and `done` and `failed` as it said when it ended; a worker of a
-/// release before says nothing. As JSON it has the
-/// times as in RFC 3339, and the rest of its lease in seconds (`lease_left_s`).
+/// Its activity is as reported with its last heartbeat, and `done` and `failed` as reported when it ended. A worker of
+/// an earlier release reports nothing. Serialized as JSON, times are in RFC 3339 format, and the rest of its lease is
+/// in seconds (`lease_left_s`).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerRow {
-    /// New at each start of the process.
+    /// The worker's id, new at each start.
     pub worker_id: WorkerId,
-    /// The queue that it claims from.
+    /// The queue from which the worker claims.
     pub queue: String,
-    /// The same at each start.
+    /// The worker's name, the same at each start.
     pub name: String,
-    /// When it registered.
+    /// When the worker registered.
     pub registered_at: SystemTime,
-    /// How long its lease lasts if it is not renewed; zero where it has run out, or the worker is gone.
+    /// How long the lease lasts if it is not renewed, or zero if it has expired or the worker has ended.
     pub lease_left: Duration,
-    /// When it ended or was found lost.
+    /// When the worker ended or was marked lost.
     pub lost_at: Option<SystemTime>,
-    /// When it said what follows `oldest_claimed_at`: with its last heartbeat, or when it ended; `None`: it has not
-    /// yet.
+    /// When the worker reported the fields after `oldest_claimed_at`: with its last heartbeat, or when it ended. `None`
+    /// if it has not reported yet.
     pub reported_at: Option<SystemTime>,
-    /// How many jobs it holds: claimed, and not acknowledged yet.
+    /// How many jobs the worker holds: claimed, and not acknowledged yet.
     pub held: u64,
-    /// When the first of these was claimed.
+    /// When the oldest of these jobs was claimed.
     pub oldest_claimed_at: Option<SystemTime>,
-    /// Jobs that ran.
+    /// Running jobs.
     pub running: Option<u32>,
-    /// Jobs that were done since it registered.
+    /// Jobs done since the worker registered.
     pub done: Option<u64>,
-    /// Attempts that failed since it registered: the job was retried or is dead.
+    /// Failed attempts since the worker registered: the job was retried or is dead.
     pub failed: Option<u64>,
-    /// Jobs done a second, between its last two heartbeats.
+    /// Jobs done per second, between the last two heartbeats.
     pub done_per_s: Option<f64>,
-    /// Attempts failed a second, between its last two heartbeats.
+    /// Failed attempts per second, between the last two heartbeats.
     pub failed_per_s: Option<f64>,
     /// What limited it, as a word: `idle`, `claim`, `busy`, `finish` or `queue_limit`
     /// ([`Limit`](crate::worker::state::Limit)).
@@ -56,7 +56,7 @@ pub struct WorkerRow {
 }
 
 impl WorkerRow {
-    /// Whether it has a lease.
+    /// Whether the worker has a lease.
     pub fn is_live(&self) -> bool {
         self.lost_at.is_none() && !self.lease_left.is_zero()
     }
@@ -105,7 +105,8 @@ impl Serialize for WorkerRow {
 }
 
 impl Session {
-    /// The workers of one queue or, with `None`, of all; of those that have ended, those of the last `ended`.
+    /// Returns the workers of one queue or, with `None`, of all queues, including those that ended within the last
+    /// `ended`.
     pub(crate) async fn list_workers(&mut self, queue: Option<&str>, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
         let mut command = self.command("list_workers");
         command.bind_param("@queue", queue);

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::{BatchId, JobId};
 use crate::job::{BatchRow, NewBatch, SealedBatch, TraceContext};
 
-/// The calls by name.
+/// The names of the calls.
 const CREATE_BATCH: &str = "create_batch";
 
 pub(crate) const SEAL_BATCH: &str = "seal_batch";
@@ -28,7 +28,7 @@ impl Session {
         read_sealed(self.row(SEAL_BATCH, command).await?)
     }
 
-    /// One batch; `None` where there is none of this number.
+    /// Returns one batch, or `None` if no batch has this id.
     pub(crate) async fn batch_row(&mut self, batch: BatchId) -> Result<Option<BatchRow>, Error> {
         let mut command = self.command(LIST_BATCHES);
         command.bind_param("@batch_id", batch.0);
@@ -36,7 +36,7 @@ impl Session {
         rows.pop().map(read_batch).transpose()
     }
 
-    /// A page of the batches whose follow-ups go to `queue`, the newest first.
+    /// Returns a page of the batches whose follow-ups go to `queue`, the newest first.
     pub(crate) async fn batch_rows(
         &mut self,
         queue: &str,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::id::{BatchId, Enqueued, JobId};
 use crate::job::{MAX_TABLE_VALUE_BYTES, NewJob, TraceContext, check, due_at};
 
-/// The calls by name.
+/// The names of the calls.
 pub(crate) const ENQUEUE: &str = "enqueue";
 
 pub(crate) const ENQUEUE_BATCH: &str = "enqueue_batch";
@@ -19,15 +19,15 @@ const ENQUEUE_LIST: &str = "enqueue_list";
 
 const DETAIL_LIST: &str = "detail_list";
 
-/// The most jobs of one chunk: a transaction that locks few rows, and no more work to repeat after an error than that.
+/// The most jobs in one chunk, so that a transaction locks few rows and little work is repeated after an error.
 const MAX_CHUNK_JOBS: usize = 1_000;
 
-/// The most bytes of payload of one chunk: the driver builds the whole message in memory.
+/// The most payload bytes in one chunk, because the driver builds the whole message in memory.
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 
 impl Session {
-    /// Enqueues one chunk of jobs in one transaction; a single job in one round trip. `None`: this part is there
-    /// already.
+    /// Enqueues one chunk of jobs in one transaction, or a single job in one round trip. Returns `None` if this part
+    /// was enqueued before.
     pub(crate) async fn enqueue_chunk(
         &mut self,
         queue: &str,
@@ -54,7 +54,7 @@ impl Session {
     }
 }
 
-/// Which part of what is enqueued for a batch a call is; it is carried out once.
+/// The part of a batch that a call enqueues. Each part is enqueued only once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) batch: BatchId,
@@ -62,7 +62,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Refuses what cannot be one part, before anything is sent.
+    /// Rejects jobs that cannot be one part, before anything is sent.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Part {
     }
 }
 
-/// The chunks that jobs are enqueued in, each a transaction of its own where there is no other.
+/// The chunks in which jobs are enqueued. Each is its own transaction unless the caller has opened one.
 pub(crate) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
     std::iter::from_fn(move || {
         let (chunk, rest) = jobs.split_at(chunk_length(jobs));
@@ -100,7 +100,7 @@ fn is_large(job: &NewJob) -> bool {
     job.payload.len() > MAX_TABLE_VALUE_BYTES
 }
 
-/// How many of the first jobs make a chunk; at least one, if there is one. A large job is a chunk of its own.
+/// Returns how many of the first jobs make a chunk: at least one, if there is one. A large job is a chunk of its own.
 fn chunk_length(jobs: &[NewJob]) -> usize {
     let mut bytes = 0;
     let fits = |job: &&NewJob| {
@@ -160,7 +160,7 @@ fn bind_part(command: &mut Command<'_>, part: Option<Part>) {
     }
 }
 
-/// Of a call of `enqueue` for a part: whether that was there, which is a duplicate of no job.
+/// Reads whether a part was enqueued before. This is not the duplicate of a job.
 fn was_there(result: &Answer) -> bool {
     let job_id: Option<i64> = result.try_return_value("@job_id").ok().flatten();
     let duplicate: Option<bool> = result.try_return_value("@duplicate").ok().flatten();
@@ -201,7 +201,7 @@ pub(crate) fn batch_command<'a>(
         let due_at = due_at(job)?;
         rows.push(EnqueueRow { ordinal, job, due_at });
         let headers = trace.headers_of(job).map(|headers| headers.json());
-        // Of a part, all belong to its batch.
+        // All jobs of a part belong to its batch.
         let has_batch = job.batch.is_some() && part.is_none();
         if job.time_limit.is_some() || headers.is_some() || job.group_key.is_some() || has_batch {
             details.push(DetailRow { ordinal, job, headers });
@@ -210,14 +210,14 @@ pub(crate) fn batch_command<'a>(
     let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
     command.bind_param("@queue", queue);
     command.bind_table_with_dbtype("@jobs", &lists.jobs, rows);
-    // Left out it is empty. Each list costs a round trip more.
+    // A list that is left out is empty. Each list costs another round trip.
     if !details.is_empty() {
         command.bind_table_with_dbtype("@details", &lists.details, details);
     }
     Ok(command)
 }
 
-/// The answers to a chunk in the order of its jobs.
+/// The results of a chunk, in the order of its jobs.
 pub(crate) fn in_order(rows: Vec<Columns>, expected: usize) -> Result<Vec<Enqueued>, Error> {
     let mut answers = Vec::with_capacity(rows.len());
     for mut row in rows {

@@ -1,35 +1,35 @@
-//! How jobs have ended, for those that wait for it.
+//! How jobs ended, for callers that wait for them.
 
 use crate::connection::{AnswerLimit, Columns, Session, all_rows, id_rows, table_type};
 use crate::error::Error;
 use crate::id::JobId;
 
-/// How a job has ended, as [`Queue::wait`](crate::queue::Queue::wait) tells.
+/// How a job ended, as returned by [`Queue::wait`](crate::queue::Queue::wait).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEnd {
     /// It is done.
     Done {
-        /// What the handler left behind.
+        /// The handler's output.
         output: Option<Vec<u8>>,
     },
     /// It is dead: out of attempts, or failed for good.
     Dead {
-        /// Its last error; empty where the worker gave none.
+        /// The job's last error, or empty if the worker gave none.
         error: String,
     },
-    /// Somebody has cancelled it.
+    /// It was cancelled.
     Cancelled {
-        /// Who, and why.
+        /// Who cancelled it, and why.
         error: String,
     },
-    /// The queue does not have it: it was done and deleted
-    /// ([`CompletionPolicy::Delete`](crate::job::CompletionPolicy)), it was purged or has expired, or there has never
-    /// been such a job. Nobody can tell these apart.
+    /// The queue does not contain the job: it was done and deleted
+    /// ([`CompletionPolicy::Delete`](crate::job::CompletionPolicy)), it was purged or has expired, or it never existed.
+    /// These cases cannot be told apart.
     Gone,
 }
 
-/// The states of a job as `outcomes` names them.
+/// The states of a job, by their names in `outcomes`.
 #[derive(Clone, Copy)]
 enum EndWord {
     Done,
@@ -41,21 +41,21 @@ enum EndWord {
 const STATES: [(&str, EndWord); 4] =
     [("done", EndWord::Done), ("dead", EndWord::Dead), ("cancelled", EndWord::Cancelled), ("gone", EndWord::Gone)];
 
-/// The call by name, as an [`Error::TimedOut`] has it.
+/// The name of the call in an [`Error::TimedOut`].
 pub(crate) const OUTCOMES: &str = "outcomes";
 
-/// How many bytes the outputs of several jobs have at the most.
+/// The most bytes of the outputs of several jobs.
 const MAX_OUTPUTS: u64 = 64 << 20;
 
 /// The longest `varbinary(max)`.
 const MAX_OUTPUT: u64 = i32::MAX as u64;
 
 impl Session {
-    /// Those of up to 1,000 jobs that have ended, or some of them.
+    /// Returns those of up to 1,000 jobs that have finished, or some of them.
     ///
     /// # Errors
     ///
-    /// [`Error::is_too_much`]: ask for fewer jobs. An output of one job always arrives.
+    /// [`Error::is_too_much`] if the jobs are too many; ask for fewer. The output of a single job always fits.
     pub(crate) async fn outcomes(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<(JobId, JobEnd)>, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command(OUTCOMES);

@@ -1,4 +1,4 @@
-//! Claiming: up to N ready jobs become this worker's, in one statement and one round trip.
+//! Claiming: up to N ready jobs are assigned to this worker, in one statement and one round trip.
 
 use std::collections::HashMap;
 
@@ -9,80 +9,80 @@ use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{ClaimOrder, Job, MAX_TABLE_VALUE_BYTES};
 
-/// What a worker asks for.
+/// The parameters of a claim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimRequest<'a> {
     pub(crate) queue: &'a str,
     pub(crate) worker: WorkerId,
     pub(crate) order: ClaimOrder,
-    /// 1 to 1,000 jobs.
+    /// How many jobs: 1 to 1,000.
     pub(crate) max: usize,
-    /// Longer payloads are withheld, so an answer has at most `max` times this many bytes of payloads.
+    /// Longer payloads are withheld, so that a response has at most `max` times this many bytes of payloads.
     pub(crate) max_payload_bytes: u64,
-    /// Jobs behind one whose payload is withheld may be run before it.
+    /// Whether jobs behind one with a withheld payload may run before it.
     pub(crate) passes: bool,
-    /// The worker holds nothing: a job that must run alone comes first, and by itself.
+    /// The worker holds no job, so a job that must run alone comes first, and on its own.
     pub(crate) alone: bool,
-    /// Where the claim before this one ended.
+    /// Where the previous claim ended.
     pub(crate) seen: Option<ClaimEnd>,
 }
 
-/// The answer to a claim.
+/// The result of a claim.
 #[derive(Debug)]
 pub(crate) struct ClaimAnswer {
-    /// In the order in which they are to run, as far as the queue has one.
+    /// In the order in which they must run, as far as the queue has an order.
     pub(crate) jobs: Vec<Job>,
-    /// A payload was too long.
+    /// Set if a payload was too long.
     pub(crate) withheld: Option<Withheld>,
-    /// Claimed as well, but their details cannot be read.
+    /// Jobs that are claimed as well, but whose details cannot be read.
     pub(crate) unreadable: Vec<UnreadableJob>,
-    /// A job waits that must run alone, because workers were lost while they held it. Asked for with `alone`, it is
-    /// what `jobs` has.
+    /// A job that must run alone is waiting, because workers were lost while they held it. If `alone` was set, `jobs`
+    /// contains this job.
     pub(crate) alone_waits: bool,
-    /// What kept ready jobs back, if anything did.
+    /// Which limits kept ready jobs back, if any.
     pub(crate) limited: Option<ClaimLimit>,
-    /// For the next claim.
+    /// Pass this on with the next claim.
     pub(crate) end: Option<ClaimEnd>,
 }
 
-/// What a claim leaves to a later one.
+/// The jobs that a claim leaves to a later one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Withheld {
-    /// The length of the first.
+    /// The length of the first job's payload.
     pub(crate) bytes: u64,
-    /// The jobs to be given back.
+    /// The jobs to release.
     pub(crate) jobs: Vec<(JobId, Fence)>,
 }
 
 impl Withheld {
-    /// Takes the jobs whose payloads were withheld out of the claim's jobs; with those behind the first of them, so
-    /// that they run in their order, unless they may pass it.
+    /// Removes the jobs with withheld payloads from the claim's jobs. The jobs behind the first of them are removed,
+    /// too, so that all run in order, unless they may pass it.
     fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>, passes: bool) -> Option<Withheld> {
         let first = jobs.iter().position(|job| lengths.contains_key(&job.id))?;
         let bytes = *lengths.get(&jobs[first].id)?;
         let taken = jobs.extract_if(first.., |job| !passes || lengths.contains_key(&job.id));
-        // One of an at_most_once queue was not claimed.
+        // With delivery at_most_once, the job was not claimed.
         let given_back = taken.map(|job| (job.id, job.fence)).filter(|(_, fence)| *fence != Fence::NONE);
         Some(Withheld { bytes, jobs: given_back.collect() })
     }
 }
 
-/// A limit of the queue's own ([`QueueOptions`](crate::procedures::operator::QueueOptions)).
+/// A limit of the queue itself ([`QueueOptions`](crate::procedures::operator::QueueOptions)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaimLimit {
-    /// How many jobs are held: each that is acknowledged makes room.
+    /// Limits how many jobs are held. Each acknowledged job frees capacity.
     Running,
-    /// How many are claimed in an interval: only time makes room.
+    /// Limits how many jobs are claimed in an interval. Only time frees capacity.
     Rate,
 }
 
-/// What a claim has seen of the index of ready jobs. Passed on with the next claim, it lets SQL Server begin beyond the
-/// entries that are deleted but not yet cleaned up (sql/070_marks.sql).
+/// The part of the index of ready jobs that a claim has read. Passed on with the next claim, it lets SQL Server skip
+/// the entries that are deleted but not yet cleaned up (sql/070_marks.sql).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimEnd {
-    /// The last one that the claim came to.
+    /// The last priority that the claim reached.
     priority: i16,
-    /// The highest and the lowest of that priority.
+    /// The highest and the lowest job of that priority.
     job_id: JobId,
     from_id: JobId,
     lowered: i64,
@@ -98,17 +98,17 @@ impl ClaimEnd {
     }
 }
 
-/// A claimed job with details that SQL Server accepts as JSON and Rust does not.
+/// A claimed job whose details are JSON to SQL Server but not to Rust.
 #[derive(Debug)]
 pub(crate) struct UnreadableJob {
     pub(crate) job_id: JobId,
     pub(crate) fence: Fence,
     pub(crate) attempt: u32,
-    /// What is wrong.
+    /// What is wrong with the details.
     pub(crate) error: String,
 }
 
-/// What the return status of `claim` is the sum of.
+/// The bits of the return status of `claim`.
 const ALONE_WAITS: u32 = 1;
 
 const LIMITED_BY_RUNNING: u32 = 2;
@@ -118,8 +118,7 @@ const LIMITED_BY_RATE: u32 = 4;
 /// The longest `varbinary(max)`.
 const MAX_PAYLOAD: u64 = i32::MAX as u64;
 
-/// How many columns of a claimed job stand between its attempt and the column that says whether its payload is
-/// withheld.
+/// How many columns of a claimed job lie between its attempt and the column that says whether its payload is withheld.
 const CLAIMED_BETWEEN: usize = 5;
 
 /// A claimed job whose payload was left in the table.
@@ -136,12 +135,12 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] when the worker is not registered any more; [`Error::UnknownQueue`]. After any error but
-    /// those that came from SQL Server ([`Error::sql_number`]), jobs may be claimed that nobody knows of: call
+    /// [`Error::LeaseLost`] if the worker is no longer registered; [`Error::UnknownQueue`]. After any error that did
+    /// not come from SQL Server ([`Error::sql_number`]), jobs may be claimed without this worker knowing of them: call
     /// [`recover`](Session::recover).
     pub(crate) async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<ClaimAnswer, Error> {
         let mut command = self.claim_command(&request);
-        // Without a value where nothing was seen: the procedure then raises no mark.
+        // If no index entries were read, the parameters have no value, and the procedure raises no mark.
         if let Some(ClaimEnd { priority, job_id, from_id, .. }) = request.seen {
             command.bind_param("@seen_priority", priority);
             command.bind_param("@seen_job_id", job_id.0);
@@ -149,7 +148,7 @@ impl Session {
         }
         command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
         command.bind_out_param("@highest", request.seen.map_or(0_i64, |seen| seen.highest));
-        // The worst case: all jobs asked for have the longest payload that is not withheld.
+        // In the worst case, all jobs have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
         let limit = AnswerLimit::of_rows(request.max, payloads);
         let answer = self.run_up_to(limit, "claim", command).await?;
@@ -184,7 +183,7 @@ impl Session {
                 message: format!("claim returned {claimed} jobs instead of {} at most", request.max),
             });
         }
-        // `lowered` is of the last priority, all of whose jobs may be among the unreadable.
+        // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
         let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty() && unreadable.is_empty());
         // OUTPUT returns rows in no particular order.
         match request.order {
@@ -197,7 +196,7 @@ impl Session {
         Ok(ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end })
     }
 
-    /// Reads the checkpoints of those jobs that have one, which are few.
+    /// Reads the checkpoints of the few jobs that have one.
     async fn attach_checkpoints(&mut self, worker: WorkerId, jobs: &mut [Job]) -> Result<(), Error> {
         let is_checkpointed = |job: &&mut Job| job.details.as_ref().is_some_and(|details| details.checkpointed);
         let mut checkpointed: Vec<&mut Job> = jobs.iter_mut().filter(is_checkpointed).collect();
@@ -214,11 +213,11 @@ impl Session {
         Ok(())
     }
 
-    /// Claims one job and leaves its payload in the table: to learn which job it is whose payload does not arrive.
+    /// Claims one job and leaves its payload in the table, to find out which job's payload does not arrive.
     ///
     /// # Errors
     ///
-    /// As [`claim`](Session::claim).
+    /// Same as [`claim`](Session::claim).
     pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
         let command = self.claim_command(&ClaimRequest { max: 1, max_payload_bytes: 0, ..request });
         let answer = self.run_up_to(AnswerLimit::of_rows(1, 0), "claim", command).await?;
@@ -244,10 +243,11 @@ impl Session {
     }
 }
 
-/// Reads a job. Where its payload is withheld, it has neither that nor details, and `lengths` says how long it is.
+/// Reads a job. If its payload is withheld, the job has neither payload nor details, and `lengths` receives the
+/// payload's length.
 ///
-/// Only details that cannot be read are the job's own fault. Columns that are missing or of another type are the
-/// procedure's.
+/// Only unreadable details are a fault of the job. Missing columns, or columns of another type, are a fault of the
+/// procedure.
 fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Result<Job, UnreadableJob>, Error> {
     let mut job = Job {
         id: JobId(row.required("job_id")?),
@@ -286,7 +286,7 @@ fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Resul
     })
 }
 
-/// The length that stands in place of a payload.
+/// Reads the length that replaces a withheld payload.
 fn length(bytes: &[u8]) -> Result<u64, Error> {
     let bytes = <[u8; 8]>::try_from(bytes)
         .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
@@ -294,7 +294,7 @@ fn length(bytes: &[u8]) -> Result<u64, Error> {
 }
 
 impl Session {
-    /// The checkpoints of jobs that this worker holds and that have one.
+    /// Returns the checkpoints of the jobs that this worker holds, for those that have one.
     pub(crate) async fn checkpoints(
         &mut self,
         worker: WorkerId,

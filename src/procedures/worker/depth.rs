@@ -1,11 +1,11 @@
-//! How much there is to do: the sampled depth, what is left of a drain, and the wait for ready jobs.
+//! A queue's depth: the sample, what is left of a drain, and waiting for ready jobs.
 
 use std::time::Duration;
 
 use crate::connection::{Columns, Session, int, ms};
 use crate::error::Error;
 
-/// How deep a queue is, as `sample` (sql/350_sample.sql) counts and estimates it.
+/// A queue's depth, as counted and estimated by `sample` (sql/350_sample.sql).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DepthSample {
     pub(crate) ready: u64,
@@ -14,7 +14,7 @@ pub(crate) struct DepthSample {
     pub(crate) dead: u64,
     pub(crate) cancelled: u64,
     pub(crate) waiting: u64,
-    /// Batches that have not ended and whose follow-ups go to the queue.
+    /// Batches that are not complete and whose follow-ups go to the queue.
     pub(crate) open_batches: u64,
     /// Workers with a lease.
     pub(crate) workers: u64,
@@ -26,14 +26,15 @@ pub(crate) struct DepthSample {
 }
 
 impl DepthSample {
-    /// Jobs that are not finished, held by any worker or by none.
+    /// Unfinished jobs, claimed or not.
     pub(crate) fn unfinished(&self) -> u64 {
         self.ready + self.scheduled + self.waiting + self.claimed
     }
 }
 
 impl Session {
-    /// The last sample, or a new one where that is older than `max_age`; `None` while another worker takes the first.
+    /// Returns the last sample, or a new one if it is older than `max_age`. `None` while another worker takes the first
+    /// sample.
     pub(crate) async fn sample(&mut self, queue: &str, max_age: Duration) -> Result<Option<DepthSample>, Error> {
         let mut command = self.command("sample");
         command.bind_param("@queue", queue);
@@ -43,7 +44,7 @@ impl Session {
     }
 }
 
-/// The columns of a sample; `None` where there is none yet.
+/// Reads the columns of a sample, or `None` if there is no sample yet.
 pub(crate) fn read_sample(row: &mut Columns) -> Result<Option<DepthSample>, Error> {
     let ready: Option<i64> = row.optional("ready")?;
     let scheduled: Option<i64> = row.optional("scheduled")?;
@@ -72,31 +73,31 @@ pub(crate) fn read_sample(row: &mut Columns) -> Result<Option<DepthSample>, Erro
     }))
 }
 
-/// What is left of a queue.
+/// The unfinished jobs of a queue, as far as a drain waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unfinished {
     pub(crate) ready: bool,
-    /// Jobs are scheduled, and due soon enough to count.
+    /// Whether jobs are scheduled and due soon enough to count.
     pub(crate) scheduled: bool,
-    /// Jobs are claimed, by any worker.
+    /// Whether jobs are claimed, by any worker.
     pub(crate) claimed: bool,
-    /// Jobs wait for their turn in their groups.
+    /// Whether jobs are waiting for their turn in their groups.
     pub(crate) waiting: bool,
     pub(crate) paused: bool,
-    /// How long until the first scheduled job is due.
+    /// The time until the first scheduled job is due.
     pub(crate) next_due: Option<Duration>,
 }
 
 impl Unfinished {
-    /// Whether nothing is left that counts.
+    /// Whether nothing is left to wait for.
     pub(crate) fn is_empty(&self) -> bool {
         !(self.ready || self.scheduled || self.claimed || self.waiting)
     }
 }
 
 impl Session {
-    /// What is left. Scheduled jobs count that are due within `due_within`, or all without it. A job that moves from
-    /// one state to another meanwhile can be missed.
+    /// Returns which unfinished jobs are left. Counts scheduled jobs that are due within `due_within`, or all of them
+    /// with `None`. A job that changes its state during the call can be missed.
     pub(crate) async fn unfinished(&mut self, queue: &str, due_within: Option<Duration>) -> Result<Unfinished, Error> {
         let mut command = self.command("unfinished");
         command.bind_param("@queue", queue);
@@ -115,13 +116,13 @@ impl Session {
 }
 
 impl Session {
-    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. It looks after `first`, then after
-    /// pauses that double up to `most`. Where `most_sessions` wait already, it looks once and does not wait; `None`: as
-    /// many as the server has room for.
+    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. SQL Server checks after `first`,
+    /// then after pauses that double up to `most`. If `most_sessions` sessions are waiting already, it checks once and
+    /// does not wait. `None` allows as many sessions as the server can hold.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`] and the connection's. Nothing is changed, whatever happens.
+    /// [`Error::UnknownQueue`] and the errors of the connection. The call never changes anything.
     pub(crate) async fn await_jobs(
         &mut self,
         queue: &str,
@@ -141,11 +142,11 @@ impl Session {
     }
 }
 
-/// What became of waiting for jobs.
+/// The result of waiting for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Awaited {
-    /// The queue has a job to claim.
+    /// Whether the queue has a job to claim.
     pub(crate) found: bool,
-    /// SQL Server waited. Otherwise enough sessions do.
+    /// Whether SQL Server waited. It does not if enough sessions are waiting.
     pub(crate) waited: bool,
 }

@@ -2,40 +2,41 @@
 
 use std::time::{Duration, SystemTime};
 
-/// A schedule that a worker has to look at.
+/// A schedule that a worker must check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DueSchedule {
     pub(crate) name: String,
-    /// Which version of the schedule this is: only that one is fired.
+    /// The version of the schedule. Only this version is fired.
     pub(crate) revision: i32,
     pub(crate) cron: String,
     pub(crate) time_zone: String,
     pub(crate) make_up: u32,
     pub(crate) jitter: Duration,
-    /// The next time, or since when times count.
+    /// The next time or, if it is not known yet, from when on times count.
     pub(crate) next_at: SystemTime,
     /// Why it could not be fired the last time.
     pub(crate) error: Option<String>,
-    /// What SQL Server's clock said.
+    /// SQL Server's time.
     pub(crate) now: SystemTime,
 }
 
-/// What becomes of a schedule at one of its times.
+/// What to do with a schedule at one of its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Firing {
-    /// The time that is fired; `None`: the schedule only moves on.
+    /// The time to fire, or `None` to only move the schedule on.
     pub(crate) at: Option<SystemTime>,
     /// When its job may start.
     pub(crate) due_at: Option<SystemTime>,
-    /// The time after it.
+    /// The next time.
     pub(crate) next_at: SystemTime,
 }
 
-/// What SQL Server did with a [`Firing`].
+/// The result of a [`Firing`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fired {
-    /// The schedule's version from now on; `None`: nothing was done, because somebody else had changed or locked it.
+    /// The schedule's new version, or `None` if nothing was done because another session had changed or locked the
+    /// schedule.
     pub(crate) revision: Option<i32>,
-    /// A job was added.
+    /// Whether a job was added.
     pub(crate) added: bool,
 }

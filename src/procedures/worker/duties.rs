@@ -1,24 +1,23 @@
-//! What the elected worker calls for the whole queue: `promote`, `reap` and `expire`.
+//! The calls of the elected worker, on behalf of the whole queue: `promote`, `reap` and `expire`.
 
 use crate::connection::{Columns, Session, int};
 use crate::error::Error;
 use crate::id::WorkerId;
 
-/// What a call of `promote` did.
+/// The result of `promote`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Promoted {
     pub(crate) jobs: u32,
-    /// The worker still has the duties of its queue.
+    /// Whether the worker is still the elected worker of its queue.
     pub(crate) elected: bool,
-    /// There are schedules to look at.
+    /// Whether there are schedules to check.
     pub(crate) schedules_due: bool,
-    /// What of it failed, and can wait for the next call.
+    /// A part that failed and can wait for the next call.
     pub(crate) error: Option<String>,
 }
 
 impl Session {
-    /// Makes up to `max` scheduled jobs ready whose time has come, if the worker has the duties of the queue, or nobody
-    /// has.
+    /// Makes up to `max` due scheduled jobs ready, if this worker is the elected worker or the queue has none.
     pub(crate) async fn promote(&mut self, queue: &str, worker: WorkerId, max: usize) -> Result<Promoted, Error> {
         let mut command = self.command("promote");
         command.bind_param("@queue", queue);
@@ -34,10 +33,10 @@ impl Session {
     }
 }
 
-/// What a reap did.
+/// The result of `reap`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reaped {
-    /// Workers whose lease ran out, and that are lost from now on.
+    /// Workers that are now marked lost, because their leases expired.
     pub(crate) lost: Vec<LostWorker>,
     /// Jobs of lost workers that are ready again.
     pub(crate) jobs_ready: u32,
@@ -45,7 +44,7 @@ pub(crate) struct Reaped {
     pub(crate) jobs_dead: u32,
 }
 
-/// A worker whose lease ran out.
+/// A worker with an expired lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostWorker {
     pub(crate) worker: WorkerId,
@@ -53,7 +52,8 @@ pub(crate) struct LostWorker {
 }
 
 impl Session {
-    /// Marks up to `max` workers lost whose lease ran out, and gives back up to `max` jobs of lost workers.
+    /// Marks up to `max` workers with expired leases as lost, and returns up to `max` jobs of lost workers to the
+    /// queue.
     pub(crate) async fn reap(&mut self, queue: &str, max: usize) -> Result<Reaped, Error> {
         let mut command = self.command("reap");
         command.bind_param("@queue", queue);
@@ -73,7 +73,7 @@ fn read_lost(mut row: Columns) -> Result<LostWorker, Error> {
 }
 
 impl Session {
-    /// Deletes up to `max` finished jobs that are no longer to be kept; returns how many.
+    /// Deletes up to `max` finished jobs whose retention has passed; returns how many.
     pub(crate) async fn expire(&mut self, queue: &str, max: usize) -> Result<u32, Error> {
         let mut command = self.command("expire");
         command.bind_param("@queue", queue);

@@ -1,6 +1,6 @@
-//! Acknowledging what became of jobs that were run.
+//! Acknowledging the outcomes of runs.
 //!
-//! A list goes in the order of job ids, which is the order in which SQL Server locks the rows.
+//! A list is in the order of job ids, the order in which SQL Server locks the rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::text::cut;
 pub(crate) struct Finish {
     pub(crate) job_id: JobId,
     pub(crate) fence: Fence,
-    /// For the log; SQL Server knows it.
+    /// For the log only; SQL Server knows the attempt.
     pub(crate) attempt: u32,
-    /// For the log: of jobs whose kind has a handler of its own.
+    /// For the log, for jobs whose kind has a handler of its own.
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) outcome: Outcome,
     /// How long the run took, by this process's monotonic clock.
     pub(crate) run: Duration,
 }
 
-/// How a job ended that did not end as asked.
+/// The state of a job that did not end as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FinishResult {
-    /// It was not this worker's any more under this fence; nothing was changed.
+    /// This worker no longer held the job under this fence; nothing was changed.
     Lost,
-    /// A retry was asked for, but its attempts are used up.
+    /// A retry was requested, but the job's attempts are used up.
     Dead,
 }
 
-/// The calls by name, as an [`Error::TimedOut`] has it.
+/// The names of the calls in an [`Error::TimedOut`].
 pub(crate) const FINISH: &str = "finish";
 
 pub(crate) const FINISH_WITH: &str = "finish_with";
@@ -44,13 +44,13 @@ pub(crate) const FINISH_WITH: &str = "finish_with";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
-    /// Acknowledges jobs that have a row, at most 1,000, each once, and none that [is large](Finish::is_large); with
-    /// their follow-ups, where one has some. Returns those that did not end as asked.
+    /// Acknowledges up to 1,000 jobs together with their follow-ups. The jobs must have a row, each must occur once,
+    /// and none may [be large](Finish::is_large). Returns the jobs that did not end as requested.
     ///
     /// # Errors
     ///
-    /// After any error, run it again with the same jobs: those that were acknowledged come back as lost. After
-    /// [`Error::ResultRefused`] none was.
+    /// After any error, call it again with the same jobs: those that were acknowledged are then returned as lost. After
+    /// [`Error::ResultRefused`], none was acknowledged.
     pub(crate) async fn finish<'a>(
         &mut self,
         queue: &str,
@@ -67,18 +67,18 @@ impl Session {
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@jobs", &list, jobs.into_iter());
-        // Each list costs a round trip more.
+        // Each list costs another round trip.
         if !follow_ups.is_empty() {
             command.bind_table_with_dbtype("@follow_ups", &follow_up_list, follow_ups);
         }
         ended_otherwise(self.rows(call, command).await?)
     }
 
-    /// Acknowledges one job, whose output may be of any size. Returns how it ended if it did not end as asked.
+    /// Acknowledges one job, whose output may have any size. Returns how it ended if it did not end as requested.
     ///
     /// # Errors
     ///
-    /// After any error, run it again: a job that was acknowledged comes back as lost.
+    /// After any error, call it again: a job that was acknowledged is then returned as lost.
     pub(crate) async fn finish_one(
         &mut self,
         queue: &str,
@@ -115,7 +115,7 @@ pub(crate) fn finish_one_command<'a>(
     Ok(command)
 }
 
-/// How a job ended that was acknowledged by [`finish_one_command`], if it did not end as asked.
+/// Reads how a job that [`finish_one_command`] acknowledged has ended, if it did not end as requested.
 pub(crate) fn read_finish_one(result: Answer) -> Result<Option<FinishResult>, Error> {
     let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
     Ok(results.first().map(|(_, result)| *result))
@@ -127,12 +127,13 @@ fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Err
     rows.into_iter().map(read).collect()
 }
 
-/// An outcome as the procedures take it.
+/// An outcome in the form that the procedures take.
 impl Outcome {
     fn code(&self) -> u8 {
         match self {
             Outcome::Done { .. } => 0,
-            // Finds nothing where its handler has committed: an attempt that failed where it has not.
+            // If the handler's transaction was committed, this matches no row. If it was not, this records a failed
+            // attempt.
             Outcome::Retry { .. } | Outcome::Acknowledged => 1,
             Outcome::Dead { .. } => 2,
             Outcome::Snooze { .. } => 3,
@@ -156,14 +157,15 @@ impl Outcome {
     }
 }
 
-/// The error of a job that its handler has acknowledged in a transaction that was then not committed.
+/// The error of a job that its handler acknowledged in a transaction that was not committed.
 pub(crate) const UNCOMMITTED: &str = "its handler acknowledged it in a transaction that was not committed";
 
-/// For how long such a job waits; not for no time, because a mark would be lowered each time.
+/// How long such a job waits. Zero would lower a mark each time.
 const UNCOMMITTED_RETRY_MS: i64 = 1_000;
 
 impl Finish {
-    /// Whether its output is too large for a table-valued parameter: [`finish_one`](Session::finish_one) takes it.
+    /// Whether the output is too large for a table-valued parameter, so that [`finish_one`](Session::finish_one) must
+    /// be used.
     pub(crate) fn is_large(&self) -> bool {
         self.outcome.output().is_some_and(|output| output.len() > MAX_TABLE_VALUE_BYTES)
     }
@@ -207,7 +209,7 @@ pub(crate) struct FollowUpRow<'a> {
     due_at: ColumnData<'static>,
 }
 
-/// The follow-ups of all jobs, in the order of the jobs and then in that in which they were given.
+/// The follow-ups of all jobs, in the order of the jobs and of each job's list.
 pub(crate) fn rows<'a>(jobs: impl Iterator<Item = &'a Finish>) -> Result<Vec<FollowUpRow<'a>>, Error> {
     let all = jobs.flat_map(|job| job.outcome.follow_ups().iter().map(move |follow_up| (job.job_id, follow_up)));
     let row = |(ordinal, (job_id, follow_up)): (i32, (JobId, &'a FollowUp))| {

@@ -1,4 +1,4 @@
-//! A worker's life in SQL Server: registering, renewing its lease, going.
+//! A worker's registration: registering, renewing its lease, ending.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ pub(crate) struct QueueSettings {
     pub(crate) has_sink: bool,
 }
 
-/// What a worker found that took over from predecessors of its name.
+/// The result of taking over from predecessors with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakenOver {
-    /// Workers that were marked lost: the predecessors, and all whose lease had run out.
+    /// Workers that were marked lost: the predecessors, and all workers with expired leases.
     pub(crate) workers: u32,
     /// Jobs of lost workers that are ready again.
     pub(crate) jobs_ready: u32,
@@ -35,56 +35,56 @@ pub(crate) struct TakenOver {
     pub(crate) jobs_dead: u32,
 }
 
-/// What a worker learns with each renewal of its lease.
+/// The response to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
-    /// This worker does for the queue what one must do: promote, reap, sample, expire.
+    /// Whether this is the elected worker, which promotes, reaps, samples and expires on behalf of the queue.
     pub(crate) elected: bool,
-    /// The oldest version whose workers work with the schema that is installed now.
+    /// The oldest version of workers that works with the schema installed now.
     pub(crate) min_compatible: i32,
     /// The last sample of the queue's depth, if there is one.
     pub(crate) sample: Option<DepthSample>,
-    /// Running jobs of this worker that somebody has asked to cancel.
+    /// Running jobs of this worker that are to be cancelled.
     pub(crate) cancelled: Vec<(JobId, Fence)>,
 }
 
-/// What a worker says of itself with a heartbeat, for operators.
+/// What a worker reports with a heartbeat, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkerReport {
-    /// Jobs that run.
+    /// Running jobs.
     pub(crate) running: usize,
-    /// What limits it, as a word.
+    /// The worker's bottleneck, as a word.
     pub(crate) limited_by: &'static str,
-    /// One of the queue's duties fails here: another worker shall have them.
+    /// Whether one of the queue's duties fails on this worker, so that another one should be elected.
     pub(crate) yields: bool,
     pub(crate) work: WorkReport,
 }
 
-/// What a worker has done since it registered: sums, so that one that is lost, repeated or late does no harm.
+/// What a worker has done since it registered. These are totals, so that a lost, repeated or late report does no harm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkReport {
-    /// Which of its reports it is, from 1 on.
+    /// The number of the report, from 1 on.
     pub(crate) number: u64,
     pub(crate) worked: Worked,
 }
 
-/// What a worker has done.
+/// The totals of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Worked {
     /// Jobs done.
     pub(crate) done: u64,
-    /// Attempts failed.
+    /// Failed attempts.
     pub(crate) failed: u64,
-    /// Those of them after which the job was dead.
+    /// Failed attempts after which the job was dead.
     pub(crate) dead: u64,
-    /// How long the jobs that were started had been ready.
+    /// How long the started jobs had been ready.
     pub(crate) wait: Durations,
-    /// How long jobs ran.
+    /// How long the runs took.
     pub(crate) run: Durations,
 }
 
 impl Worked {
-    /// What was done since.
+    /// Returns what was done since another total.
     pub(crate) fn since(&self, before: &Worked) -> Worked {
         Worked {
             done: self.done - before.done,
@@ -109,7 +109,7 @@ impl WorkReport {
 
 impl Session {
     /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
-    /// lost at once, and the jobs of lost workers are given back.
+    /// marked lost immediately, and the jobs of lost workers are returned to the queue.
     pub(crate) async fn register_worker(
         &mut self,
         queue: &str,
@@ -141,11 +141,11 @@ impl Session {
         ))
     }
 
-    /// Renews the lease and, with a report, says what the worker does.
+    /// Renews the lease and, with a report, sends what the worker does.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] when the worker was marked lost.
+    /// [`Error::LeaseLost`] if the worker was marked lost.
     pub(crate) async fn heartbeat(
         &mut self,
         worker: WorkerId,
@@ -172,7 +172,7 @@ impl Session {
         })
     }
 
-    /// Ends the worker, with its last report. Jobs that it still holds are left to the next reap.
+    /// Ends the worker, with its last report. Jobs that it still holds are returned to the queue by the next reap.
     pub(crate) async fn unregister_worker(
         &mut self,
         queue: &str,

@@ -1,5 +1,5 @@
-//! Jobs that a worker holds: `release` and `recover` give back those that were not run, `note_progress` writes what
-//! running ones note.
+//! Jobs that a worker holds: `release` and `recover` return jobs that were not run, and `note_progress` saves what
+//! running jobs report.
 
 use tiberius::{SqlTableDataRow, TableValueRow};
 
@@ -8,15 +8,15 @@ use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{Note, NotedRun};
 
-/// The call by name, as an [`Error::TimedOut`] has it.
+/// The name of the call in an [`Error::TimedOut`].
 pub(crate) const NOTE_PROGRESS: &str = "note_progress";
 
 impl Session {
-    /// Keeps what running jobs have noted, of those that this worker still holds.
+    /// Saves the checkpoints and progress of running jobs that this worker still holds.
     ///
     /// # Errors
     ///
-    /// After any error, run it again with the same or newer notes.
+    /// After any error, call it again with the same or newer values.
     pub(crate) async fn note_progress(&mut self, worker: WorkerId, notes: &[(NotedRun, Note)]) -> Result<(), Error> {
         let list = table_type(self.schema(), "progress_list");
         let mut command = self.command(NOTE_PROGRESS);
@@ -46,12 +46,12 @@ impl<'a> TableValueRow<'a> for NoteRow<'a> {
 }
 
 impl Session {
-    /// Gives back jobs that were not started; their attempt does not count. Returns those that were not this worker's
-    /// any more.
+    /// Releases jobs that were not started, without counting their attempt. Returns the jobs that this worker no longer
+    /// held.
     ///
     /// # Errors
     ///
-    /// After any error, run it again with the same jobs: those that were given back are reported as not this worker's.
+    /// After any error, call it again with the same jobs: those that were released are then reported as no longer held.
     pub(crate) async fn release(&mut self, worker: WorkerId, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>, Error> {
         let list = table_type(self.schema(), "job_list");
         let mut command = self.command("release");
@@ -64,13 +64,13 @@ impl Session {
         Ok(not_ours)
     }
 
-    /// Gives back the jobs that are claimed for this worker but not among `known`: those of a claim whose answer was
-    /// lost. Returns how many there were. By their fences: a call that arrives after it was given up, when this worker
-    /// has claimed again, gives back nothing that it runs.
+    /// Releases the jobs that are claimed for this worker but not among `known`: the jobs of a claim with a lost
+    /// response. Returns how many there were. Jobs are compared by their fences, so a call that arrives late, when this
+    /// worker has claimed again, releases no running job.
     ///
     /// # Errors
     ///
-    /// After any error, run it again.
+    /// After any error, call it again.
     pub(crate) async fn recover(
         &mut self,
         queue: &str,
@@ -85,7 +85,7 @@ impl Session {
         Ok(unknown.len() - not_ours.len())
     }
 
-    /// The jobs that are claimed for this worker but not among `known`.
+    /// Reads the jobs that are claimed for this worker but not among `known`.
     pub(crate) async fn unknown_jobs(
         &mut self,
         queue: &str,
