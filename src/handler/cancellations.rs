@@ -1,4 +1,4 @@
-//! Which runs of a worker are to end early, and the flag that tells them.
+//! Which runs of a worker must end early.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::id::{Fence, JobId};
 
-/// Of the jobs that were claimed under one registration: whether all are lost, and which of them somebody has asked to
-/// cancel. A running handler asks it again and again, so that the usual answer costs two loads.
+/// For the jobs that were claimed under one registration: whether all of them are lost, and which of them are to be
+/// cancelled. A running handler asks this again and again, so the usual answer costs only two loads.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellations {
     lease_lost: AtomicBool,
@@ -18,7 +18,7 @@ pub(crate) struct Cancellations {
 }
 
 impl Cancellations {
-    /// SQL Server has said that the worker is lost, and all its jobs with it.
+    /// Records that SQL Server has marked the worker lost, and with it all its jobs.
     pub(crate) fn lose_lease(&self) {
         self.lease_lost.store(true, Ordering::Release);
     }
@@ -27,18 +27,18 @@ impl Cancellations {
         self.lease_lost.load(Ordering::Acquire)
     }
 
-    /// Somebody has asked to cancel a job.
+    /// Records a request to cancel a job.
     pub(crate) fn ask(&self, job_id: JobId, fence: Fence) {
         self.asked.lock().insert((job_id, fence));
         self.any_asked.store(true, Ordering::Release);
     }
 
-    /// Whether somebody has asked to cancel the job.
+    /// Whether the job is to be cancelled.
     pub(crate) fn is_asked(&self, job_id: JobId, fence: Fence) -> bool {
         self.any_asked.load(Ordering::Acquire) && self.asked.lock().contains(&(job_id, fence))
     }
 
-    /// The job has ended.
+    /// Forgets the job, which has ended.
     pub(crate) fn forget(&self, job_id: JobId, fence: Fence) {
         if self.any_asked.load(Ordering::Acquire) {
             self.asked.lock().remove(&(job_id, fence));
@@ -46,7 +46,7 @@ impl Cancellations {
     }
 }
 
-/// Set once, never cleared. Clones are the same flag.
+/// A flag that is set once and never cleared. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flag(Arc<AtomicBool>);
 

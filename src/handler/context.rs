@@ -18,9 +18,9 @@ pub struct Context {
     job: Job,
     cancellations: Arc<Cancellations>,
     deadline: Option<Instant>,
-    /// Who claimed the job and when it started; `None` where nobody did.
+    /// Who claimed the job and when it started, or `None` in a test.
     run: Option<(WorkerId, Instant)>,
-    /// Its handler has called [`finish_in`](crate::transaction::finish_in()).
+    /// Whether the handler has called [`finish_in`](crate::transaction::finish_in()).
     acknowledging: AtomicBool,
     surroundings: Arc<Surroundings>,
 }
@@ -36,12 +36,12 @@ impl Context {
         Context { job, cancellations, deadline, run, acknowledging: AtomicBool::new(false), surroundings }
     }
 
-    /// The job that runs.
+    /// The running job.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// Which attempt this is; 1 is the first.
+    /// The number of this attempt; the first is 1.
     pub fn attempt(&self) -> u32 {
         self.job.attempt()
     }
@@ -50,10 +50,10 @@ impl Context {
     /// already, and this one's result will be refused), somebody has cancelled the job
     /// ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)), its time limit has passed, or the process is stopping at once.
     ///
-    /// A handler with a long loop should look at it now and then and return an error when it is true. Costs a few
-    /// nanoseconds (and a look at the clock where there is a time limit). A job that somebody has cancelled is told
-    /// within `worker.heartbeat_interval_ms`, by the same process at once; it is cancelled then whatever error it
-    /// returns, and done if it returns `Ok` all the same.
+    /// A handler with a long loop should check this now and then, and return an error if it is true. A check costs a
+    /// few nanoseconds (plus reading the clock if there is a time limit). A cancellation arrives within
+    /// `worker.heartbeat_interval_ms`, or immediately if it was made in this process. The job is then cancelled
+    /// whatever error the handler returns, and done if it returns `Ok` all the same.
     pub fn is_cancelled(&self) -> bool {
         self.cancellations.is_lease_lost()
             || self.cancellations.is_asked(self.job.id(), self.job.fence())
@@ -61,41 +61,44 @@ impl Context {
             || self.time_left() == Some(Duration::ZERO)
     }
 
-    /// Whether the worker has been told to stop. The job may still run for `worker.shutdown_deadline_ms`: a job that
-    /// takes longer can save what it has, and return [`JobError::snooze`](super::job_error::JobError::snooze) to run
-    /// again elsewhere without having used up an attempt.
+    /// Whether the worker has been told to stop. The job may run on for `worker.shutdown_deadline_ms`. A job that takes
+    /// longer can save its state and return [`JobError::snooze`](super::job_error::JobError::snooze), to run again
+    /// elsewhere without using up an attempt.
     ///
-    /// Stays true when the worker stops at once.
+    /// Stays true if the worker then stops immediately.
     pub fn is_stopping(&self) -> bool {
         self.surroundings.stopping.is_set() || self.surroundings.is_stopping_now()
     }
 
-    /// Whether the worker stops without waiting for the job, at once or because `worker.shutdown_deadline_ms` has
-    /// passed: the job runs again, whatever its handler returns. [`is_cancelled`](Self::is_cancelled) is true as well.
+    /// Whether the worker is stopping without waiting for the job, immediately or because `worker.shutdown_deadline_ms`
+    /// has passed. The job runs again, whatever its handler returns. [`is_cancelled`](Self::is_cancelled) is true as
+    /// well.
     pub fn is_stopping_now(&self) -> bool {
         self.surroundings.is_stopping_now()
     }
 
-    /// Whether the worker has lost its lease: another worker may be running the job already, and this one's result will
+    /// Whether the worker has lost its lease. Another worker may already be running the job, and this run's result will
     /// be refused. [`is_cancelled`](Self::is_cancelled) is true as well.
     pub fn is_lease_lost(&self) -> bool {
         self.cancellations.is_lease_lost()
     }
 
-    /// How much of the time limit (the job's, its kind's, or `worker.job_time_limit_ms`) is left; `None` without a
-    /// limit.
+    /// How much is left of the time limit (the job's, its kind's, or `worker.job_time_limit_ms`), or `None` if there is
+    /// no limit.
     pub fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Notes how far this job has come, for its next attempt: what [`Job::checkpoint`] returns if this process dies,
-    /// the handler fails or gives the job back, or it is requeued after it was dead. The latest checkpoint counts.
+    /// Saves the job's state for its next attempt. [`Job::checkpoint`] returns it there if this process dies, if the
+    /// handler fails or snoozes the job, or if the job is requeued after it was dead. A new checkpoint replaces the
+    /// previous one.
     ///
-    /// It costs a copy of the bytes. They are written by the worker a second later at the most, or before the job's end
-    /// is acknowledged; where SQL Server is away, when it is back. What a killed process loses is what it did in the
-    /// last second. Nobody but the job's holder can change it. It is gone with the job, and some time after it is done.
+    /// A call costs a copy of the bytes. The worker writes them at most a second later, and before the end of the job
+    /// is acknowledged, or once SQL Server is available again. A killed process therefore loses only the work of its
+    /// last second. Only the job's holder can change the checkpoint. It is deleted with the job, or some time after the
+    /// job is done.
     ///
-    /// A job of an `at_most_once` queue has no next attempt; its checkpoints are forgotten.
+    /// A job of an `at_most_once` queue has no next attempt, so its checkpoints are discarded.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Job, JobError};
@@ -133,9 +136,9 @@ impl Context {
         Ok(())
     }
 
-    /// Notes how far this job has come, from 0 to 1 and in words (400 UTF-16 units at the most; a longer text is cut),
-    /// for [`Admin::progress_of`](crate::admin::Admin::progress_of) and what shows it. As cheap as a
-    /// [`checkpoint`](Self::checkpoint), and written with it.
+    /// Reports how far this job is, from 0 to 1 and as text (at most 400 UTF-16 units; a longer text is cut), for
+    /// [`Admin::progress_of`](crate::admin::Admin::progress_of) and the programs that show it. A call is as cheap as a
+    /// [`checkpoint`](Self::checkpoint), and the two are written together.
     pub fn progress(&self, fraction: f32, text: &str) {
         self.note(Note::progress(fraction, text));
     }
@@ -150,8 +153,8 @@ impl Context {
         (self.job.id(), self.job.fence())
     }
 
-    /// The program's own value of this type, which all jobs of the worker share: a cache, a client, a model. It was
-    /// given to [`Handlers::state`](super::handlers::Handlers::state). Costs some ten nanoseconds, and no lock.
+    /// The program's value of this type, shared by all jobs of the worker: a cache, a client, a model. It was passed to
+    /// [`Handlers::state`](super::handlers::Handlers::state). Takes about ten nanoseconds and no lock.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Handlers, TypedJob};
@@ -183,20 +186,20 @@ impl Context {
     ///
     /// # Panics
     ///
-    /// When no value of this type was given, which is a mistake in the program. In a handler it fails the attempt, as
+    /// If no value of this type was passed, which is a mistake in the program. In a handler, this fails the attempt as
     /// any panic does; the error names the type.
     pub fn state<T: Send + Sync + 'static>(&self) -> &T {
         self.surroundings.state.get()
     }
 
-    /// Runs a future to its end, for a handler that needs a library which is async: one HTTP call before an hour of
-    /// computing.
+    /// Runs a future to completion, for a handler that needs an async library, for example for one HTTP call before an
+    /// hour of computing.
     ///
-    /// The future is polled on this thread, which waits in between and runs nothing else: it is for what is short. What
-    /// it spawns, its timers and its sockets are driven by a runtime of the worker's own, with a thread of its own that
-    /// is started by the first call. So it goes on whatever the program does with its runtime, even where that has one
-    /// thread and it is blocked. A call inside a call (a handler that a waiting one runs on its stack, see the crate's
-    /// documentation on rayon) works too.
+    /// The future is polled on this thread, which runs nothing else meanwhile, so it should be short. The tasks that it
+    /// spawns, its timers and its sockets are driven by the worker's own runtime, which has its own thread and is
+    /// started by the first call. The future therefore progresses even if the program's runtime has a single thread and
+    /// that is blocked. Nested calls work, too: a waiting handler may run another handler on its stack, see the crate's
+    /// documentation on rayon.
     ///
     /// ```
     /// use std::time::Duration;
@@ -220,21 +223,21 @@ impl Context {
     ///
     /// # Panics
     ///
-    /// When the operating system gives no thread, and when the thread is inside a `current_thread` runtime that the
+    /// If the operating system provides no thread, or if this thread is inside a `current_thread` runtime that the
     /// handler itself runs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let runtime = self.surroundings.runtime();
-        // Outside of a runtime this just calls the closure; inside of another call it leaves that one's context for so
-        // long.
+        // Outside of a runtime, this only calls the closure. In a nested call, it leaves the context of the outer call
+        // meanwhile.
         tokio::task::block_in_place(|| runtime.block_on(future))
     }
 
-    /// Who claimed the job and when it started; `None` in a test's.
+    /// Who claimed the job and when it started, or `None` in a test.
     pub(crate) fn run(&self) -> Option<(WorkerId, Instant)> {
         self.run
     }
 
-    /// Notes that the handler acknowledges the job itself.
+    /// Records that the handler acknowledges the job itself.
     pub(crate) fn acknowledges(&self) {
         self.acknowledging.store(true, Ordering::Release);
     }
@@ -243,13 +246,13 @@ impl Context {
         self.acknowledging.load(Ordering::Acquire)
     }
 
-    /// The names of the schema and of the queue that the job is from.
+    /// The names of the job's schema and queue.
     pub(crate) fn place(&self) -> (&str, &str) {
         let (schema, queue) = &self.surroundings.place;
         (schema, queue)
     }
 
-    /// The job back, when it has run.
+    /// Returns the job after its run.
     pub(crate) fn into_job(self) -> Job {
         self.job
     }
@@ -257,8 +260,8 @@ impl Context {
 
 /// For tests without a server.
 impl Context {
-    /// The context of a run of `job` that is neither cancelled nor stopping and has the job's own time limit, if it
-    /// has one, for a test of a handler.
+    /// Creates the context of a run of `job`, for testing a handler. The run is neither cancelled nor stopping, and has
+    /// the job's own time limit, if the job has one.
     ///
     /// ```
     /// use readpast::{Context, Job, NewJob};
@@ -275,27 +278,27 @@ impl Context {
         }
     }
 
-    /// What the handler has noted last as its [`checkpoint`](Self::checkpoint), in a test.
+    /// The handler's last [`checkpoint`](Self::checkpoint), in a test.
     pub fn noted_checkpoint(&self) -> Option<Vec<u8>> {
         self.surroundings.notes.of(self.noted_run())?.checkpoint
     }
 
-    /// The same, but cancelled.
+    /// Cancels the run, in a test.
     #[must_use]
     pub fn cancelled(self) -> Context {
         self.cancellations.lose_lease();
         self
     }
 
-    /// The same, but the worker has been told to stop.
+    /// Tells the worker to stop, in a test.
     #[must_use]
     pub fn stopping(self) -> Context {
         self.surroundings.stopping.set();
         self
     }
 
-    /// The same, but with this value as the [`state`](Self::state) of its type, instead of what
-    /// [`Handlers::state`](super::handlers::Handlers::state) has.
+    /// Adds this value as the [`state`](Self::state) of its type, in a test. It replaces a value from
+    /// [`Handlers::state`](super::handlers::Handlers::state).
     ///
     /// ```
     /// use readpast::{Context, Job, NewJob};
@@ -311,19 +314,18 @@ impl Context {
         self
     }
 
-    /// The same, with what of the state it does not have.
+    /// Adds the values of those types that the context's own state lacks.
     pub(super) fn with_missing_state(mut self, state: &State) -> Context {
         self.own_surroundings().state.fill_up(state);
         self
     }
 
-    /// Those of a context that was made for a test.
+    /// The surroundings of a context that was made for a test.
     fn own_surroundings(&mut self) -> &mut Surroundings {
         Arc::get_mut(&mut self.surroundings).expect("only a worker's contexts share them")
     }
 
-    /// The same, but with this time limit, counted from now: it is cancelled when that has passed. No more than ten
-    /// years.
+    /// Sets the time limit, counted from now, in a test: at most ten years. When it has passed, the run is cancelled.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Context {
         self.deadline = Some(Instant::now() + limit.min(TEN_YEARS)); // more may be more than the clock can tell
@@ -384,8 +386,8 @@ mod tests {
         assert_eq!(context().block_on(timer_task_and_socket()), 1);
     }
 
-    /// As on a thread that waits in `par_iter` inside of a call, and runs another job meanwhile, which has a call of
-    /// its own.
+    /// The situation of a thread that waits in `par_iter` inside a call, and meanwhile runs another job, which makes
+    /// its own call.
     #[test]
     fn a_call_inside_a_call_ends_too_on_a_pool_with_fewer_threads_than_calls() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -403,7 +405,7 @@ mod tests {
         assert_eq!(ended, 24);
     }
 
-    /// The program's runtime has one thread, and that waits for the handler.
+    /// The program's runtime has one thread, which waits for the handler.
     #[tokio::test]
     async fn a_runtime_that_the_program_blocks_holds_no_call_up() {
         let (sender, receiver) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Which handler runs a job: the registry by kind.
+//! The registry of handlers, by kind.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use super::surroundings::State;
 use super::typed_job::TypedJob;
 use super::unknown_kinds::UnknownKinds;
 
-/// The form in which a worker keeps a handler.
+/// A handler as a worker stores it.
 type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
 
-/// What a worker can run: a handler for each kind of job, or one for all, or both.
+/// The handlers of a worker: one for each kind of job, one for all jobs, or both.
 ///
 /// ```
 /// use readpast::{BoxError, Context, Handlers, Job, Json};
@@ -45,18 +45,18 @@ type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
 #[derive(Default)]
 #[must_use = "handlers do nothing until a worker has them"]
 pub struct Handlers {
-    /// By kind, the one for the rest (if any) without.
+    /// By kind. The handler for all other kinds, if any, has no kind.
     handlers: Vec<Handler>,
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
     state: State,
-    /// What was wrong first, for the start of the worker.
+    /// The first thing that was rejected, for the start of the worker.
     refused: Option<Error>,
 }
 
-/// A handler and how its jobs are run.
+/// A handler and the options of its jobs.
 pub(crate) struct Handler {
-    /// `None`: it is for the rest.
+    /// `None` for the handler of all other kinds.
     kind: Option<Arc<str>>,
     pub(super) function: Box<Function>,
     pub(crate) options: KindOptions,
@@ -68,12 +68,12 @@ impl Handlers {
         Handlers::default()
     }
 
-    /// One handler for every job, whatever its kind.
+    /// Uses one handler for every job, whatever its kind.
     ///
-    /// It returns `Result<_, BoxError>`; inside, `?` takes any error, those of `anyhow` too, and a
-    /// [`JobError`](super::job_error::JobError) (`return Err(JobError::dead("…").into())`). A handler that is kept in a
-    /// variable names its parameters' types: `|job: &Job, context: &Context|`. One that only fails names its result:
-    /// `Err::<(), BoxError>(…)`. An async one calls [`Context::block_on`](super::context::Context::block_on).
+    /// The handler returns `Result<_, BoxError>`, so `?` takes any error, including those of `anyhow` and a
+    /// [`JobError`](super::job_error::JobError) (`return Err(JobError::dead("…").into())`). A closure that is kept in a
+    /// variable must name its parameters' types: `|job: &Job, context: &Context|`. One that always fails must name its
+    /// result: `Err::<(), BoxError>(…)`. For async code, call [`Context::block_on`](super::context::Context::block_on).
     pub fn any<F, R>(handler: F) -> Handlers
     where
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
@@ -82,13 +82,13 @@ impl Handlers {
         Handlers::new().otherwise(handler)
     }
 
-    /// Adds the jobs of a type.
+    /// Adds the handler of a job type.
     pub fn job<T: TypedJob>(self) -> Handlers {
         self.kind(T::KIND, |job, context| job.json::<T>()?.run(context))
     }
 
-    /// Adds the handler of a kind. A kind has one handler, and is 1 to 64 printable ASCII characters without spaces;
-    /// the start of the worker refuses anything else.
+    /// Adds the handler of a kind. Each kind has one handler. Its name is 1 to 64 printable ASCII characters without
+    /// spaces; the start of the worker refuses anything else.
     pub fn kind<F, R>(mut self, kind: impl Into<String>, handler: F) -> Handlers
     where
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
@@ -118,8 +118,8 @@ impl Handlers {
         self
     }
 
-    /// Sets the options of a kind; add the kind's handler first. Without it, its jobs are run as the worker's
-    /// configuration says.
+    /// Sets the options of a kind, whose handler must have been added before. Without options, the worker's
+    /// configuration applies.
     pub fn options(mut self, kind: &str, options: KindOptions) -> Handlers {
         match self.by_kind.get(kind) {
             Some(index) => {
@@ -137,9 +137,9 @@ impl Handlers {
         self
     }
 
-    /// Gives all jobs a value to share: a cache, a client, a model. [`Context::state`] finds it by its type, so there
-    /// is one of each type; the start of the worker refuses a second one. To share it with the rest of the program or
-    /// with another worker, give an `Arc` of it.
+    /// Shares a value with all jobs: a cache, a client, a model. [`Context::state`] finds it by its type, so each type
+    /// can have only one; the start of the worker refuses a second. To share the value with the rest of the program or
+    /// with another worker, pass an `Arc`.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -182,11 +182,11 @@ impl Handlers {
         self.handlers.iter().filter_map(|handler| handler.kind.as_deref()).collect()
     }
 
-    /// Looks whether they can work. What their options leave open is as `config` says from then on.
+    /// Checks the handlers, and completes their options from `config`.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for what was refused first, and where there is no handler at all.
+    /// [`Error::Config`] for the first thing that was rejected, or if there is no handler.
     pub(crate) fn check(&mut self, config: &WorkerConfig) -> Result<(), Error> {
         if self.handlers.is_empty() {
             self.refuse("the number of handlers".to_owned(), "0".to_owned(), "1 or more".to_owned());
@@ -202,36 +202,36 @@ impl Handlers {
         Ok(())
     }
 
-    /// What the metrics call the jobs of each handler: those for the rest have no name, because there is no bound to
-    /// their kinds.
+    /// The label of each handler's jobs in the metrics. Jobs of all other kinds have none, because the number of their
+    /// kinds is unbounded.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
         self.handlers.iter().map(|handler| handler.kind.as_deref().unwrap_or_default())
     }
 
-    /// What its jobs share.
+    /// The values that the jobs share.
     pub(crate) fn shared_state(&self) -> State {
         self.state.clone()
     }
 
-    /// The places that the jobs of each handler share; `None`: as many run at once as there are threads.
+    /// The places that each handler's jobs share, or `None` if only the number of threads limits them.
     pub(crate) fn places(&self) -> impl Iterator<Item = Option<&Arc<Places>>> {
         self.handlers.iter().map(|handler| handler.options.places.as_ref())
     }
 
-    /// The place of the handler for a job of this kind.
+    /// The index of the handler for a job of this kind.
     pub(crate) fn find(&self, kind: Option<&str>) -> Option<usize> {
         let own = kind.and_then(|kind| self.by_kind.get(kind)).copied();
         own.or(self.otherwise)
     }
 
-    /// The handler in that place.
+    /// The handler at this index.
     pub(crate) fn get(&self, place: usize) -> &Handler {
         &self.handlers[place]
     }
 
-    /// Runs the job of `context` as a worker would, and returns what it would acknowledge: a panic is a failure, an
-    /// error is what its [`JobError`](super::job_error::JobError) says, a kind without a handler is put off. Settings
-    /// have their defaults. For tests without a server.
+    /// Runs the job of `context` as a worker would, for tests without a server. Returns the outcome that the worker
+    /// would acknowledge: a panic is a failure, an error is judged by its [`JobError`](super::job_error::JobError), and
+    /// a kind without a handler is postponed. Settings have their defaults.
     ///
     /// ```
     /// use std::time::Duration;
@@ -256,7 +256,7 @@ impl Handlers {
     ///
     /// # Panics
     ///
-    /// When these handlers cannot work and the start of a worker would refuse them.
+    /// If the start of a worker would refuse these handlers.
     pub fn run_for_test(&self, mut context: Context) -> Outcome {
         if let Some(error) = &self.refused {
             panic!("{error}");
@@ -276,7 +276,7 @@ impl Handlers {
 }
 
 impl Handler {
-    /// The kind that it is for; `None`: the rest.
+    /// The kind of the handler, or `None` for all other kinds.
     pub(crate) fn kind(&self) -> Option<&Arc<str>> {
         self.kind.as_ref()
     }

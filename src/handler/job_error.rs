@@ -7,13 +7,12 @@ use std::time::Duration;
 use crate::error::{BoxError, InvalidPayload};
 use crate::time::TEN_YEARS;
 
-/// A failure that says what becomes of the job.
+/// A failure that says what happens to the job.
 ///
-/// A handler may return any error: the job is then retried by the retry policy until its attempts are used up. A
-/// `JobError` says otherwise. It counts wherever it stands in the error that the handler returns, so that it may be
-/// wrapped on the way (the outermost counts where there are several). An
-/// [`Error::Payload`](crate::error::Error::Payload) makes the job dead at once, because the payload will not get
-/// better.
+/// A handler may return any error. The job is then retried by the retry policy until its attempts are used up. A
+/// `JobError` overrides this, even if other errors wrap it; of several, the outermost counts. An
+/// [`Error::Payload`](crate::error::Error::Payload) makes the job dead immediately, because a retry would find the same
+/// payload.
 ///
 /// The cause may be a text or any other error:
 ///
@@ -40,7 +39,7 @@ pub struct JobError {
     verdict: Judged,
 }
 
-/// What becomes of a failed job.
+/// What happens to a failed job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Retried after the delay of the retry policy.
@@ -53,9 +52,8 @@ pub(crate) enum Verdict {
     Snooze(Duration),
 }
 
-/// The verdict and the cause. It stands behind its [`JobError`] in the chain of sources, where it is still found after
-/// `anyhow` has wrapped the `JobError` into a type of its own, which has the sources of what it wraps but cannot be
-/// downcast.
+/// The verdict and the cause, as the source of its [`JobError`]. It is found even if `anyhow` has wrapped the
+/// `JobError` into its own type, which cannot be downcast but has the same sources.
 #[derive(Debug)]
 struct Judged {
     verdict: Verdict,
@@ -73,15 +71,15 @@ impl JobError {
         JobError::new(Verdict::RetryIn(delay.min(TEN_YEARS)), cause)
     }
 
-    /// A failure for good: the job is dead, with this cause, until somebody requeues or purges it.
+    /// A permanent failure: the job is dead, with this cause, until an operator requeues or purges it.
     pub fn dead(cause: impl Into<BoxError>) -> JobError {
         JobError::new(Verdict::Dead, cause)
     }
 
-    /// No failure: it is too early for the job. It runs again after `delay` (at most ten years), and this attempt does
-    /// not count, so that it may happen as often as it likes. The cause stands in the job's `error` until then.
+    /// Not a failure: the job came too early. It runs again after `delay` (at most ten years), and this attempt does
+    /// not count, so a job may be snoozed any number of times. Until then, the job's `error` contains the cause.
     ///
-    /// A queue with delivery `at_most_once` cannot take a job back: there it is dead.
+    /// A queue with delivery `at_most_once` cannot take a job back, so the job is dead.
     pub fn snooze(delay: Duration, cause: impl Into<BoxError>) -> JobError {
         JobError::new(Verdict::Snooze(delay.min(TEN_YEARS)), cause)
     }
@@ -127,7 +125,7 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
 /// What a handler's error says about the job.
 pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
     for link in chain(error) {
-        // A cause that was given as an error is itself no link of the chain: what it says is overruled.
+        // A cause that was passed as an error is not a link of the chain, so its own verdict is overruled.
         if let Some(judged) = link.downcast_ref::<Judged>() {
             return judged.verdict;
         }
@@ -138,7 +136,7 @@ pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
     Verdict::Retry
 }
 
-/// The text of an error and its causes, each once: many an error has its cause's text in its own already.
+/// The text of an error and its causes, each once, because the text of many errors already contains their cause's.
 pub(crate) fn message(error: &(dyn StdError + 'static)) -> String {
     let mut message = error.to_string();
     for cause in chain(error).skip(1).filter(|link| !link.is::<Judged>()) {
@@ -157,7 +155,7 @@ mod tests {
     use crate::error::Error;
     use crate::id::JobId;
 
-    /// As many libraries write theirs: the cause's text stands in the error's own.
+    /// Many libraries write errors like this one, which contains its cause's text.
     #[derive(Debug, thiserror::Error)]
     #[error("cannot price the trade: {0}")]
     struct Price(#[source] std::num::ParseIntError);

@@ -1,4 +1,4 @@
-//! How the jobs of one kind are run.
+//! Options for the jobs of one kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::time::TEN_YEARS;
 
 use super::places::Places;
 
-/// How the jobs of one kind are run by this worker. What is not set is as the worker's configuration says.
+/// How this worker runs the jobs of one kind. For an option that is not set, the worker's configuration applies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,31 +29,32 @@ pub struct KindOptions {
 }
 
 impl KindOptions {
-    /// Nothing set.
+    /// Sets no option.
     pub fn new() -> KindOptions {
         KindOptions::default()
     }
 
-    /// After this long, the handler is told that it is cancelled; instead of `worker.job_time_limit_ms`. Up to ten
-    /// years. A job that has a [limit of its own](crate::job::NewJob::time_limit) has that one instead.
+    /// Sets the time after which the handler is told that it is cancelled, instead of `worker.job_time_limit_ms`. Up to
+    /// ten years. A job's [own limit](crate::job::NewJob::time_limit) takes precedence.
     pub fn time_limit(mut self, limit: Duration) -> KindOptions {
         self.time_limit = Some(limit);
         self
     }
 
-    /// How long failed jobs of this kind wait before they are tried again: `base` after the first attempt, doubled with
-    /// each, at most `max`, less up to a quarter at random; instead of `worker.retry`. Up to ten years.
+    /// Sets how long failed jobs of this kind wait before their next attempt, instead of `worker.retry`. The delay is
+    /// `base` after the first attempt and doubles with each one, up to `max`, less up to a quarter at random. Up to ten
+    /// years.
     pub fn retry(mut self, base: Duration, max: Duration) -> KindOptions {
         self.retry = Some(RetryConfig { base, max });
         self
     }
 
-    /// How many jobs run at once with these options, 1 and more. Without it: as many as there are threads.
+    /// Sets how many jobs with these options run at once: 1 or more. Default: as many as there are threads.
     ///
-    /// The places belong to this value: whatever is given it or a clone of it shares them, over kinds, handlers and
-    /// workers of this process. So two kinds that load the same machine, or the workers of two queues, run so many jobs
-    /// together; those that wait start in the order in which they came. A worker whose threads are all busy lets others
-    /// go first.
+    /// Everything that is given this value or a clone of it shares one limit, across kinds, handlers and workers of
+    /// this process. So two kinds that load the same machine, or the workers of two queues, can share a limit. Waiting
+    /// jobs start in the order in which they arrived. If all threads of a worker are busy, other workers' jobs go
+    /// first.
     ///
     /// ```
     /// use readpast::{Handlers, KindOptions};
@@ -66,19 +67,19 @@ impl KindOptions {
     ///     .options("preview", licences);
     /// ```
     ///
-    /// Jobs over the limit hold no thread: a few stay in memory, the others are put off in SQL Server until about when
-    /// their turn comes (1 s to ten minutes), without a counted attempt and without regard to their order.
+    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server for about as
+    /// long as their turn is away (1 s to ten minutes), without counting an attempt and without regard to their order.
     ///
-    /// A worker puts off about a thousand jobs immediately, then 500 per second, and one more for each job that it
+    /// A worker postpones about a thousand jobs immediately, then 500 per second, and one more for each job that it
     /// runs. The jobs behind a long backlog wait for that. If a kind with a limit often has a long backlog, give it its
-    /// own queue and a worker with that many threads. Jobs of a queue with delivery `at_most_once` cannot be put off:
-    /// all that are claimed stay in memory, and at `worker.max_in_flight` of them nothing else is claimed.
+    /// own queue and a worker with that many threads. Jobs of a queue with delivery `at_most_once` cannot be postponed:
+    /// all claimed jobs stay in memory, and when they reach `worker.max_in_flight`, nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
         self.places = Some(Arc::new(Places::new(jobs)));
         self
     }
 
-    /// Refuses what cannot work, in the options of `kind`.
+    /// Rejects invalid options of `kind`.
     pub(crate) fn check(&self, kind: &str) -> Result<(), Error> {
         if self.places.as_ref().is_some_and(|places| places.at_most() == 0) {
             let key = format!("at_most of the handler of kind '{kind}'");
@@ -102,7 +103,7 @@ impl KindOptions {
                 allowed: "longer than that".to_owned(),
             });
         }
-        // The clock cannot tell when a job with any limit is to end.
+        // Without this, the clock could not represent the end of a job with the longest limit.
         if let Some(limit) = self.time_limit
             && limit > TEN_YEARS
         {

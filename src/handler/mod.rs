@@ -1,5 +1,5 @@
-//! What a user writes and what it sees: a handler gets a [`Job`](crate::job::Job) and a [`Context`], and returns what
-//! the job leaves behind or an error.
+//! What users write: a handler receives a [`Job`](crate::job::Job) and a [`Context`], and returns the job's output or
+//! an error.
 //!
 //! ```text
 //! Handlers: the kind says which ──▶ run: span, panic, time limit ──▶ IntoOutput, or an error and its verdict ──▶ the acknowledgement
@@ -9,9 +9,9 @@
 //! [`TypedJob`]. It runs on a thread of the worker's rayon pool, may block that thread as long as it needs, and may use
 //! rayon inside: idle threads of the pool help.
 //!
-//! Hold no lock and no `RefCell` borrow across a rayon call (`par_iter`, `join`, `scope`): a thread that waits in one
-//! for its pieces may run another job meanwhile, and that job would meet the lock on its own thread. Its time then
-//! counts as the waiting job's, too.
+//! Hold no lock and no `RefCell` borrow across a rayon call (`par_iter`, `join`, `scope`). A thread that waits in such
+//! a call may run another job meanwhile, which would then wait for a lock that its own thread holds. That job's time
+//! also counts as the waiting job's.
 
 mod cancellations;
 mod context;

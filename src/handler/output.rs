@@ -1,4 +1,4 @@
-//! What a job that is done leaves behind.
+//! The output of a job that is done.
 
 use std::borrow::Cow;
 
@@ -10,40 +10,40 @@ use crate::job::{FollowUp, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, NewJob, Outco
 
 use super::job_error::JobError;
 
-/// What a job leaves behind: bytes, and jobs that follow it.
+/// A job's output: bytes, and the jobs that follow.
 ///
-/// A queue's sink gets the bytes ([`QueueOptions::sink`](crate::procedures::operator::QueueOptions::sink)); the
-/// completion policies `annotate` and `archive` store them beside the job; `delete` drops them.
+/// The bytes are passed to the queue's sink ([`QueueOptions::sink`](crate::procedures::operator::QueueOptions::sink)).
+/// The completion policies `annotate` and `archive` store them with the job; `delete` drops them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     bytes: Option<Vec<u8>>,
     follow_ups: Vec<FollowUp>,
-    /// Its handler has acknowledged the job itself.
+    /// Whether the handler has acknowledged the job itself.
     acknowledged: bool,
 }
 
-/// The most follow-ups of one job: as many as a transaction enqueues elsewhere.
+/// The most follow-ups of one job, the same as the most jobs that any transaction enqueues.
 const MAX_FOLLOW_UPS: usize = 1_000;
 
-/// The most bytes of the payloads of one job's follow-ups: they must arrive with its acknowledgement, in time.
+/// The most payload bytes of one job's follow-ups together, because they must arrive with the acknowledgement, in time.
 const MAX_FOLLOW_UP_BYTES: usize = 8 << 20;
 
 impl Output {
-    /// These bytes, up to 256 MiB; with more the job is dead.
+    /// Sets the bytes, up to 256 MiB. With more, the job is dead.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Output {
         Output { bytes: Some(bytes.into()), ..Output::default() }
     }
 
-    /// Enqueues `job` in `queue`, this one or another in the same schema, in the transaction in which the job that has
-    /// run is acknowledged: both happen, or neither, and once, however often the job has run. Where its acknowledgement
-    /// comes too late, because its worker has lost it, nothing is enqueued.
+    /// Enqueues `job` in `queue`, which is this queue or another one in the same schema, in the transaction that
+    /// acknowledges the job. Both happen or neither, and only once, however often the job has run. If the worker no
+    /// longer holds the job, its acknowledgement is refused and nothing is enqueued.
     ///
-    /// A [de-duplication key](NewJob::dedup_key) counts as always: where an unfinished job of the queue has it, nothing
-    /// is added. It may be the key of the job that has run, which is done by then.
+    /// A [de-duplication key](NewJob::dedup_key) works as always: if an unfinished job of the queue has the key,
+    /// nothing is added. The key may be that of the job that has run, because that job is done by then.
     ///
-    /// Up to 1,000 jobs, each with a payload of 65,535 bytes at the most, together 8 MiB; with more, or with a job that
-    /// cannot be enqueued as it is, the job that has run is dead. Where the queue does not exist, its attempt has
-    /// failed.
+    /// Takes up to 1,000 jobs, each with a payload of at most 65,535 bytes, and at most 8 MiB together. With more, or
+    /// with a job that cannot be enqueued as it is, the job that has run is dead. If the queue does not exist, the
+    /// attempt fails.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Job, NewJob, Output};
@@ -60,12 +60,12 @@ impl Output {
         self
     }
 
-    /// Of a job that its handler has acknowledged.
+    /// The output of a job that its handler has acknowledged.
     pub(crate) fn acknowledged() -> Output {
         Output { acknowledged: true, ..Output::default() }
     }
 
-    /// Refuses what is not even to be sent; running the job again would not help.
+    /// Rejects output that must not be sent. Running the job again would not help.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Output {
         Ok(())
     }
 
-    /// [`check`](Output::check), as an error of the handler's.
+    /// Same as [`check`](Output::check), as an error of the handler.
     pub(super) fn checked(self) -> Result<Output, BoxError> {
         match self.check() {
             Ok(()) => Ok(self),
@@ -118,21 +118,21 @@ impl Output {
     }
 }
 
-/// What a handler may return: nothing (`()`), bytes ([`Output`]), a value as JSON ([`Json`]), or perhaps one of these
-/// (`Option`).
+/// The values that a handler may return: nothing (`()`), bytes ([`Output`]), a value as JSON ([`Json`]), or an `Option`
+/// of one of these.
 pub trait IntoOutput {
-    /// What the job leaves behind.
+    /// Converts the value to the job's output.
     ///
     /// # Errors
     ///
-    /// When the value cannot be written. The job is then treated as for any other error of its handler.
+    /// If the value cannot be converted. The job is then treated as for any other error of its handler.
     fn into_output(self) -> Result<Output, BoxError>;
 }
 
-/// A value that a job leaves behind as JSON (UTF-8).
+/// A job's output as JSON (UTF-8).
 ///
-/// A value that cannot be written as JSON, for example a map whose keys are no strings, makes the job dead: running it
-/// again would not help.
+/// A value that cannot be written as JSON, for example a map whose keys are not strings, makes the job dead, because
+/// running it again would not help.
 ///
 /// ```
 /// use readpast::{BoxError, Context, Job, Json};

@@ -1,9 +1,9 @@
-//! The places that limited jobs share ([`KindOptions::at_most`](super::kind_options::KindOptions::at_most)), and whose
-//! turn it is, over all workers of the process.
+//! The limit that jobs share ([`KindOptions::at_most`](super::kind_options::KindOptions::at_most)), as a number of
+//! places, and the order in which waiting jobs get them, across all workers of the process.
 //!
-//! A place is taken by a thread that starts a job at once, never before. So none is kept by a worker whose threads are
-//! all busy. One that becomes free is offered to the worker whose job has waited longest, of those that have a free
-//! thread. Where no worker has one, it is for the first thread that asks.
+//! Only a thread that is about to start a job takes a place, so a worker whose threads are all busy keeps none. A place
+//! that becomes free is offered to the worker whose job has waited longest, among the workers with a free thread. If
+//! there is no such worker, the first thread that asks gets it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,43 +11,45 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a job may wait in memory: somewhat longer than one that was put off takes to come back
+/// How long a job may wait in memory. Somewhat longer than a postponed job takes to come back
 /// (`worker.promote_interval_ms` and a claim).
 pub(crate) const HOLD: Duration = Duration::from_secs(2);
 
-/// How long a job is put off until about its turn, at the least and at the most.
+/// The shortest and the longest time for which a job is postponed until about its turn.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Jobs whose turn is further away come back one by one, at most this far apart. So some are soon seen again if workers
-/// join or these jobs become shorter, and a long backlog is not claimed and put off as a whole each minute.
+/// The longest interval between two jobs whose turn is further away: they come back one by one. Some of them are thus
+/// seen again soon, in case workers join or the jobs become shorter, and a long backlog is not claimed and postponed as
+/// a whole each minute.
 const LATER_STEP: Duration = Duration::from_millis(10);
 
-/// Beyond this the delays start again at [`DELAYS`], so that no job waits longer.
+/// The longest delay of these jobs. Beyond it, the delays start again at [`DELAYS`].
 const LATEST: Duration = Duration::from_secs(600);
 
-/// How long a place is kept for the worker that it was offered to. A free thread comes within microseconds; where none
-/// comes, they are at work for the program, or the worker may not start jobs because its lease is in doubt.
+/// How long a place is kept for the worker to which it was offered. A free thread takes it within microseconds. If none
+/// does, the threads are running other work of the program, or the worker may not start jobs because its lease is in
+/// doubt.
 const OFFER: Duration = Duration::from_millis(500);
 
-/// For how long a worker that did not come is offered no place. It can still take one that is free.
+/// For how long no place is offered to a worker that did not take one. It can still take a free place.
 const PASSED_OVER: Duration = Duration::from_secs(10);
 
-/// The places, shared by all that have a clone of the options.
+/// The places that all clones of the options share.
 pub(crate) struct Places(Mutex<Line>);
 
-/// Who is in and who waits.
+/// The number of taken places, and the queue for them.
 pub(crate) struct Line {
     at_most: usize,
     taken: usize,
     waiters: Vec<Waiter>,
     joined: u64,
-    /// A free place that is kept for one of them.
+    /// A free place that is kept for one of the waiters.
     offer: Option<Offer>,
-    /// When a place was taken or given back last.
+    /// When a place was last taken or returned.
     changed_at: Instant,
-    /// Until when there is work, with all that was put off.
+    /// Until when the places have work, including all postponed jobs.
     booked_until: Instant,
-    /// When the last job whose turn is further away comes back.
+    /// When the last of the jobs whose turn is further away comes back.
     later_until: Instant,
 }
 
@@ -55,10 +57,10 @@ pub(crate) struct Line {
 struct Waiter {
     id: WaiterId,
     threads: Arc<dyn Threads>,
-    /// How many jobs wait, and since when the first of them does.
+    /// The number of waiting jobs, and since when the first of them has waited.
     waiting: usize,
     since: Option<Instant>,
-    /// `None`: none has ended yet.
+    /// `None` until a job has ended.
     mean_run: Option<Duration>,
     passed_over_until: Option<Instant>,
 }
@@ -74,14 +76,14 @@ struct Offer {
 
 /// The threads on which a worker's jobs run.
 pub(crate) trait Threads: Send + Sync {
-    /// Whether one of them could start a job now. Is called under the lock on the line.
+    /// Whether a thread could start a job now. Called under the line's lock.
     fn any_is_free(&self) -> bool;
 
-    /// Has them look for jobs again. Is called without the lock.
+    /// Makes the threads check for jobs again. Called without the lock.
     fn wake(self: Arc<Self>);
 }
 
-/// A job has a place, and gives it back when this is dropped.
+/// A job's place, which is returned on drop.
 pub(crate) struct Permit {
     places: Arc<Places>,
     waiter: WaiterId,
@@ -89,12 +91,12 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// For a place that `waiter` has just taken.
+    /// Creates the permit for a place that `waiter` has just taken.
     pub(crate) fn new(places: &Arc<Places>, waiter: WaiterId) -> Permit {
         Permit { places: places.clone(), waiter, started_at: None }
     }
 
-    /// The job starts now.
+    /// Records the start of the job.
     pub(crate) fn starts(&mut self) {
         self.started_at = Some(Instant::now());
     }
@@ -129,12 +131,13 @@ impl Places {
         id
     }
 
-    /// Its worker is gone.
+    /// Removes a waiter whose worker has ended.
     pub(crate) fn leave(&self, waiter: WaiterId) {
         self.change(|line, _| line.waiters.retain(|other| other.id != waiter));
     }
 
-    /// How many of its jobs that wait could start now, and since when the first of them waits; `None`: none could.
+    /// How many of the waiter's jobs could start now, and since when the first of them has waited, or `None` if none
+    /// could.
     pub(crate) fn startable(&self, waiter: WaiterId) -> Option<(usize, Instant)> {
         let line = self.0.lock();
         let Waiter { waiting, since, .. } = line.find(waiter);
@@ -142,12 +145,12 @@ impl Places {
         since.filter(|_| jobs > 0).map(|since| (jobs, since))
     }
 
-    /// Changes the line, and offers a place that is free after that.
+    /// Changes the line, then offers a free place, if there is one.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Line, Instant) -> T) -> T {
         self.with_line(None, change)
     }
 
-    /// As [`change`](Self::change), by a thread of `ended`, which looks for jobs again by itself.
+    /// Same as [`change`](Self::change), for a thread of `ended`, which checks for jobs again by itself.
     fn with_line<T>(&self, ended: Option<WaiterId>, change: impl FnOnce(&mut Line, Instant) -> T) -> T {
         let mut line = self.0.lock();
         let now = Instant::now();
@@ -162,7 +165,7 @@ impl Places {
 }
 
 impl Line {
-    /// Takes a place, if one is free that is not kept for another waiter.
+    /// Takes a free place, unless it is kept for another waiter.
     pub(crate) fn take_place(&mut self, waiter: WaiterId, now: Instant) -> bool {
         let is_free = self.free_for(waiter) > 0;
         if is_free {
@@ -173,7 +176,7 @@ impl Line {
         is_free
     }
 
-    /// `run`: how long the job took, if it ran.
+    /// Returns a place. `run` is how long the job took, if it ran.
     fn give_back(&mut self, waiter: WaiterId, run: Option<Duration>, now: Instant) {
         self.taken -= 1;
         self.changed_at = now;
@@ -188,23 +191,23 @@ impl Line {
         }
     }
 
-    /// So many of its jobs wait, the first of them since then.
+    /// Sets how many of the waiter's jobs are waiting, and since when the first of them has.
     pub(crate) fn set_waiting(&mut self, waiter: WaiterId, waiting: usize, since: Option<Instant>) {
         let waiter = self.find_mut(waiter);
         (waiter.waiting, waiter.since) = (waiting, since);
     }
 
-    /// How many jobs of one waiter may wait: so many that the last one's turn comes within [`HOLD`], were they alone,
-    /// and one for each place.
+    /// How many jobs of one waiter may wait in memory: as many as would start within [`HOLD`] if they were alone, and
+    /// one more for each place.
     pub(crate) fn room(&self, waiter: WaiterId, now: Instant) -> usize {
         let waiter = self.find(waiter);
-        // Before one has ended nobody knows: a few will tell.
+        // Until a job has ended, run times are unknown, so a few jobs are allowed.
         let run = if waiter.mean_run.is_some() { self.run_time(waiter, now) } else { HOLD };
         let turns = HOLD.as_nanos() / run.as_nanos().max(1);
         self.at_most.saturating_mul(usize::try_from(turns).unwrap_or(usize::MAX).max(1))
     }
 
-    /// Puts a job off: until its turn comes, behind all that wait and all that were put off before.
+    /// Postpones a job until its turn, behind all waiting and all previously postponed jobs.
     pub(crate) fn book(&mut self, waiter: WaiterId, now: Instant) -> Duration {
         let at_most = u32::try_from(self.at_most).unwrap_or(u32::MAX);
         let share = |waiter: &Waiter| self.run_time(waiter, now) / at_most;
@@ -222,18 +225,18 @@ impl Line {
         self.later_until.saturating_duration_since(now)
     }
 
-    /// How long a job takes. Where those that have the places take much longer: as long as has passed so far.
+    /// How long a job takes. If the running jobs take much longer than the mean, the time that has passed so far.
     fn run_time(&self, waiter: &Waiter, now: Instant) -> Duration {
         waiter.mean_run.unwrap_or_default().max(now.saturating_duration_since(self.changed_at))
     }
 
-    /// How many places are free that are not kept for another.
+    /// How many free places are not kept for another waiter.
     fn free_for(&self, waiter: WaiterId) -> usize {
         let kept = self.offer.is_some_and(|offer| offer.to != waiter);
         (self.at_most - self.taken).saturating_sub(usize::from(kept))
     }
 
-    /// Offers a free place, if no other offer stands, and returns who is to be woken for it.
+    /// Offers a free place unless an offer is pending. Returns the threads to wake.
     fn offer(&mut self, ended: Option<WaiterId>, now: Instant) -> Option<Arc<dyn Threads>> {
         if let Some(offer) = self.offer {
             let waiter = self.waiters.iter_mut().find(|waiter| waiter.id == offer.to && waiter.waiting > 0);
@@ -277,7 +280,7 @@ impl Line {
         self.find_mut(waiter).mean_run = Some(mean_run);
     }
 
-    /// As if nothing had changed for that much longer.
+    /// Pretends that nothing has changed for this much longer.
     #[cfg(test)]
     pub(crate) fn age(&mut self, by: Duration) {
         self.changed_at -= by;
@@ -299,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// The threads of one worker.
+    /// The threads of one worker, for a test.
     struct Own {
         any_is_free: AtomicBool,
         woken: AtomicUsize,
@@ -315,7 +318,7 @@ mod tests {
         }
     }
 
-    /// A worker of which so many jobs wait.
+    /// Adds a worker with this many waiting jobs.
     fn waiting(places: &Places, any_is_free: bool, jobs: usize) -> (Arc<Own>, WaiterId) {
         let own = Arc::new(Own { any_is_free: AtomicBool::new(any_is_free), woken: AtomicUsize::new(0) });
         let id = places.join(own.clone());

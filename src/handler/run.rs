@@ -1,4 +1,4 @@
-//! One run of a handler, and how long a failed job waits before its next.
+//! One run of a handler, and the delay before a failed job's next attempt.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,8 +14,8 @@ use super::handlers::Handler;
 use super::job_error::{JobError, Verdict, message, verdict};
 use super::output::Output;
 
-/// The delay before the attempt after number `attempt`: `base * 2^(attempt - 1)`, at most `max`, less up to a quarter
-/// at random, so that jobs which failed together do not come back together.
+/// Returns the delay before the attempt after number `attempt`: `base * 2^(attempt - 1)`, at most `max`, less up to a
+/// quarter at random, so that jobs that failed together do not come back together.
 pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(63);
     let [base_ms, max_ms] = [policy.base, policy.max].map(|time| time.as_millis() as u64); // ten years at most
@@ -32,16 +32,16 @@ pub(crate) struct RunResult {
 }
 
 impl Handler {
-    /// Runs the job of `context` in a span that is a child of `worker`; to OpenTelemetry, of the span in which the job
-    /// was enqueued.
+    /// Runs the job of `context` in a span that is a child of `worker`. To OpenTelemetry, the span is a child of the
+    /// one in which the job was enqueued.
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> RunResult {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
-        // Entered, not named as the parent: this thread may have another subscriber than the one that made it, which
-        // would panic at a span that it does not know.
+        // The span is entered instead of named as the parent. This thread may have a subscriber that does not know the
+        // span, which would panic.
         let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
         #[cfg(feature = "opentelemetry")]
         crate::job::continue_trace(&span, context.job());
-        // Not in what is caught: a panic of the subscriber is no failure of the job.
+        // Outside of the part that catches panics, because a panic of the subscriber is no failure of the job.
         let entered = span.enter();
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(context)));
         drop(entered);
@@ -54,15 +54,15 @@ impl Handler {
         RunResult { outcome, panicked: panicked || error_panicked, ended_at }
     }
 
-    /// And whether the handler's error panicked.
+    /// Also returns whether the handler's error panicked.
     fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> (Outcome, bool) {
         let error = match result.and_then(Output::checked) {
             Ok(output) => return (output.into_outcome(), false),
             Err(error) => error,
         };
         let judge = |error: &BoxError| failure(&**error, &self.options.retry.unwrap_or_default(), context.attempt());
-        // An error is the handler's, and so is the code that shows it and tells its causes. Were its panic to end the
-        // worker, the attempt would not count, and the job would end the next worker as well.
+        // The code that formats an error and its causes is the handler's, too. If its panic ended the worker, the
+        // attempt would not count, and the job would end the next worker as well.
         let (outcome, panicked) = match catch_unwind(AssertUnwindSafe(|| judge(&error))) {
             Ok(outcome) => (outcome, false),
             Err(panic) => (judge(&panic_error("the handler's error could not be shown: it panicked", panic)), true),
@@ -75,9 +75,9 @@ impl Handler {
     }
 }
 
-/// What becomes of a job whose attempt failed.
+/// Decides what happens to a job whose attempt failed.
 pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryConfig, attempt: u32) -> Outcome {
-    // No more than is sent: nobody counts its bytes.
+    // Cut to the length that is sent, because the bytes are not limited otherwise.
     let message = message(error);
     let message = cut(&message).to_owned();
     match verdict(error) {
@@ -95,7 +95,7 @@ fn panic_error(what: &str, panic: Box<dyn Any + Send>) -> BoxError {
     error.into()
 }
 
-/// The text of a panic, as far as it has one.
+/// The text of a panic, if it has one.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     if let Some(message) = panic.downcast_ref::<&str>() {
         message
@@ -129,7 +129,7 @@ mod run_tests {
     use crate::handler::handlers::Handlers;
     use crate::job::{Job, NewJob};
 
-    /// Panics where it is told to.
+    /// Panics when told to.
     #[derive(Debug)]
     struct Defect {
         shown: bool,

@@ -1,4 +1,4 @@
-//! What all runs of a worker share: the program's values by their type, notes, places and cancellations.
+//! What all runs of a worker share: the program's state by type, notes, places and cancellations.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -11,16 +11,16 @@ use crate::job::Notes;
 
 use super::cancellations::Flag;
 
-/// What all runs of one worker have in common.
+/// What all runs of one worker share.
 #[derive(Default)]
 pub(crate) struct Surroundings {
     pub(super) stopping: Flag,
     pub(super) stopping_now: Flag,
     pub(super) state: State,
     pub(super) notes: Arc<Notes>,
-    /// The schema's and the queue's name.
+    /// The names of the schema and the queue.
     pub(super) place: (String, String),
-    /// Made by the first [`Context::block_on`].
+    /// Started by the first [`Context::block_on`].
     pub(super) runtime: OnceLock<Runtime>,
 }
 
@@ -40,8 +40,8 @@ impl Surroundings {
         self.stopping_now.is_set()
     }
 
-    /// A runtime that no code of the program can block or end: it has a thread of its own for what is spawned, for
-    /// timers and for sockets.
+    /// A runtime that no code of the program can block or end. It has its own thread for spawned tasks, timers and
+    /// sockets.
     pub(super) fn runtime(&self) -> &Runtime {
         self.runtime.get_or_init(|| {
             tokio::runtime::Builder::new_multi_thread()
@@ -75,17 +75,17 @@ impl Drop for Surroundings {
     }
 }
 
-/// Values by their type, one of each. Nothing changes while jobs run, so that a look needs no lock.
+/// Values by type, one of each. They do not change while jobs run, so reading them needs no lock.
 #[derive(Clone, Default)]
 pub(crate) struct State(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl State {
-    /// Adds a value; whether there was one of its type already.
+    /// Adds a value; returns whether there already was one of its type.
     pub(super) fn insert<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
         self.0.insert(TypeId::of::<T>(), Arc::new(value)).is_some()
     }
 
-    /// Adds those of `others` whose types are not there yet.
+    /// Adds the values of `others` whose types are not present yet.
     pub(super) fn fill_up(&mut self, others: &State) {
         for (of_type, value) in &others.0 {
             self.0.entry(*of_type).or_insert_with(|| value.clone());

@@ -1,4 +1,4 @@
-//! Jobs that are a type of the program: the type says its kind, what its payload is, and how it runs.
+//! Job types of the program. A type defines its kind, its payload, and how it runs.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use crate::job::NewJob;
 use super::context::Context;
 use super::output::IntoOutput;
 
-/// A job as a type: its fields are the payload, as JSON.
+/// A job type, whose fields are the payload, as JSON.
 ///
 /// ```
 /// use readpast::{BoxError, Context, Handlers, NewJob, TypedJob};
@@ -40,15 +40,16 @@ use super::output::IntoOutput;
 /// # }
 /// ```
 pub trait TypedJob: Serialize + DeserializeOwned {
-    /// The kind of these jobs: 1 to 64 printable ASCII characters, no spaces. It is stored with each job; another type
-    /// must not have it.
+    /// The kind of these jobs: 1 to 64 printable ASCII characters without spaces. It is stored with each job, and no
+    /// other type may have the same.
     const KIND: &'static str;
 
-    /// What these jobs leave behind: `()`, [`Output`](super::output::Output), [`Json`](super::output::Json) or an
-    /// `Option` of these.
+    /// The output of these jobs: `()`, [`Output`](super::output::Output), [`Json`](super::output::Json) or an `Option`
+    /// of one of these.
     type Output: IntoOutput;
 
-    /// Runs the job. The payload has been read into `self`; one that does not parse makes the job dead without a call.
+    /// Runs the job. The payload has been parsed into `self`; if it cannot be parsed, the job is dead and `run` is not
+    /// called.
     ///
     /// # Errors
     ///
@@ -57,11 +58,11 @@ pub trait TypedJob: Serialize + DeserializeOwned {
 }
 
 impl NewJob {
-    /// A job of a type: its payload and its kind.
+    /// Creates a job of a type, with its payload and its kind.
     ///
     /// # Errors
     ///
-    /// [`Error::Json`] when `job` cannot be written as JSON, for example because of a map whose keys are no strings.
+    /// [`Error::Json`] if `job` cannot be written as JSON, for example because of a map whose keys are not strings.
     pub fn of<T: TypedJob>(job: &T) -> Result<NewJob, Error> {
         Ok(NewJob::json(job)?.kind(T::KIND))
     }

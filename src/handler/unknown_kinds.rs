@@ -1,7 +1,7 @@
-//! Jobs of a kind that this worker has no handler for: while a deployment rolls, those that know it and those that do
-//! not yet claim from one queue. Such a job is put off, without a counted attempt, for a worker that knows its kind;
-//! after a time it is dead. The time counts from when this worker first put it off, not from when it was enqueued: a
-//! job that was delayed, requeued or waited behind others gets the full time, too.
+//! Jobs whose kind has no handler in this worker. During a rolling deployment, workers that know the kind and workers
+//! that do not claim from one queue. Such a job is postponed for a worker that knows its kind, without counting an
+//! attempt; after some time it is dead. The time counts from when this worker first postponed the job, not from its
+//! enqueueing, so a job that was delayed, requeued or waiting behind others gets the full time, too.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use crate::config::WorkerConfig;
 use crate::id::{Fence, JobId};
 use crate::job::{Job, Outcome};
 
-/// How often they are logged at the most.
+/// The shortest interval between log entries about such jobs.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// For how many such jobs the time is kept. If there are more, or as many have gone to other workers, the time of all
-/// starts again: then they wait longer, and none dies too early.
+/// For how many jobs the time is kept. If there are more, or if as many have gone to other workers, the time of all of
+/// them starts again. They then wait longer, but none is dead too early.
 const MOST_PUT_OFF: usize = 100_000;
 
 pub(crate) struct UnknownKinds {
     delay: Duration,
     keep: Duration,
-    /// Since when, and before which attempt.
+    /// When the job was first postponed, and its attempt.
     first_put_off: Mutex<HashMap<JobId, (Instant, u32)>>,
     unlogged: Mutex<Unlogged>,
 }
@@ -43,13 +43,13 @@ impl UnknownKinds {
         }
     }
 
-    /// What becomes of such a job.
+    /// Decides what happens to such a job.
     pub(crate) fn outcome(&self, job: &Job) -> Outcome {
         let error = match job.kind() {
             Some(kind) => format!("the worker has no handler for jobs of kind '{kind}'"),
             None => "the worker has no handler for jobs without a kind".to_owned(),
         };
-        // A job of an at_most_once queue has no row that it could be put back to.
+        // The row of a job of an at_most_once queue is gone, so the job cannot be postponed.
         if job.fence() == Fence::NONE {
             return Outcome::Dead { error };
         }
@@ -57,18 +57,18 @@ impl UnknownKinds {
             let error = format!("{error}, and it first put this one off {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
-        // (A dead one is logged as such.)
+        // (A dead job is logged as dead.)
         if let Some(jobs) = self.to_be_logged() {
             tracing::warn!(jobs, error, "postponed jobs for a worker that has a handler for their kind");
         }
-        // Half at random: what was claimed together does not come back together.
+        // Half of it is random, so that jobs claimed together do not come back together.
         let delay_ms = self.delay.as_millis() as u64;
         let delay = Duration::from_millis(delay_ms - fastrand::u64(0..=delay_ms / 2));
         Outcome::Snooze { delay, error }
     }
 
-    /// How long a job has been put off, if that is long enough. The job is then forgotten: if it is requeued, it is
-    /// new. So is one that has run elsewhere meanwhile: it has another attempt.
+    /// Returns how long the job has been postponed, if that is long enough, and forgets the job. A job that is requeued
+    /// is therefore new. So is a job that has run elsewhere meanwhile, because its attempt differs.
     fn put_off_too_long(&self, job_id: JobId, attempt: u32, now: Instant) -> Option<Duration> {
         let mut jobs = self.first_put_off.lock();
         if jobs.len() >= MOST_PUT_OFF {
@@ -86,8 +86,8 @@ impl UnknownKinds {
         Some(put_off)
     }
 
-    /// Counts a job; returns how many there were, where they are to be logged. (Not while the lock is held: a
-    /// subscriber may take long.)
+    /// Counts a job. Returns the number of jobs if it is time to log them; the caller logs, because a subscriber may
+    /// take long and the lock is held here.
     fn to_be_logged(&self) -> Option<u64> {
         let mut unlogged = self.unlogged.lock();
         unlogged.jobs += 1;

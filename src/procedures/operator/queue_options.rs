@@ -100,11 +100,12 @@ impl QueueOptions {
     /// INSERT dbo.results (job_id, value) SELECT job_id, CAST(output AS int) FROM @done;
     /// ```
     ///
-    /// Name it with its schema, as in `dbo.add_up`. It is looked for when this is sent: the login must have EXECUTE or
-    /// VIEW DEFINITION on it. It must neither commit nor roll back; where it raises an error, the acknowledgement is
-    /// rolled back too, and repeated in smaller and smaller parts until the job is found whose result it refuses. That
-    /// job's attempt has failed, with the sink's error, and the others are done. After a deadlock or another error that
-    /// passes, the call is repeated. See `sql/README.md`, "Results in the acknowledgement's transaction".
+    /// Name the sink with its schema, as in `dbo.add_up`. It must exist when the settings are sent, and the login must
+    /// have EXECUTE or VIEW DEFINITION on it. The sink must neither commit nor roll back. If it raises an error, the
+    /// acknowledgement is rolled back, too, and repeated in smaller and smaller parts until the job whose result the
+    /// sink refuses is found. That job's attempt has failed, with the sink's error; the others are done. After a
+    /// deadlock or another transient error, the call is repeated. See `sql/README.md`, "Results in the
+    /// acknowledgement's transaction".
     ///
     /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns at its start that
     /// there is a sink, and then sends calls that time out in smaller parts, down to one job. Restart the workers after
