@@ -450,7 +450,7 @@ async fn what_failed_in_a_simple_queue_stays_with_its_error() {
     assert_eq!((stats.ready, stats.claimed, stats.dead), (0, 0, 1));
 
     // An operator has it run again, and it goes well.
-    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
     drain(&fixture.config, &fixture.queue, |_| Ok(())).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue").await, 0);
     drop(session);
@@ -550,7 +550,7 @@ async fn a_dead_row_of_a_heap_is_kept_until_it_is_requeued() {
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 1);
     let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
     assert!(refusal.to_string().contains("stand nowhere else"), "{refusal}");
-    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
     drain(&fixture.config, &fixture.queue, |_| Ok(())).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0);
     drop(session);

@@ -42,7 +42,7 @@ async fn message(queue: &Queue, mapping: &str) -> String {
         Ok(mapping) => mapping,
         Err(error) => return error.to_string(),
     };
-    match readpast_adopt::plan(&queue, &mapping).await {
+    match readpast_adopt::plan(queue, &mapping).await {
         Err(error @ readpast_adopt::Error::Mapping { .. }) => error.to_string(),
         Err(error) => panic!("{error:?}\n{}", mapping.table()),
         Ok(adoption) => format!("adopted {}", adoption.table()),

@@ -54,7 +54,7 @@ async fn a_row_whose_job_waits_again_is_marked_again() {
     worker.finish(&[jobs[0].dead("no use"), jobs[1].done()]).await;
     let status = "SELECT CAST(Status AS int) FROM [Queue]";
     assert_eq!(session.numbers(status).await, [3]);
-    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
     assert_eq!(session.numbers(status).await, [2]);
     drop((session, worker));
     fixture.remove().await;

@@ -61,7 +61,7 @@ async fn a_dead_job_that_is_requeued_goes_on_where_it_was() {
     let job_id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
     let found = Found::default();
     for _ in 0..3 {
-        fixture.queue.admin().change(&JobChange::Requeue, job_id).await.unwrap().changed;
+        fixture.queue.admin().change(&JobChange::Requeue, job_id).await.unwrap();
         let handlers = {
             let found = found.clone();
             Handlers::any(move |job, context: &Context| {
@@ -227,7 +227,7 @@ async fn what_was_noted_goes_some_time_after_its_job_is_done_or_purged() {
         number(&session.row("SELECT COUNT(*) AS kept FROM [$(schema)].[progress]").await, "kept")
     };
     assert_eq!(kept(&mut session).await, 1, "the dead one may be requeued");
-    fixture.queue.admin().change(&JobChange::Purge, JobState::Dead).await.unwrap().changed;
+    fixture.queue.admin().change(&JobChange::Purge, JobState::Dead).await.unwrap();
     assert_eq!(kept(&mut session).await, 0);
     fixture.remove().await;
 }

@@ -616,7 +616,7 @@ async fn no_job_is_missed_in_any_sequence() {
                     }
                 }
                 8 if dead > 0 => {
-                    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
+                    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
                     ready += dead;
                     dead = 0;
                 }

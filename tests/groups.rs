@@ -838,7 +838,7 @@ async fn keep_their_order(jobs: usize, keys: usize, kills: usize, retry_passes: 
         until("some more jobs have run", || ledger.lines() >= lines + jobs / kills).await;
         let victim = kill % 4;
         workers[victim].kill().await;
-        fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
+        fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
         let name = format!("worker {}", 4 + kill);
         let settings: Vec<_> = SHORT.iter().copied().chain([("WORKER_NAME", name.as_str())]).collect();
         workers[victim] = ChildWorker::start(&fixture, &ledger, &settings).await;

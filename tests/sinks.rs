@@ -208,7 +208,7 @@ async fn a_sink_that_fails_or_meddles_with_the_transaction_undoes_all() {
     // One that answers with rows, of its own kind, does no harm.
     give_sink(&fixture, &format!("SELECT N'hello' AS word; {WRITE_RESULTS} SELECT N'world' AS word;")).await;
     drop((worker, session));
-    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed;
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     fixture.sql("EXEC [$(schema)].[reap] @queue = N'work'").await;
     assert_eq!(echo(&fixture.queue, WorkerConfig::default()).await.drain().await.unwrap().stats.done, 2);

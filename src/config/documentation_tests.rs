@@ -87,7 +87,7 @@ fn amount(number: u64, unit: &'static str) -> (u64, &'static str) {
         "bytes" => &BYTES,
         _ => &[],
     };
-    let larger = units.iter().find(|(size, _)| number > 0 && number % size == 0);
+    let larger = units.iter().find(|(size, _)| number > 0 && number.is_multiple_of(*size));
     larger.map_or((number, unit), |(size, unit)| (number / size, *unit))
 }
 

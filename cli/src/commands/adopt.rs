@@ -76,15 +76,15 @@ impl Adopt {
     }
 
     async fn remove(&self, queue: &Queue, output: Output) -> Result<Exit> {
-        let table = Mapping::from_toml(&readpast_adopt::mapping(&queue).await?)?.table();
+        let table = Mapping::from_toml(&readpast_adopt::mapping(queue).await?)?.table();
         let schema = queue.schema();
         if self.force {
             confirm(self.yes, &format!("remove schema {schema} without restoring the rows of {table}")).await?;
-            readpast_adopt::abandon(&queue).await?;
+            readpast_adopt::abandon(queue).await?;
         } else {
             confirm(self.yes, &format!("restore the rows that are held of {table}, and remove schema {schema}"))
                 .await?;
-            readpast_adopt::remove(&queue).await?;
+            readpast_adopt::remove(queue).await?;
         }
         output.one(&json!({"schema": schema, "table": table, "removed": true}), || {
             format!("table {table} is no longer adopted; schema {schema} is removed")
@@ -102,7 +102,7 @@ fn say(adoption: &Adoption, what: &str, output: Output) -> Result<()> {
 }
 
 async fn check(queue: &Queue, output: Output) -> Result<Exit> {
-    let found: AdoptionCheck = readpast_adopt::check(&queue).await?;
+    let found: AdoptionCheck = readpast_adopt::check(queue).await?;
     output.one(&found, || {
         if found.is_ok() {
             return format!("table {} has not changed since it was adopted", found.table);
