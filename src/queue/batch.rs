@@ -11,7 +11,7 @@ impl Queue {
     /// this queue, once, when all of them have ended, however they did
     /// ([`Job::batch_end`](crate::job::Job::batch_end)).
     ///
-    /// [`NewJob::batch`] adds a job to it, and a job of the batch may add more when it is done
+    /// [`NewJob::batch`](crate::NewJob::batch) adds a job to it, and a job of the batch may add more when it is done
     /// ([`Output::enqueue`](crate::handler::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)),
     /// none can be added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never
     /// ends.

@@ -165,7 +165,7 @@ pub(super) fn unmarked(script: &str) -> String {
     script.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("-- adopt: ")).collect()
 }
 
-/// The scripts, in their order, with the lines that [`unmarked`] leaves out.
+/// The scripts, in their order, with the lines that `unmarked` leaves out.
 pub fn scripts() -> &'static [(&'static str, &'static str)] {
     SCRIPTS
 }

@@ -24,7 +24,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// it is counted once. A minute without a sample, because no worker ran, has no row.
 ///
 /// Serialized as JSON, the time is in RFC 3339 format, durations are in seconds (`length_s`, `oldest_ready_s`), and the
-/// wait and run times are in the format of [`Times`].
+/// wait and run times are in the format of [`Durations`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HistoryRow {

@@ -51,7 +51,7 @@ pub struct WorkerRow {
     /// Failed attempts per second, between the last two heartbeats.
     pub failed_per_s: Option<f64>,
     /// What limited it, as a word: `idle`, `claim`, `busy`, `finish` or `queue_limit`
-    /// ([`Limit`](crate::worker::state::Limit)).
+    /// ([`Bottleneck`](crate::Bottleneck)).
     pub limited_by: Option<String>,
 }
 
