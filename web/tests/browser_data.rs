@@ -255,7 +255,8 @@ async fn history(site: &Site, queue: &str, size: f64, now: u64, days: u32) {
             "INSERT INTO [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled, \
              workers, done, failed, died, times)\nSELECT q.queue_id, v.at, v.minutes, v.ready, v.scheduled, 0, v.claimed, \
              v.dead, 0, 1, v.done, v.failed, v.died, v.times FROM [$(schema)].[queues] AS q CROSS JOIN (VALUES\n{rows}) AS \
-             v (at, minutes, ready, scheduled, claimed, dead, done, failed, died, times) WHERE q.name = N'{queue}'"
+             v (at, minutes, ready, scheduled, claimed, dead, done, failed, died, times) WHERE q.name = N'{queue}' \
+             AND NOT EXISTS (SELECT * FROM [$(schema)].[history] AS own WHERE own.queue_id = q.queue_id AND own.at = v.at)"
         ))
         .await;
     }
