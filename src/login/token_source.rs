@@ -41,7 +41,8 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 /// [`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source).
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, SystemTime};
+///
 /// use readpast::Config;
 /// use readpast::config::{AccessToken, TokenSource};
 ///
