@@ -1,5 +1,5 @@
-//! What hand-made concurrency is made of: atomics, locks and threads. `tests/interleavings` compiles the files that use it
-//! with a model in its place, which tries the orders in which threads may run.
+//! The atomics, locks and threads of hand-made concurrency. `tests/interleavings` compiles the files that use them
+//! against a model, which tries the orders in which threads may run.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::thread_local;

@@ -19,14 +19,3 @@ pub enum Error {
     #[error(transparent)]
     Readpast(#[from] readpast::Error),
 }
-
-impl Error {
-    /// Whether the same call may succeed a little later, as [`readpast::Error::is_transient`] says. A mapping that is
-    /// refused stays so until somebody corrects it.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Error::Mapping { .. } => false,
-            Error::Readpast(error) => error.is_transient(),
-        }
-    }
-}

@@ -39,11 +39,6 @@ pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
     }
 }
 
-/// The script as it is without a change: what marks its places is nothing that a reader needs.
-pub(super) fn unmarked(script: &str) -> String {
-    script.split_inclusive('\n').filter(|line| place(line).is_none()).collect()
-}
-
 /// The names of the places that a script marks.
 pub(super) fn places(script: &str) -> impl Iterator<Item = &str> {
     script.lines().filter_map(place)
@@ -100,7 +95,6 @@ mod tests {
         let script = "a\n-- adopt: one\nb\n  -- adopt: two\nc\nd\n-- adopt: end\ne\n";
         assert_eq!(applied(script, "why\n--@ two\nx\n--@ one\ny\nz\n").unwrap(), "a\ny\nz\nb\nx\ne\n");
         assert_eq!(applied("a\n", "whole\n").unwrap(), "whole\n");
-        assert_eq!(unmarked(script), "a\nb\nc\nd\ne\n");
     }
 
     #[test]

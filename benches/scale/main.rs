@@ -20,7 +20,7 @@ mod server;
 mod worker;
 mod world;
 
-/// Of `src/sync.rs`, what the included files use.
+/// The part of `src/sync.rs` that the included files use.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 }

@@ -8,7 +8,7 @@ use crate::config;
 use crate::connection::{Columns, Lent};
 use crate::error::Error;
 
-use super::schema::{INSTALL_ATTEMPTS, scripts};
+use super::schema::scripts;
 
 pub use scripts::{UNINSTALL, in_one, scripts};
 
@@ -43,18 +43,9 @@ impl Seam {
         Ok(results.into_iter().map(|rows| rows.into_iter().map(SeamRow).collect()).collect())
     }
 
-    /// Runs scripts, in which `$(schema)` stands for the schema; all of them again where one failed for a passing
-    /// reason.
+    /// Runs scripts, in which `$(schema)` stands for the schema; all of them again if one failed for a passing reason.
     pub async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
-        for _ in 1..INSTALL_ATTEMPTS {
-            match self.session.run_all(scripts).await {
-                Err(error) if matches!(error, Error::Sql { .. }) && error.is_transient() => {
-                    tracing::debug!(%error, "adopting again");
-                }
-                result => return result,
-            }
-        }
-        self.session.run_all(scripts).await
+        self.session.run_again(scripts).await
     }
 
     /// Runs a script once.

@@ -53,11 +53,6 @@ impl Queue {
     /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
     /// fail-over) are waited out; when `limit` is over and SQL Server still does not respond, the last one is returned.
     pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
-        self.wait_for_end(job_id, limit).await
-    }
-
-    /// As [`Queue::wait`].
-    pub(super) async fn wait_for_end(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
         let deadline = Instant::now() + limit.min(TEN_YEARS); // more may be more than the clock can tell
         loop {
             match self.wait_listed(job_id, deadline).await {

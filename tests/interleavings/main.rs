@@ -9,7 +9,7 @@ use readpast_interleavings::{queue, worker};
 const ORDERS: usize = 2_000;
 
 #[test]
-fn a_worker_that_ends_neither_overlooks_a_job_nor_waits_for_none() {
+fn a_stopping_worker_overlooks_no_job_and_does_not_hang() {
     shuttle::check_random(worker::idle_and_flushed, ORDERS);
 }
 

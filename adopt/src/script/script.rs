@@ -1,6 +1,6 @@
 //! The whole script.
 
-use crate::patches::{applied, filled, unmarked};
+use crate::patches::{applied, filled};
 use crate::plan::Plan;
 
 use super::marks::Marks;
@@ -66,7 +66,7 @@ pub(crate) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String,
                 let changed = applied(text, change).map_err(|error| format!("{name}: {error}"))?;
                 filled(&changed, &values).map_err(|error| format!("{name}: {error}"))?
             }
-            _ => unmarked(text),
+            _ => text.to_owned(),
         };
         scripts.push((name.to_string(), text));
     }

@@ -61,7 +61,7 @@ const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How often an install that failed for a passing reason is begun again: installs into other schemas of the database
 /// may make it a deadlock victim in the system tables.
-pub(crate) const INSTALL_ATTEMPTS: usize = 5;
+const INSTALL_ATTEMPTS: usize = 5;
 
 /// The number with which `000_begin.sql` refuses a schema of a newer release.
 const NEWER_SCHEMA: i32 = 58_010;
@@ -82,20 +82,23 @@ impl Session {
             Ok(_) | Err(Error::NotInstalled { .. } | Error::PermissionDenied { .. } | Error::Protocol { .. }) => {}
             Err(error) => return Err(error),
         }
-        for _ in 1..INSTALL_ATTEMPTS {
-            match self.run_scripts().await {
-                Err(error) if matches!(error, Error::Sql { .. }) && error.is_transient() => {
-                    tracing::debug!(%error, "installing again");
-                }
-                Err(Error::Sql { number: NEWER_SCHEMA, .. }) => return self.newer().await,
-                result => return result.map(|()| SCHEMA_VERSION),
-            }
+        match self.run_again(SCRIPTS).await {
+            Err(Error::Sql { number: NEWER_SCHEMA, .. }) => self.newer().await,
+            result => result.map(|()| SCHEMA_VERSION),
         }
-        self.run_scripts().await.map(|()| SCHEMA_VERSION)
     }
 
-    async fn run_scripts(&mut self) -> Result<(), Error> {
-        self.run_all(SCRIPTS).await
+    /// Runs scripts, in which `$(schema)` stands for the schema; all of them again if one failed for a passing reason.
+    pub(crate) async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
+        for _ in 1..INSTALL_ATTEMPTS {
+            match self.run_all(scripts).await {
+                Err(error) if matches!(error, Error::Sql { .. }) && error.is_transient() => {
+                    tracing::debug!(%error, "running the scripts again");
+                }
+                result => return result,
+            }
+        }
+        self.run_all(scripts).await
     }
 
     pub(crate) async fn run_all(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {

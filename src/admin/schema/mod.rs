@@ -6,5 +6,4 @@ mod script_batches;
 pub(crate) mod scripts;
 
 pub use findings::{Check, CheckResult, Finding};
-pub(crate) use install::INSTALL_ATTEMPTS;
 pub use scripts::{install_script, uninstall_script};

@@ -156,8 +156,7 @@ pub fn install_script(schema: &str) -> Result<String, Error> {
          -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
         env!("CARGO_PKG_VERSION")
     );
-    let scripts: Vec<(&str, String)> = SCRIPTS.iter().map(|(name, text)| (*name, unmarked(text))).collect();
-    Ok(in_one(&head, scripts.iter().map(|(name, text)| (*name, text.as_str())), schema))
+    Ok(in_one(&head, SCRIPTS.iter().copied(), schema))
 }
 
 /// A script without the lines that name the places where the adoption of a table has other T-SQL: `-- adopt: refuse`.
@@ -165,17 +164,17 @@ pub(super) fn unmarked(script: &str) -> String {
     script.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("-- adopt: ")).collect()
 }
 
-/// The scripts, in their order, with the lines that `unmarked` leaves out.
+/// The scripts, in their order, with the lines that name the places where adoptions differ.
 pub fn scripts() -> &'static [(&'static str, &'static str)] {
     SCRIPTS
 }
 
-/// Scripts as one text with GO, of which nothing is executed after an error.
+/// Scripts as one text with GO, without the names of places. After an error, nothing more of it is executed.
 pub fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a str)>, schema: &str) -> String {
     let mut script = head.to_string();
     for (name, text) in scripts {
         script.push_str(&format!("\n-- {name}\n"));
-        for batch in text.split_inclusive("\nGO\n") {
+        for batch in unmarked(text).split_inclusive("\nGO\n") {
             script.push_str(GUARD);
             script.push_str(batch.trim_start_matches('\n'));
         }
@@ -230,6 +229,8 @@ mod tests {
     fn the_script_for_a_dba_names_no_places_of_adoptions() {
         assert!(SCRIPTS.iter().any(|(_, text)| text.contains("-- adopt: ")));
         assert!(!install_script("jobs").unwrap().contains("-- adopt: "));
+        let script = "a\n-- adopt: one\nb\n  -- adopt: two\nc\nd\n-- adopt: end\ne\n";
+        assert_eq!(unmarked(script), "a\nb\nc\nd\ne\n");
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub(crate) struct ConnectionOptions {
     pub(crate) command_timeout: Option<Duration>,
     pub(crate) packet_size: Option<usize>,
     level: EncryptionLevel,
-    said: LoginKeys,
+    keys: LoginKeys,
 }
 
 /// What the settings say of the login, beside the connection string.
@@ -145,7 +145,7 @@ impl ConnectionOptions {
     ///
     /// [`Error::ConnectionString`], where that is not said, or twice.
     pub(crate) fn login(&self, settings: LoginSettings<'_>) -> Result<Login, Error> {
-        self.said.clone().login(settings.password_file, settings.token_source, self.level, &self.address.host)
+        self.keys.clone().login(settings.password_file, settings.token_source, self.level, &self.address.host)
     }
 }
 
@@ -170,7 +170,7 @@ impl ConnectionString {
             command_timeout: None,
             packet_size: None,
             level: EncryptionLevel::Required,
-            said: LoginKeys::default(),
+            keys: LoginKeys::default(),
         };
         let (mut trusts_any, mut authority) = (false, None);
 
@@ -183,8 +183,8 @@ impl ConnectionString {
                     options.address = address(&value)?;
                 }
                 "database" | "initialcatalog" => options.driver.database(&value),
-                "userid" | "uid" | "user" => options.said.user = Some(Secret::new(value)),
-                "password" | "pwd" => options.said.password = Some(Secret::new(value)),
+                "userid" | "uid" | "user" => options.keys.user = Some(Secret::new(value)),
+                "password" | "pwd" => options.keys.password = Some(Secret::new(value)),
                 "encrypt" => options.level = encryption(&key, &value)?,
                 "trustservercertificate" => trusts_any = truth(&key, &value)?,
                 "trustservercertificateca" => authority = Some(value),
@@ -199,12 +199,12 @@ impl ConnectionString {
                 "packetsize" => options.packet_size = Some(packet_size(&key, &value)?),
                 "applicationintent" if value.eq_ignore_ascii_case("ReadWrite") => {}
                 "applicationintent" => return Err(bad_value(&key, &value, "ReadWrite: a queue writes")),
-                "integratedsecurity" | "trusted_connection" => options.said.integrated = integrated(&key, &value)?,
-                "authentication" => options.said.authentication = Some(Authentication::parse(&key, &value)?),
+                "integratedsecurity" | "trusted_connection" => options.keys.integrated = integrated(&key, &value)?,
+                "authentication" => options.keys.authentication = Some(Authentication::parse(&key, &value)?),
                 "networklibrary" | "network" | "net" if value.eq_ignore_ascii_case("dbmssocn") => {}
                 "networklibrary" | "network" | "net" => return Err(bad_value(&key, &value, "dbmssocn: TCP")),
                 "contextconnection" | "userinstance" if is_false(&value) => {}
-                "serverspn" | "failoverpartnerspn" => options.said.names_spn = true,
+                "serverspn" | "failoverpartnerspn" => options.keys.names_spn = true,
                 key if IGNORED_KEYS.contains(&key) => {}
                 key => return Err(unknown_key(position, key)),
             }

@@ -1,7 +1,6 @@
-//! Writes what running jobs note about themselves ([`Notes`](crate::job::Notes)): a second after the first of
-//! them, all that there is, on a connection of its own. What a job has noted before it failed or is given back is
-//! written before that is acknowledged, by who acknowledges it (`worker/acknowledge`, `worker/end`): its next attempt
-//! must find it.
+//! Writes the progress and checkpoints of running jobs ([`Notes`](crate::job::Notes)): all of them, one second after
+//! the first, on a connection of its own. The notes of a job that failed or is given back are written before that is
+//! reported, by the finisher or the shutdown, because the next attempt must find them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -30,7 +30,7 @@ const WINDOW: usize = 3;
 /// From which share of the time threads that run jobs count as busy.
 const BUSY: f64 = 0.9;
 
-/// Time by limit, in the order of [`Bottleneck::ALL`].
+/// Time by bottleneck, in the order of [`Bottleneck::ALL`].
 type Totals = [Duration; Bottleneck::ALL.len()];
 
 /// Where the time of a worker goes.
