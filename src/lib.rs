@@ -15,25 +15,24 @@
 //! ```
 //!
 //! ```no_run
-//! use readpast::{BoxError, Config, Context, Handlers, Job, Json, NewJob, Queue, Worker};
 //! use readpast::admin::QueueOptions;
+//! use readpast::{BoxError, Config, Context, Handlers, Job, Json, NewJob, Queue, Worker};
 //!
 //! fn count_words(job: &Job, _context: &Context) -> Result<Json<usize>, BoxError> {
-//!     Ok(Json(job.text()?.split_whitespace().count()))
+//!     Ok(Json(job.text()?.split_whitespace().count())) // may use rayon itself
 //! }
 //!
-//! # async fn example() -> Result<(), readpast::Error> {
-//! let config = Config::load(None)?; // READPAST_URL and the others
-//! let queue = Queue::connect(&config).await?;
-//! queue.admin().install().await?; // the first time, as db_owner
-//! queue.admin().create(QueueOptions::default()).await?;
-//! queue.enqueue_many(&["to be", "or not to be"].map(NewJob::text)).await?;
+//! #[tokio::main]
+//! async fn main() -> Result<(), readpast::Error> {
+//!     let queue = Queue::connect(&Config::load(None)?).await?; // READPAST_URL names the server
+//!     queue.admin().install().await?; // once, as db_owner
+//!     queue.admin().create(QueueOptions::default()).await?;
+//!     queue.enqueue_many(&["to be", "or not to be"].map(NewJob::text)).await?;
 //!
-//! let worker = Worker::builder(&queue, Handlers::any(count_words)).start().await?;
-//! let summary = worker.drain().await?;
-//! println!("{} jobs done", summary.stats.done);
-//! # Ok(())
-//! # }
+//!     let worker = Worker::builder(&queue, Handlers::any(count_words)).start().await?;
+//!     println!("{} jobs done", worker.drain().await?.stats.done);
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # What it promises

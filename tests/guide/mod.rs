@@ -5,6 +5,5 @@ mod enqueue;
 mod handlers;
 mod long_jobs;
 mod queues;
-mod readme;
 mod results;
 mod testing;
