@@ -3,8 +3,7 @@
 
 use super::config::Config;
 use super::connection::ConnectionConfig;
-use super::names::split;
-use super::table::{Allowed, Setting, Value, settings};
+use super::table::{Allowed, Setting, Value, settings, split};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/");
 

@@ -6,10 +6,9 @@ use std::ffi::OsString;
 use crate::error::Error;
 
 use super::config::Config;
-use super::names::nearest;
 use super::ranges::{refused, refused_text};
 use super::table;
-use super::table::{Allowed, Setting, Value};
+use super::table::{Allowed, Setting, Value, nearest};
 
 /// Sets what the variables set whose names begin with `prefix`.
 pub(super) fn apply(

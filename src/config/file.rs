@@ -11,10 +11,9 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Error;
 
 use super::config::Config;
-use super::names::{is_section, nearest, sections, split};
 use super::ranges::{refused, shown};
 use super::table;
-use super::table::{Allowed, Setting, Value};
+use super::table::{Allowed, Setting, Value, is_section, nearest, sections, split};
 
 /// What is wrong, and where in the text.
 struct Mistake {

@@ -15,7 +15,6 @@ mod environment;
 mod file;
 mod load;
 mod metrics;
-mod names;
 mod queue;
 mod ranges;
 mod table;
