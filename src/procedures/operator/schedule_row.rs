@@ -1,19 +1,17 @@
-//! The schedules of a queue: what operators set and see, and how the elected worker fires them.
+//! The schedules of a queue: what operators set and see.
 
 use std::time::{Duration, SystemTime};
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
-use tiberius::ColumnData;
 use uuid::Uuid;
 
 use crate::connection::{Columns, Session, int, ms};
 use crate::error::Error;
 use crate::id::{Enqueued, JobId};
 use crate::job::{Headers, Schedule};
-use crate::procedures::worker::{DueSchedule, Fired, Firing};
 use crate::text::{decode_text, hex};
-use crate::time::{CronTimes, rfc3339, to_datetime2};
+use crate::time::{CronTimes, rfc3339};
 
 /// A schedule as an operator sees it. All times are SQL Server's.
 ///
@@ -180,59 +178,5 @@ impl Session {
         let mut command = self.command("list_schedules");
         command.bind_param("@queue", queue);
         self.rows("list_schedules", command).await?.into_iter().map(ScheduleRow::read).collect()
-    }
-
-    /// Returns up to `max` schedules that are due to be checked.
-    pub(crate) async fn due_schedules(&mut self, queue: &str, max: usize) -> Result<Vec<DueSchedule>, Error> {
-        let mut command = self.command("due_schedules");
-        command.bind_param("@queue", queue);
-        command.bind_param("@max", int(max));
-        let read = |mut row: Columns| {
-            Ok(DueSchedule {
-                name: row.required("name")?,
-                revision: row.required("revision")?,
-                cron: row.required("cron")?,
-                time_zone: row.required("time_zone")?,
-                make_up: row.count("make_up")?,
-                jitter: row.optional_count_ms("jitter_ms")?.unwrap_or_default(),
-                next_at: row.required_time("next_at")?,
-                error: row.optional("error")?,
-                now: row.required_time("now")?,
-            })
-        };
-        self.rows("due_schedules", command).await?.into_iter().map(read).collect()
-    }
-
-    /// Fires one time of a schedule, or only moves the schedule on. Does nothing if the schedule's revision has
-    /// changed, or if SQL Server's clock was set back since the schedule was read.
-    pub(crate) async fn fire_schedule(
-        &mut self,
-        queue: &str,
-        due: &DueSchedule,
-        firing: &Firing,
-    ) -> Result<Fired, Error> {
-        let mut command = self.command("fire_schedule");
-        command.bind_param("@queue", queue);
-        command.bind_param("@name", due.name.as_str());
-        command.bind_param("@revision", due.revision);
-        command.bind_param("@fire_at", ColumnData::DateTime2(firing.at.and_then(to_datetime2)));
-        command.bind_param("@due_at", ColumnData::DateTime2(firing.due_at.and_then(to_datetime2)));
-        command.bind_param("@next_at", ColumnData::DateTime2(to_datetime2(firing.next_at)));
-        command.bind_param("@looked_at", ColumnData::DateTime2(to_datetime2(due.now)));
-        let mut row = self.row("fire_schedule", command).await?;
-        let revision = row.optional("revision")?;
-        row.optional::<i64>("job_id")?;
-        Ok(Fired { revision, added: row.optional("duplicate")? == Some(false) })
-    }
-
-    /// Records why a schedule could not be fired, if its revision has not changed.
-    pub(crate) async fn fail_schedule(&mut self, queue: &str, due: &DueSchedule, error: &str) -> Result<(), Error> {
-        let mut command = self.command("fail_schedule");
-        command.bind_param("@queue", queue);
-        command.bind_param("@name", due.name.as_str());
-        command.bind_param("@revision", due.revision);
-        command.bind_param("@error", error);
-        self.run("fail_schedule", command).await?;
-        Ok(())
     }
 }

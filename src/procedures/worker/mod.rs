@@ -10,7 +10,7 @@ mod held_jobs;
 
 pub(crate) use claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, ClaimedUnseen, UnreadableJob, Withheld};
 pub(crate) use depth::{Awaited, DepthSample, Unfinished};
-pub(crate) use due_schedules::{DueSchedule, Fired, Firing};
+pub(crate) use due_schedules::{DueSchedule, Firing};
 pub(crate) use duties::{LostWorker, Promoted};
 pub(crate) use finish::{
     FINISH, FINISH_ONE, FINISH_WITH, Finish, FinishResult, UNCOMMITTED, finish_one_command, follow_up_list_type,
