@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::id::{Fence, JobId};
 use crate::job::NewJob;
 use crate::metrics::Exporter;
-use crate::procedures::worker::DepthSample;
 
 use super::waiters::Waiters;
 
@@ -289,11 +288,5 @@ impl Queue {
     pub(crate) async fn check_version(&self, session: &mut Session) -> Result<(), Error> {
         self.checked.get_or_try_init(|| session.check_version()).await?;
         Ok(())
-    }
-
-    /// How deep the queue is, as sampled no longer than `max_age` ago; `None` while another process takes the first
-    /// sample.
-    pub(crate) async fn sample(&self, max_age: Duration) -> Result<Option<DepthSample>, Error> {
-        self.session().await?.sample(&self.name, max_age).await
     }
 }

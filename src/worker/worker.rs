@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::error::Error;
 use crate::metrics::Scale;
 use crate::queue::Queue;
-use crate::worker::claim::{Prefetcher, Watcher};
+use crate::worker::claim::{Prefetcher, Watcher, most_ahead};
 use crate::worker::duties::Maintenance;
 use crate::worker::finish::{finisher, notes_writer};
 use crate::worker::lease::{Lease, LeaseKeeper};
@@ -90,7 +90,7 @@ impl Worker {
         let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let (ended, completion, own_lines) = finisher::channel(&state, &pool);
-        let executor = Executor::new(&state, pool, code, lease.clock(), ended);
+        let executor = Executor::new(&state, pool, code, lease.clock(), ended, most_ahead(&state.config));
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
 

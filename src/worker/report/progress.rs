@@ -72,7 +72,8 @@ pub(in crate::worker) struct Left {
 impl Left {
     /// As sampled; `None`: it is not known.
     pub(in crate::worker) async fn of(queue: &Queue, max_age: Duration) -> Option<Left> {
-        match queue.sample(max_age).await {
+        let sample = async { queue.session().await?.sample(queue.name(), max_age).await };
+        match sample.await {
             Ok(sample) => sample.map(|sample| Left { unfinished: sample.unfinished(), scheduled: sample.scheduled }),
             Err(error) => {
                 tracing::debug!(%error, "the queue's depth could not be sampled");

@@ -17,7 +17,6 @@ use crate::handler::{JobError, UnknownKinds, failure};
 use crate::id::{Fence, JobId};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
-use crate::worker::claim::most_ahead;
 use crate::worker::finish::{Ended, FinishSender, Ran};
 use crate::worker::lease::{Claimed, Held, LeaseValidity, Registration};
 use crate::worker::state::WorkerState;
@@ -37,16 +36,17 @@ pub(in crate::worker) struct Executor {
 }
 
 impl Executor {
-    /// Joins the pool.
+    /// Joins the pool. Its channel has room for `ahead` jobs, and one for each thread.
     pub(in crate::worker) fn new(
         state: &Arc<WorkerState>,
         pool: Arc<FairPool>,
         code: DroppedElsewhere<JobCode>,
         lease: Arc<LeaseValidity>,
         completion: FinishSender,
+        ahead: usize,
     ) -> Executor {
         let (threads, config) = (state.threads, &state.config);
-        let (buffer, waiting) = crossbeam_channel::bounded(most_ahead(config) + threads);
+        let (buffer, waiting) = crossbeam_channel::bounded(ahead + threads);
         let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.places(), &pool);
@@ -274,7 +274,7 @@ mod tests {
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
-        let executor = Executor::new(&state, pool, code, clock.clone(), sender);
+        let executor = Executor::new(&state, pool, code, clock.clone(), sender, 64);
         let registration = Arc::new(Registration::for_test(clock));
         // Without a row, so that nobody has to be told.
         let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
@@ -333,7 +333,7 @@ mod tests {
             let (completion, batches, large) = finisher::channel(&state, &pool);
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
-            let executor = Executor::new(&state, pool, code, clock, completion);
+            let executor = Executor::new(&state, pool, code, clock, completion, 64);
             let _acknowledged = Box::new((batches, large));
             Limited { state, registration, executor, starts, gate, taken, _acknowledged }
         }
@@ -393,7 +393,7 @@ mod tests {
         let mut handlers = Handlers::any(handler);
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
-        let executor = Executor::new(state, pool, code, clock.clone(), completion);
+        let executor = Executor::new(state, pool, code, clock.clone(), completion, 64);
         (executor, starts)
     }
 }
