@@ -1,7 +1,7 @@
 //! A SQL Server table as a job queue for CPU-heavy work.
 //!
 //! Producers enqueue jobs, from Rust ([`Queue::enqueue`]) or from any language by calling a stored procedure. A
-//! [`Worker`] claims them in batches, runs them on every core, and acknowledges them in batches. SQL Server is the only
+//! [`Worker`] claims the jobs in batches, runs them on every core, and finishes them in batches. SQL Server is the only
 //! thing to operate.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!                                ▲                                                │
 //!               due ─ scheduled ─┤                                           thread pool: your handler
 //!                                │                                                │
-//! reap (a lease ran out) ────────┘   deleted, kept, archived,   ◀──── finish ◀── completion
+//! reap (a lease expired) ────────┘   deleted, kept, archived,   ◀──── finish ◀── outcomes
 //!                                    retried, or dead
 //! ```
 //!
@@ -35,72 +35,77 @@
 //! }
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! With [`Delivery::AtLeastOnce`](crate::admin::Delivery::AtLeastOnce), the default, a job leaves the database only
-//! when its acknowledgement has arrived there. It runs again when its worker died, was stopped at once, ended at its
-//! shutdown deadline or lost its lease while running it or before the acknowledgement arrived, and at no other time.
-//! Each claim gives it a new [`Fence`]; of several runs only the one with the latest fence can end the job, and what
-//! the others say changes nothing and is counted as lost ([`WorkerStats::lost`]).
+//! With [`Delivery::AtLeastOnce`](crate::admin::Delivery::AtLeastOnce), the default, a job is finished only when SQL
+//! Server has committed its outcome. A job runs again if its worker dies, is stopped immediately, reaches its shutdown
+//! deadline or loses its lease before that, and at no other time. Each claim gives the job a new [`Fence`]. If a job
+//! runs several times, only the run with the latest fence can finish it. The outcomes of the other runs change nothing
+//! and are counted in [`WorkerStats::lost`].
 //!
-//! With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) the claim deletes the row: nothing runs twice,
-//! failed jobs are not retried, and what a dying worker held, or what was claimed by a call whose answer was lost, is
-//! gone.
+//! With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) the claim deletes the row. No job runs twice, and
+//! failed jobs are not retried. The jobs of a dying worker are gone, and so are the jobs of a claim whose answer was
+//! lost.
 //!
-//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`](crate::admin::ClaimOrder), but they run side by
-//! side.
+//! Within a priority, jobs are claimed in the queue's [`ClaimOrder`](crate::admin::ClaimOrder), but they run in
+//! parallel.
 //!
-//! [`Job::attempt`] counts starts, as far as SQL Server can know: all jobs that a lost worker held count one. Before
-//! its last attempt a job that was lost waits for a worker that holds nothing else and runs there alone, so that a job
-//! that kills its process is dead after `max_attempts` and no other job dies with it.
+//! [`Job::attempt`] counts starts, as far as SQL Server can tell: each job of a lost worker counts as started. Before
+//! its last attempt, a job of a lost worker waits for a worker that holds no other job, and runs there alone. A job
+//! that kills its process is therefore dead after `max_attempts`, and no other job dies with it.
 //!
 //! # Kinds
 //!
-//! [`NewJob::kind`] says what sort of job it is, and [`Handlers`] has a handler for each kind, or one for all
-//! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload of its own type. A job of a kind that a worker has no
-//! handler for is put off for another worker, without a counted attempt (`worker.unknown_kind_delay_ms`), and dead
-//! `worker.unknown_kind_keep_ms` after this worker first put it off. With
-//! [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) there is no row left to put off: the job is dead
-//! immediately. [`KindOptions`] gives a kind its own time limit, retry policy and concurrency limit.
+//! [`NewJob::kind`] names the type of a job, and [`Handlers`] has a handler for each kind, or one for all
+//! ([`Handlers::any`]). A [`TypedJob`] is a kind with a payload type of its own. [`KindOptions`] gives a kind its own
+//! time limit, retry policy and concurrency limit.
 //!
-//! # Making a repeat harmless
+//! If a worker has no handler for a job's kind, it postpones the job by `worker.unknown_kind_delay_ms` for another
+//! worker, without using up an attempt. `worker.unknown_kind_keep_ms` after this worker first postponed it, the job is
+//! dead. With [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) no row is left to postpone, and the job is
+//! dead immediately.
 //!
-//! A repeat has the same [`Job::id`] and a higher [`Job::fence`], and a higher [`Job::attempt`] unless the run before
-//! was cut off by a planned stop or snoozed; the run before it may still be going on. Write results under the job's id,
-//! together with the fence, and let a write with an older fence change nothing. Look at [`Context::is_cancelled`] in
-//! long loops. Where an effect cannot be taken back, ask whether it has happened when the fence is above 1: the job was
-//! claimed before.
+//! # Making repeated runs harmless
+//!
+//! A repeated run has the same [`Job::id`] and a higher [`Job::fence`]. Its [`Job::attempt`] is higher, too, unless the
+//! run before was snoozed or cut off by a planned stop. The run before may still be in progress.
+//!
+//! Write results under the job's id together with the fence, and let a write with an older fence change nothing. Check
+//! [`Context::is_cancelled`] in long loops. If an effect cannot be undone and the fence is above 1, the job was claimed
+//! before: check first whether the effect has happened.
 //!
 //! # Locks and rayon
 //!
-//! A handler may use rayon inside (`par_iter`, `join`, `scope`), and idle threads of the pool help. Hold no lock and no
-//! `RefCell` borrow across such a call: the thread that waits in it may run another job meanwhile, on the same stack,
-//! and that job would wait for the lock that its own thread holds. That is a deadlock. Two jobs at the most are on one
-//! stack; [`WorkerBuilder::stack_size`] sets how large it is.
+//! A handler may use rayon (`par_iter`, `join`, `scope`), and idle threads of the pool help. Hold no lock and no
+//! `RefCell` borrow across such a call. While a thread waits in it, the thread may run another job on the same stack,
+//! and that job deadlocks if it needs the lock. A stack holds at most two jobs; [`WorkerBuilder::stack_size`] sets its
+//! size.
 //!
 //! # Time limits
 //!
-//! A dead worker's jobs are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`; those of a claim whose
-//! answer was lost, after `command_timeout_ms`. A claim that SQL Server runs late is found after at most as long again.
-//! A worker that cannot renew its lease starts no more jobs once the lease may have expired by its own clock, which on
-//! Linux includes time suspended. After SQL Server was away for longer than half a lease, no worker is declared lost
-//! for it. [`WorkerBuilder::start`] refuses settings that cannot work together: `heartbeat_interval_ms` must be less
-//! than half of `lease_ms`, `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`. Wall clocks of workers
-//! have no part in anything.
+//! - The jobs of a dead worker are ready again after at most `lease_ms` + 1.2 × `reap_interval_ms`.
+//! - The jobs of a claim whose answer was lost are ready again after `command_timeout_ms`. If SQL Server executes the
+//!   claim late, they are found after at most that time once more.
+//! - A worker that cannot renew its lease starts no more jobs once the lease may have expired by the worker's own
+//!   clock. On Linux, this clock includes suspended time.
+//! - If SQL Server was away for longer than half a lease, no worker is declared lost for it.
+//! - [`WorkerBuilder::start`] rejects settings that cannot work together: `heartbeat_interval_ms` must be less than
+//!   half of `lease_ms`, `connect_timeout_ms` and `command_timeout_ms` at most `lease_ms`.
+//! - The wall clocks of the workers play no part.
 //!
-//! # A table that is there already
+//! # Existing tables
 //!
-//! A queue table of somebody else's can be driven as it is: with the crate `readpast-adopt`, a mapping says what its
-//! columns mean, and the procedures for it go into a schema of their own, which workers then use as any other. The
-//! repository's `docs/adopt.md` walks through one.
+//! An existing table can be used as a queue without changing it. A mapping for the crate `readpast-adopt` explains its
+//! columns. The crate installs procedures for the table in a schema of their own, and workers use that schema like any
+//! other. The repository's `docs/adopt.md` walks through an example.
 //!
 //! # Traces
 //!
-//! A worker runs each job in a [`tracing`](https://docs.rs/tracing) span named `job`, of the level `INFO`; where no
-//! subscriber wants it, there is none. With the crate's feature `opentelemetry`, that span continues the trace in which
-//! the job was enqueued, over all its attempts, and so do those of its follow-ups ([`Output::enqueue`]): the headers
-//! `traceparent` and `tracestate` say which it is. The program sets up OpenTelemetry as for any other use of
-//! `tracing-opentelemetry` (0.34):
+//! A worker runs each job in a [`tracing`](https://docs.rs/tracing) span named `job` at level `INFO`, if a subscriber
+//! is interested. With the crate's feature `opentelemetry`, the span continues the trace in which the job was enqueued,
+//! in all its attempts, and so do the spans of its follow-ups ([`Output::enqueue`]). The trace is stored in the headers
+//! `traceparent` and `tracestate`. The program sets up OpenTelemetry as for any other use of `tracing-opentelemetry`
+//! (0.34):
 //!
 #![cfg_attr(feature = "opentelemetry", doc = "```no_run")]
 #![cfg_attr(not(feature = "opentelemetry"), doc = "```ignore")]
@@ -124,18 +129,20 @@
 //! # }
 //! ```
 //!
-//! A producer that uses something else gives the header itself: `.header("traceparent", "00-…")` or, in T-SQL,
-//! `@headers = N'{"traceparent": "00-…"}'`; that one then counts. A trace never keeps a job from being enqueued: if
-//! it would make the headers too long, it is left out.
+//! A producer without OpenTelemetry can set the header itself, which then takes precedence: `.header("traceparent",
+//! "00-…")` or, in T-SQL, `@headers = N'{"traceparent": "00-…"}'`. If a trace would make the headers too long, the job
+//! is enqueued without it.
 //!
-//! # Where things are
+//! # Overview
 //!
-//! [`Queue`], [`NewJob`] and [`NewBatch`] are for producers, and [`transaction`] for those that enqueue in a transaction of
-//! their own; [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`], [`Output`] and [`JobError`] for workers;
-//! [`Queue::admin`] and the types in [`admin`] for operators; [`TypedJob`], [`Config`] and [`Error`] for all.
-//! [`tiberius`] is the driver underneath, whose client [`transaction`] takes. [`metrics`] lists what a process tells
-//! Prometheus, and [`runbook`] says what to do about each alert. The
-//! [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) goes through all of it by what one wants to do.
+//! - For producers: [`Queue`], [`NewJob`] and [`NewBatch`], and [`transaction`] for enqueueing in the producer's own
+//!   transaction.
+//! - For workers: [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`], [`Output`] and [`JobError`].
+//! - For operators: [`Queue::admin`] and the types in [`admin`]. [`metrics`] lists the Prometheus metrics of a process,
+//!   and [`runbook`] says what to do about each alert.
+//! - For all: [`TypedJob`], [`Config`] and [`Error`]. [`tiberius`] is the driver, whose client [`transaction`] takes.
+//!
+//! The [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) is organized by task.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -174,7 +181,8 @@ pub use crate::worker::report::{DrainProgress, Monitor};
 pub use crate::worker::state::{Bottleneck, StopHandle, WorkerStats};
 pub use crate::worker::{Summary, Worker, WorkerBuilder};
 
-/// The traits that [`enqueue_in`](crate::transaction::enqueue_in), [`finish_in`](crate::transaction::finish_in()) and the driver ask of a connection.
+/// The traits that the driver, [`enqueue_in`](crate::transaction::enqueue_in) and
+/// [`finish_in`](crate::transaction::finish_in()) require of a connection.
 pub use futures_io;
 /// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
 pub use rayon;
@@ -182,9 +190,9 @@ pub use rayon;
 pub use serde_json;
 /// The driver, for [`enqueue_in`](crate::transaction::enqueue_in) and [`finish_in`](crate::transaction::finish_in()).
 ///
-/// A client of your own has the driver's settings, not those of [`Config`]. A call fails when no packet of its answer
-/// comes for 30 seconds, and the client cannot be used afterwards: `Config::command_timeout` changes that. Text with
-/// half of a surrogate pair is an error unless `Config::lossy_utf16_decoding(true)` is set.
+/// Your own client uses the driver's settings instead of [`Config`]. A call fails if no packet of its answer arrives
+/// within 30 seconds (`Config::command_timeout`), and the client is unusable afterwards. Text with an unpaired
+/// surrogate is an error unless `Config::lossy_utf16_decoding(true)` is set.
 pub use tiberius;
 /// The type of [`NewJob::correlation_id`] and [`WorkerId`](crate::admin::WorkerId).
 pub use uuid::Uuid;

@@ -15,7 +15,7 @@ use crate::procedures::producer::{
 };
 use crate::procedures::worker::{Finish, FinishResult, finish_one_command, follow_up_list_type, read_finish_one};
 
-/// What a handler returns that has acknowledged its job itself: by [`finish_in`], which is the only way to get one.
+/// The return value of a handler that has finished its job itself. Only [`finish_in`] creates one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the handler must return it, so that its worker knows that the job is acknowledged"]
 pub struct Finished(());
@@ -26,16 +26,16 @@ impl IntoOutput for Finished {
     }
 }
 
-/// Acknowledges the job that runs as done, on the handler's own connection, inside its transaction: what the handler
-/// writes there, the acknowledgement, the queue's sink and the follow-ups in `output` are committed together or not at
-/// all, once, however often the job runs.
+/// Finishes the running job as done, on the handler's own connection, inside its transaction. The handler's writes
+/// there, the job's outcome, the queue's sink and the follow-ups in `output` are committed together or not at all,
+/// once, however often the job runs.
 ///
-/// For results that are written in a set, a [sink](crate::procedures::operator::QueueOptions::sink) is faster: it is
-/// called once for a batch of jobs, and costs no connection and no round trip of the handler's own. This is for a
-/// handler that decides by what it reads in the same transaction.
+/// If the results can be written as a set, a [sink](crate::procedures::operator::QueueOptions::sink) is faster: one
+/// call serves many jobs, and the handler needs no connection and no round trip. `finish_in` is for handlers whose
+/// decisions depend on data read in the same transaction.
 ///
-/// Acknowledge last, right before the commit: from then on until the transaction ends, the job's row is locked. Return
-/// what you get. Where the transaction was not committed all the same, the worker notices, and the attempt has failed.
+/// Call it last, right before the commit: the job's row is then locked until the transaction ends. Return the value
+/// that it returns. If the transaction was not committed, the worker notices, and the attempt has failed.
 ///
 /// ```no_run
 /// use readpast::tiberius::Client;
@@ -59,24 +59,25 @@ impl IntoOutput for Finished {
 /// }
 /// ```
 ///
-/// The client is the handler's own, with the driver's [command time-out](crate::tiberius), 30 seconds by default. A
-/// handler that returns with its transaction open keeps its job locked, whatever it returns. The worker says so in its
-/// log, acknowledges its other jobs meanwhile, and asks for the outcome of this one until the transaction has ended.
+/// The client is the handler's own, with the driver's [command timeout](crate::tiberius), 30 seconds by default. A
+/// handler that returns with its transaction open keeps its job locked, whatever it returns. The worker logs this,
+/// finishes its other jobs, and asks for the outcome of this one until the transaction has ended.
 ///
 /// # Errors
 ///
-/// [`Error::LeaseLost`] when the job is not this worker's any more: another one may be running it. [`Error::Refused`]
-/// before anything is sent, where `output` cannot be acknowledged as it is, the context is a test's, or the queue's
-/// delivery is `at_most_once`, so that there is nothing to acknowledge. [`Error::ResultRefused`] from the sink or a
-/// follow-up, and SQL Server's other errors.
+/// - [`Error::LeaseLost`] if the job no longer belongs to this worker; another worker may be running it
+/// - [`Error::Refused`] before anything is sent, if `output` is not valid, the context is a test's, or the queue's
+///   delivery is `at_most_once`
+/// - [`Error::ResultRefused`] from the sink or for a follow-up
+/// - SQL Server's other errors
 ///
 /// After an error, roll the transaction back or drop the client, and return the error (`?`): the attempt has failed. An
-/// error inside of the procedure has rolled the transaction back as a whole. After [`Error::ConnectionLost`],
+/// error inside the procedure has already rolled back the whole transaction. After [`Error::ConnectionLost`],
 /// [`Error::Protocol`] or [`Error::UnreadableText`], drop the client.
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: when the future is dropped, drop the client too.
+/// Not cancel safe: if the future is dropped, drop the client too.
 pub async fn finish_in<S>(
     client: &mut tiberius::Client<S>,
     context: &Context,
@@ -87,11 +88,14 @@ where
 {
     let refused = |message: String| Error::Refused { message };
     output.check().map_err(refused)?;
-    let (worker, started_at) =
-        context.run().ok_or_else(|| refused("finish_in needs the context of a job that a worker runs".to_owned()))?;
+    let (worker, started_at) = context
+        .run()
+        .ok_or_else(|| refused("finish_in needs the context of a job that a worker is running".to_owned()))?;
     let job = context.job();
     if job.fence() == Fence::NONE {
-        return Err(refused("finish_in is not for queues with delivery at_most_once: there is no row left".to_owned()));
+        return Err(refused(
+            "finish_in cannot finish a job of a queue with delivery at_most_once: its row is gone".to_owned(),
+        ));
     }
     let (schema, queue) = context.place();
     let finish = Finish {
@@ -111,9 +115,9 @@ where
     }
 }
 
-/// Creates a batch on the caller's own connection, inside its transaction if one is open: with the jobs that
-/// [`enqueue_in`] adds to it, and with [`seal_batch_in`], it comes into being when the transaction
-/// commits. Otherwise as [`Queue::create_batch`](crate::queue::Queue::create_batch); the follow-up goes to `queue`.
+/// Creates a batch on the caller's own connection, inside its transaction if one is open. The batch exists once the
+/// transaction commits, together with the jobs that [`enqueue_in`] adds and the seal of [`seal_batch_in`]. The
+/// follow-up goes to `queue`. See [`Queue::create_batch`](crate::queue::Queue::create_batch).
 ///
 /// ```no_run
 /// use readpast::tiberius::Client;
@@ -135,13 +139,13 @@ where
 ///
 /// # Errors
 ///
-/// As [`Queue::create_batch`](crate::queue::Queue::create_batch); an error inside of the procedure rolls back the
+/// Same as [`Queue::create_batch`](crate::queue::Queue::create_batch). An error inside the procedure rolls back the
 /// caller's transaction, see [`enqueue_in`]. After [`Error::ConnectionLost`], [`Error::Protocol`] or
 /// [`Error::UnreadableText`], drop the client.
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: when the future is dropped, drop the client too.
+/// Not cancel safe: if the future is dropped, drop the client too.
 pub async fn create_batch_in<S>(
     client: &mut tiberius::Client<S>,
     schema: &str,
@@ -156,16 +160,16 @@ where
     read_created(&run(client, schema, create_command(schema, queue, batch)).await?)
 }
 
-/// Seals a batch on the caller's own connection, inside its transaction if one is open, see [`create_batch_in`]. Until
-/// that ends, acknowledgements of the batch's jobs wait: have it last.
+/// Seals a batch on the caller's own connection, inside its transaction if one is open, see [`create_batch_in`]. Call
+/// it last: jobs of the batch cannot be finished until the transaction ends.
 ///
 /// # Errors
 ///
-/// As [`Queue::seal_batch`](crate::queue::Queue::seal_batch) and [`create_batch_in`].
+/// Same as [`Queue::seal_batch`](crate::queue::Queue::seal_batch) and [`create_batch_in`].
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: when the future is dropped, drop the client too.
+/// Not cancel safe: if the future is dropped, drop the client too.
 pub async fn seal_batch_in<S>(
     client: &mut tiberius::Client<S>,
     schema: &str,
@@ -179,12 +183,12 @@ where
     read_sealed(one_row(SEAL_BATCH, into_rows(SEAL_BATCH, result))?)
 }
 
-/// Enqueues jobs on the caller's own connection, inside its transaction if one is open: they come into being when it
-/// commits, and not at all when it is rolled back. They get ascending ids in the order of `jobs`.
+/// Enqueues jobs on the caller's own connection, inside its transaction if one is open: the jobs exist once it commits.
+/// They get ascending ids in the order of `jobs`.
 ///
-/// An error inside of the procedure rolls back the caller's transaction as a whole: [`Error::UnknownQueue`], a deadlock
-/// and the like. If the procedure could not run at all ([`Error::NotInstalled`], [`Error::PermissionDenied`]), the
-/// transaction may still be open and hold some of the jobs: roll it back, or drop the client.
+/// An error inside the procedure, such as [`Error::UnknownQueue`] or a deadlock, rolls back the caller's whole
+/// transaction. If the procedure could not run at all ([`Error::NotInstalled`], [`Error::PermissionDenied`]), the
+/// transaction may still be open and contain some of the jobs: roll it back, or drop the client.
 ///
 /// ```no_run
 /// use readpast::tiberius::Client;
@@ -210,7 +214,7 @@ where
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: when the future is dropped, drop the client too.
+/// Not cancel safe: if the future is dropped, drop the client too.
 pub async fn enqueue_in<S>(
     client: &mut tiberius::Client<S>,
     schema: &str,

@@ -1,4 +1,4 @@
-//! Batches, as producers use them.
+//! Batches, for producers.
 
 use crate::error::Error;
 use crate::id::BatchId;
@@ -7,14 +7,14 @@ use crate::job::{BatchRow, NewBatch, SealedBatch};
 use super::queue::Queue;
 
 impl Queue {
-    /// Creates a batch: jobs that belong together, in any queues of the schema, and a follow-up that is enqueued into
-    /// this queue, once, when all of them have ended, however they did
+    /// Creates a batch: jobs that belong together, in any queues of the schema. If the batch has a follow-up, it is
+    /// enqueued into this queue once, when all jobs have finished, whatever their outcome
     /// ([`Job::batch_end`](crate::job::Job::batch_end)).
     ///
-    /// [`NewJob::batch`](crate::NewJob::batch) adds a job to it, and a job of the batch may add more when it is done
-    /// ([`Output::enqueue`](crate::handler::Output::enqueue)). Once it is sealed ([`seal_batch`](Queue::seal_batch)),
-    /// none can be added. A week after its end, SQL Server forgets the batch. One that is never sealed stays, and never
-    /// ends.
+    /// [`NewJob::batch`](crate::NewJob::batch) adds a job, and a job of the batch may add more when it is done
+    /// ([`Output::enqueue`](crate::handler::Output::enqueue)). No job can be added once the batch is sealed
+    /// ([`seal_batch`](Queue::seal_batch)). SQL Server deletes the batch a week after it has ended. A batch that is
+    /// never sealed never ends, and stays.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -30,31 +30,35 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidBatch`] before anything is sent; [`Error::BatchNotOpen`] where there is no such parent, or it is
-    /// sealed; [`Error::Refused`] for a parent where the queue has
-    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce); [`Error::UnknownQueue`];
-    /// [`Error::PermissionDenied`] without a producer's rights. After [`Error::TimedOut`] and [`Error::ConnectionLost`]
-    /// there may be a batch that nobody knows of. It does no harm, unless it has a parent, which it keeps from ending:
-    /// find it with [`batches`](crate::admin::Admin::batches), and cancel it.
+    /// - [`Error::InvalidBatch`] before anything is sent
+    /// - [`Error::BatchNotOpen`] if the parent does not exist or is sealed
+    /// - [`Error::Refused`] for a parent if the queue has [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce)
+    /// - [`Error::UnknownQueue`]
+    /// - [`Error::PermissionDenied`] without a producer's permissions
+    ///
+    /// After [`Error::TimedOut`] and [`Error::ConnectionLost`] there may be a batch whose id is unknown. It does no
+    /// harm, unless it has a parent, which cannot end before it: find the batch with
+    /// [`batches`](crate::admin::Admin::batches) and cancel it.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, there may be a batch that nobody knows of, as after a time-out.
+    /// If the future is dropped, there may be a batch whose id is unknown, as after a timeout.
     pub async fn create_batch(&self, batch: &NewBatch) -> Result<BatchId, Error> {
         self.session().await?.create_batch(&self.name, batch).await
     }
 
-    /// Seals a batch, of whatever queue: no job can be added any more, and it ends when all that it has have ended, at
-    /// once where they have. Waits for transactions in which jobs are being added. Sealing it twice has no further
-    /// effect, so that the call may be repeated after any error.
+    /// Seals a batch of any queue: no job can be added any more. The batch ends when all its jobs have finished,
+    /// immediately if they already have. The call waits for transactions that are adding jobs. It may be repeated after
+    /// any error: sealing a batch twice has no further effect.
     ///
     /// # Errors
     ///
-    /// [`Error::BatchNotOpen`] where there is no such batch; [`Error::PermissionDenied`] without a producer's rights.
+    /// [`Error::BatchNotOpen`] if the batch does not exist; [`Error::PermissionDenied`] without a producer's
+    /// permissions.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the batch may be sealed or not.
+    /// If the future is dropped, the batch may be sealed or not.
     pub async fn seal_batch(&self, batch: BatchId) -> Result<SealedBatch, Error> {
         let sealed = self.session().await?.seal_batch(batch).await?;
         if sealed.ended {
@@ -63,8 +67,8 @@ impl Queue {
         Ok(sealed)
     }
 
-    /// How far a batch is, of whatever queue; `None` where there is none of this number. Costs SQL Server a few seeks,
-    /// however many jobs the batch has, and waits for nobody.
+    /// Returns the progress of a batch of any queue, or `None` if the batch does not exist. Costs SQL Server a few
+    /// seeks, however many jobs the batch has, and never blocks.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {

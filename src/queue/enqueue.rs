@@ -1,4 +1,4 @@
-//! Enqueueing, and again after an error that passes.
+//! Enqueueing, with retries after transient errors.
 
 use std::slice;
 use std::time::Duration;
@@ -11,56 +11,59 @@ use crate::job::{NewJob, new_job};
 use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, enqueue};
 use tokio::time::Instant;
 
-/// How long a call that is sent waits for its answer at the least, however little time is left: given up sooner, it
-/// would be in doubt although nothing is wrong. A single call takes some milliseconds.
+/// The least time that a sent call waits for its answer, however little is left. A shorter wait would put a call in
+/// doubt although nothing is wrong. A single call takes some milliseconds.
 const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
 
-/// The most time that a first try leaves for a second one: enough to connect and to be answered. The first may only be
-/// waiting behind a lock, and then the second waits there, too.
+/// The most time that a first try leaves for a second: enough to connect and to get an answer. More would not help,
+/// because a first try may only be waiting for a lock, and the second would wait for it, too.
 const MOST_FOR_REPEAT: Duration = Duration::from_secs(3);
 
-/// Two sessions have added one part at the very same moment: the second is told that its row is a duplicate, and is
-/// rolled back.
+/// The error of the second of two sessions that add one part at the same moment: its row is a duplicate, and its
+/// transaction is rolled back.
 const SAME_PART: i32 = 2601;
 
 impl Queue {
     /// Enqueues one job in one round trip.
     ///
-    /// The call ends within `connection.command_timeout_ms` and a second of its beginning, whatever happens. Within
-    /// this time it waits for a connection, makes one where there is none, and tries again after an error that passes
-    /// (a deadlock, a server that is being restarted) as long as it is certain that the job is not in the queue.
+    /// The call returns within `connection.command_timeout_ms` plus one second, whatever happens. During that time it
+    /// waits for a free connection or opens one. It retries after a transient error (a deadlock, a server restart) as
+    /// long as the job is certain not to be in the queue.
     ///
-    /// A job with a [de-duplication key](NewJob::dedup_key) is sent again even where SQL Server did not answer; a
-    /// quarter of the time, 3 s at most, is kept for that. If the first call has added the job, the answer to the
-    /// second says that it is a `duplicate`, of itself. If the job has even ended by then, the second call adds it
-    /// again, as with any key whose job has ended.
+    /// A job with a [deduplication key](NewJob::dedup_key) is sent again even if SQL Server did not answer. A quarter
+    /// of the time, at most 3 s, is reserved for that. If the first call did add the job, the second call reports the
+    /// job as a `duplicate` of itself. If the job has finished by then, the second call adds it again.
     ///
     /// # Errors
     ///
-    /// [`Error::EnqueueInDoubt`] when SQL Server did not answer, so that the job may be in the queue or not. With a
-    /// de-duplication key it comes only if there was no time left to send the job again, if that failed too, or if the
-    /// cause is none that passes. After every other error the job is not in the queue: [`Error::InvalidJob`] before
-    /// anything is sent; [`Error::NoFreeConnection`] and those of [`connect`](Queue::connect) when there was no
-    /// connection to send it on; [`Error::BatchNotOpen`] for a batch that is sealed or not there; [`Error::Refused`]
-    /// for a group or a batch where the queue delivers at most once; [`Error::UnknownQueue`], [`Error::NotInstalled`],
-    /// [`Error::PermissionDenied`] and SQL Server's other errors.
+    /// [`Error::EnqueueInDoubt`] if SQL Server did not answer, so that the job may or may not be in the queue. A job
+    /// with a deduplication key gets this error only if there was no time left to send it again, if that failed too, or
+    /// if the cause is not transient.
+    ///
+    /// After any other error the job is not in the queue:
+    ///
+    /// - [`Error::InvalidJob`], before anything is sent
+    /// - [`Error::NoFreeConnection`], and the errors of [`connect`](Queue::connect), if there was no connection to use
+    /// - [`Error::BatchNotOpen`] if the batch is sealed or does not exist
+    /// - [`Error::Refused`] for a job with a group or a batch if the queue delivers at most once
+    /// - [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL Server's other errors
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the job may be in the queue or not.
+    /// If the future is dropped, the job may or may not be in the queue.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, Error> {
         let enqueued = self.enqueue_many(slice::from_ref(job)).await?;
-        enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue did not answer".to_string() })
+        enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue returned no row".to_string() })
     }
 
-    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload; a job with a payload of more than 65,535
-    /// bytes is a chunk of its own. The answers come in the order of the jobs, and the jobs get ascending ids in that
+    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. A job with a payload of more than 65,535
+    /// bytes is a chunk of its own. The results are in the order of the jobs, and the jobs get ascending ids in that
     /// order.
     ///
-    /// **Each chunk is a transaction of its own.** All or nothing is [`enqueue_in`](crate::transaction::enqueue_in).
-    /// Each chunk has the time that [`enqueue`](Queue::enqueue) has for a job, and is repeated as a job is there: where
-    /// SQL Server did not answer, only if every job of the chunk has a de-duplication key. An import that may be run
-    /// again, without keys, is [`enqueue_part`](Queue::enqueue_part).
+    /// **Each chunk is a transaction of its own.** For all or nothing, use
+    /// [`enqueue_in`](crate::transaction::enqueue_in). Each chunk has the time and the retries of a job in
+    /// [`enqueue`](Queue::enqueue). If SQL Server did not answer, a chunk is sent again only if all its jobs have
+    /// deduplication keys. For an import that can be run again without keys, use [`enqueue_part`](Queue::enqueue_part).
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -82,12 +85,12 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidJob`] before anything is sent. As [`enqueue`](Queue::enqueue), when the first chunk fails;
-    /// [`Error::EnqueuedInPart`], which lists the jobs of the chunks before, when a later one does.
+    /// [`Error::InvalidJob`] before anything is sent. If the first chunk fails, same as [`enqueue`](Queue::enqueue). If
+    /// a later chunk fails, [`Error::EnqueuedInPart`], which lists the jobs of the chunks before it.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, some of the chunks may be in the queue.
+    /// If the future is dropped, some of the chunks may be in the queue.
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         new_job::check(jobs)?;
         let mut enqueued = Vec::with_capacity(jobs.len());
@@ -109,17 +112,17 @@ impl Queue {
         Ok(enqueued)
     }
 
-    /// Enqueues a numbered part of a batch, once: for an import that may be run again after whatever happened. All jobs
-    /// come to belong to the batch. `None`: this part was added before, and nothing was added now, whatever the jobs
+    /// Enqueues a numbered part of a batch, once: for an import that can be run again after any failure. All jobs of
+    /// the part join the batch. Returns `None` if this part was added before; then nothing is added, whatever the jobs
     /// are.
     ///
-    /// Which parts there are stands in SQL Server, noted in the transaction that adds the jobs. So the program that
-    /// imports needs to remember nothing but the batch: run again, it cuts the same parts, gives them the same numbers,
-    /// and those that are in are passed over. Until [`seal_batch`](Queue::seal_batch), which comes last.
+    /// SQL Server records the part in the transaction that adds the jobs, so the importing program only has to remember
+    /// the batch. If it runs again, it must cut the same parts and give them the same numbers, and the parts that exist
+    /// are skipped. Call [`seal_batch`](Queue::seal_batch) last.
     ///
-    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload, and a payload of more than 65,535 bytes is a
-    /// part of its own. It has the time that [`enqueue`](Queue::enqueue) has, and is sent again even where SQL Server
-    /// did not answer; `None` may then mean that the first of these calls has added it. Without jobs, nothing is sent.
+    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload. A job with a payload of more than 65,535 bytes
+    /// is a part of its own. The call has the time of [`enqueue`](Queue::enqueue), and is repeated even if SQL Server
+    /// did not answer. `None` may then mean that the first try added the part. If `jobs` is empty, nothing is sent.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, batch: readpast::BatchId) -> Result<(), readpast::Error> {
@@ -139,13 +142,13 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`enqueue`](Queue::enqueue), and [`Error::InvalidJob`] before anything is sent for jobs that are no part, or
-    /// that belong to another batch. [`Error::BatchNotOpen`] for a batch that is sealed or not there. After
-    /// [`Error::EnqueueInDoubt`], calling it again with the same part adds no job a second time.
+    /// Same as [`enqueue`](Queue::enqueue). Also [`Error::InvalidJob`], before anything is sent, if the jobs are too
+    /// many or too large for a part, or belong to another batch. After [`Error::EnqueueInDoubt`], calling it again with
+    /// the same part adds no job twice.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the part may be in the queue or not; calling it again finds out.
+    /// If the future is dropped, the part may or may not be in the queue; call it again to find out.
     pub async fn enqueue_part(
         &self,
         batch: BatchId,
@@ -162,18 +165,17 @@ impl Queue {
         if let Some(enqueued) = &enqueued {
             self.connector.metrics().enqueued(enqueued, started_at.elapsed());
         }
-        self.wake_workers_for(jobs); // also where the answer to a first call was lost
+        self.wake_workers_for(jobs); // also if an earlier try added the part
         Ok(enqueued)
     }
 
-    /// Enqueues one chunk of jobs, and again after an error that passes: where the call that failed has certainly added
-    /// nothing, or every job has a de-duplication key, or the chunk is a part of a batch. Ends within the command
-    /// time-out and [`LEAST_FOR_ANSWER`], and keeps no session from others while it pauses. `None`: this part is there
-    /// already.
+    /// Enqueues one chunk of jobs, with retries after a transient error if the failed call certainly added nothing, if
+    /// every job has a deduplication key, or if the chunk is a part of a batch. Returns within the command timeout plus
+    /// [`LEAST_FOR_ANSWER`], and holds no session while it pauses. Returns `None` if this part was added before.
     ///
     /// # Errors
     ///
-    /// [`Error::EnqueueInDoubt`] where the jobs may have been added, and it is not for us to add them a second time.
+    /// [`Error::EnqueueInDoubt`] if the jobs may have been added and must not be sent again.
     pub(super) async fn enqueue_with_retries(
         &self,
         jobs: &[NewJob],
@@ -205,7 +207,7 @@ impl Queue {
         }
     }
 
-    /// One try. With `keep_time`, some of the time is kept for another one on another connection.
+    /// Sends the jobs once. With `keep_time`, reserves some of the time for another try on another connection.
     async fn try_to_enqueue(
         &self,
         jobs: &[NewJob],
@@ -224,12 +226,12 @@ impl Queue {
         }
     }
 
-    /// A session with a connection: when a call on it fails, it was sent.
+    /// A connected session: if a call on it fails, the call was sent.
     async fn connected_session(&self, retries: &EnqueueTries) -> Result<Lent, Error> {
         let mut session = self.sessions.lend(retries.deadline(), retries.limit()).await?;
         {
             let mut session = session.until(retries.deadline(), retries.limit());
-            // Another caller may be asking for the version, with more time than is left here.
+            // Another caller with more time left may be checking the version.
             match tokio::time::timeout_at(retries.deadline(), self.check_version(&mut session)).await {
                 Ok(checked) => checked?,
                 Err(_) => return Err(Error::TimedOut { call: "schema_info".to_string(), after: retries.limit() }),
@@ -240,13 +242,13 @@ impl Queue {
     }
 }
 
-/// How much of a call's time is kept for another try.
+/// How much of a call's time is reserved for another try.
 fn kept_for_repeat(limit: Duration) -> Duration {
     (limit / 4).min(MOST_FOR_REPEAT)
 }
 
-/// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to press a server
-/// that is just starting.
+/// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to overload a
+/// server that is just starting.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The tries of one call.
@@ -258,7 +260,7 @@ struct EnqueueTries {
 }
 
 impl EnqueueTries {
-    /// After `limit`, no other try begins.
+    /// No try begins after `limit`.
     fn within(limit: Duration) -> EnqueueTries {
         EnqueueTries { limit, deadline: Instant::now() + limit, tries: 0, pause: PAUSES.0 }
     }
@@ -275,10 +277,10 @@ impl EnqueueTries {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Pauses before the call is repeated. Returns whether it is to be: not where there is no time left.
+    /// Pauses before the next try. Returns false if there is not enough time left for one.
     async fn pause(&mut self, call: &'static str, error: &Error) -> bool {
         self.tries += 1;
-        let pause = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64()); // of two deadlock victims, one comes first
+        let pause = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64()); // so that two deadlock victims do not collide again
         if pause >= self.time_left() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! [`Queue`]: its making, its clones and its connections.
+//! [`Queue`]: its construction, clones and connections.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,31 +17,30 @@ use crate::metrics::Exporter;
 
 use super::waiters::Waiters;
 
-/// How many calls that cancelled running jobs a worker of the same process may be behind; what it misses, its next
-/// heartbeat says.
+/// How many cancelling calls a worker of the same process may be behind. Its next heartbeat reports those that it missed.
 const CANCEL_CALLS_KEPT: usize = 64;
 
-/// Running jobs that this process has asked to cancel, call by call.
+/// The running jobs that this process has asked to cancel, call by call.
 pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 
 /// A queue, for producers and operators.
 ///
-/// Cheap to clone. Clones share up to `connection.pool_size` connections, which are made when they are needed, and closed about a minute
-/// after they were used last. While all are in use, further calls wait for up to `connection.command_timeout_ms` and
-/// then fail with [`Error::NoFreeConnection`].
+/// Cheap to clone. Clones share up to `connection.pool_size` connections, which are opened when they are needed and
+/// closed about a minute after their last use. While all are in use, further calls wait for up to
+/// `connection.command_timeout_ms` and then fail with [`Error::NoFreeConnection`].
 ///
-/// Calls may come from several tokio runtimes. A connection belongs to the runtime of the call that made it, and is
-/// made anew when that runtime has ended. Idle connections are closed only while the runtime runs that they were lent
-/// in; otherwise they stay until the next call. As long as a runtime has not ended, it must run: calls from other
-/// runtimes may use its connections, and a `current_thread` runtime that is not inside of `block_on` reads no answers.
+/// Calls may come from several tokio runtimes. A connection belongs to the runtime of the call that opened it, and is
+/// replaced once that runtime has stopped. Idle connections are closed only while the runtime of their last use is
+/// running; otherwise they stay until the next call. A runtime that exists must be running: calls from other runtimes
+/// may use its connections, and a `current_thread` runtime outside `block_on` reads no answers.
 ///
-/// Where jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, that worker starts
-/// them at once; other workers notice within `worker.poll_max_ms`.
+/// If jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, the worker starts them
+/// immediately. Other workers notice within `worker.poll_max_ms`.
 ///
-/// Before its first call, a queue asks which version of the schema is installed; every call but
-/// [`connect`](Queue::connect), [`install`](crate::admin::Admin::install) and
+/// Before its first call, a queue checks the version of the installed schema. If this release does not support it,
+/// every call except [`connect`](Queue::connect), [`install`](crate::admin::Admin::install) and
 /// [`uninstall`](crate::admin::Admin::uninstall) fails with [`Error::NotInstalled`], [`Error::SchemaTooOld`] or
-/// [`Error::SchemaTooNew`] where it is not one that this release works with.
+/// [`Error::SchemaTooNew`].
 ///
 /// ```no_run
 /// use readpast::{Config, NewJob, Queue};
@@ -60,29 +59,28 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 ///
 /// # Cancel safety
 ///
-/// Every method may be cancelled by dropping its future, and the queue can be used as before. The connection of the
-/// call is closed, and SQL Server undoes what was not committed; what was asked for may have happened all the same. It
-/// is the same after an error that came in place of an answer ([`Error::TimedOut`], [`Error::ConnectionLost`]).
+/// Every method may be cancelled by dropping its future, and the queue remains usable. The connection of the call is
+/// closed, and SQL Server rolls back uncommitted changes, but the call may have committed before. The same applies if
+/// an error replaced the answer ([`Error::TimedOut`], [`Error::ConnectionLost`]).
 ///
 /// # Panics
 ///
-/// Every `async` method panics where there is no tokio runtime with I/O and time.
+/// Every `async` method panics outside a tokio runtime with I/O and time.
 #[derive(Clone)]
 pub struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) connector: Arc<Connector>,
     pub(super) sessions: SessionPool,
-    /// Whether the installed schema is one that this release works with has been asked.
+    /// Set once the installed schema is known to be supported by this release.
     checked: Arc<OnceCell<()>>,
-    /// What a worker of the queue starts with.
+    /// The settings of the queue's workers.
     worker_config: Arc<WorkerConfig>,
     exporter: Option<Arc<Exporter>>,
-    /// Changes when jobs were enqueued that are ready at once: the workers of this process need not wait until they
-    /// notice.
+    /// Changes when jobs that are ready were enqueued, so that the workers of this process claim immediately.
     pub(crate) enqueued: watch::Sender<()>,
-    /// Running jobs that were asked to be cancelled: the workers of this process need not wait for their heartbeats.
+    /// The running jobs to cancel, so that the workers of this process need not wait for their heartbeats.
     pub(crate) cancelled: broadcast::Sender<Arc<[(JobId, Fence)]>>,
-    /// Those of this process that wait for jobs to end.
+    /// The callers in this process that wait for jobs to finish.
     pub(super) waiters: Arc<Waiters>,
 }
 
@@ -96,18 +94,18 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// Makes a queue from its settings and connects once, to see that it can. It does not look whether readpast is
-    /// installed there; [`verify`](crate::admin::Admin::verify) does. Workers of the queue start with the settings of
+    /// Creates a queue from its settings and connects once, to check that it can. It does not check whether readpast is
+    /// installed; [`verify`](crate::admin::Admin::verify) does. The queue's workers use the settings of
     /// `config.worker`.
     ///
-    /// Where `metrics.listen` is set, the queue's metrics are counted from here on. They are served from a worker's
-    /// start or [`serve_metrics`](Queue::serve_metrics) on.
+    /// If `metrics.listen` is set, the queue's metrics are collected from this call on. They are served once a worker
+    /// starts or [`serve_metrics`](Queue::serve_metrics) is called.
     ///
     /// # Errors
     ///
     /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings; [`Error::Connect`], [`Error::Tls`],
-    /// [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] when the connection
-    /// cannot be made.
+    /// [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`] and [`Error::TimedOut`] if it cannot
+    /// connect.
     pub async fn connect(config: &Config) -> Result<Queue, Error> {
         let queue = Queue::new(config)?;
         queue.any_session().await?.ensure_connected().await?;
@@ -116,7 +114,7 @@ impl Queue {
 
     pub(crate) fn new(config: &Config) -> Result<Queue, Error> {
         config.queue.validate()?;
-        // Before the connector, whose metrics go to the recorder that is there when it is made.
+        // Created before the connector, whose metrics go to the recorder that exists at that moment.
         let address = config.metrics.address()?;
         let exporter = address.map(|address| Arc::new(Exporter::new(address, config.metrics.port_in_use)));
         let connector = Arc::new(Connector::new(&config.connection, &config.queue.name)?);
@@ -133,8 +131,8 @@ impl Queue {
         })
     }
 
-    /// As [`connect`](Queue::connect), with default settings but for the connection string and the queue's name. Reads
-    /// no environment variables.
+    /// Same as [`connect`](Queue::connect), with default settings except for the connection string and the queue's
+    /// name. Reads no environment variables.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
@@ -147,7 +145,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`connect`](Queue::connect).
+    /// Same as [`connect`](Queue::connect).
     pub async fn from_url(url: impl Into<ConnectionString>, queue: &str) -> Result<Queue, Error> {
         let mut config = Config::default();
         config.queue.name = queue.to_string();
@@ -155,8 +153,8 @@ impl Queue {
         Queue::connect(&config).await
     }
 
-    /// The queue of this name in the same schema, with the same settings and over the same connections: for programs
-    /// that look at many queues. It need not exist yet. Connects to nothing.
+    /// Returns another queue of the same schema, with the same settings and connections, for programs that use many
+    /// queues. The queue need not exist yet. Opens no connection.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -171,7 +169,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for what cannot be a queue's name.
+    /// [`Error::Config`] if `name` cannot be a queue's name.
     pub fn named(&self, name: &str) -> Result<Queue, Error> {
         QueueConfig { name: name.to_owned() }.validate()?;
         Ok(Queue {
@@ -194,27 +192,27 @@ impl Queue {
         self.connector.schema()
     }
 
-    /// Where this process serves the metrics of this queue, if it does; with the port that the system or
-    /// `metrics.port_in_use` chose.
+    /// Returns the address at which this process serves the queue's metrics, or `None` if it does not serve them. The
+    /// port is the one that the system or `metrics.port_in_use` chose.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.exporter.as_ref().and_then(|exporter| exporter.address())
     }
 
-    /// Serves `/metrics`, `/healthz` and `/readyz` where `metrics.listen` says, as long as this queue, a clone of it or
-    /// a worker of it lives. A worker does so at its start; this is for a process that only enqueues and is to be
-    /// scraped. Calling it twice has no further effect.
+    /// Serves `/metrics`, `/healthz` and `/readyz` at the address `metrics.listen`, as long as this queue, a clone of
+    /// it or one of its workers exists. A worker does this when it starts; this call is for a process that only
+    /// enqueues. Calling it twice has no further effect.
     ///
-    /// Returns the address; `None` where `metrics.listen` is empty, or
-    /// where another process has the port and `metrics.port_in_use` is `warn`.
+    /// Returns the address, or `None` if `metrics.listen` is empty, or if another process uses the port and
+    /// `metrics.port_in_use` is `warn`.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the address is not this machine's, no port is free, or the program has installed a
-    /// metrics recorder of its own.
+    /// [`Error::Config`] if the address is not this machine's, no port is free, or the program has installed a metrics
+    /// recorder of its own.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it serves or it does not.
+    /// Cancel safe: metrics are then served or not.
     pub async fn serve_metrics(&self) -> Result<Option<SocketAddr>, Error> {
         match &self.exporter {
             Some(exporter) => exporter.listen().await,
@@ -222,8 +220,7 @@ impl Queue {
         }
     }
 
-    /// For tests: how long a connection of this queue, its clones and workers may idle before it is made anew instead
-    /// of being used.
+    /// For tests: how long a connection of this queue, its clones and workers may be idle before it is replaced.
     #[doc(hidden)]
     pub fn set_max_idle(&self, max_idle: Duration) {
         self.connector.idle.set_max_idle(max_idle);
@@ -246,12 +243,12 @@ impl Queue {
         self.enqueued.subscribe()
     }
 
-    /// What is cancelled through this queue or a clone of it.
+    /// Returns a receiver for the cancellations through this queue or a clone of it.
     pub(crate) fn cancelled_here(&self) -> CancelledHere {
         self.cancelled.subscribe()
     }
 
-    /// Lets the workers of this process claim at once, because jobs have become ready.
+    /// Makes the workers of this process claim immediately, because jobs have become ready.
     pub(crate) fn wake_workers(&self) {
         self.enqueued.send_replace(());
     }
@@ -262,29 +259,29 @@ impl Queue {
         }
     }
 
-    /// How long one call may take.
+    /// The time limit of a call.
     pub(super) fn command_timeout(&self) -> Duration {
         self.connector.timeouts().command
     }
 
-    /// A session, which may have no connection yet and whose server nothing may be installed on.
+    /// A session that may have no connection yet, on a server that may have no schema.
     pub(crate) async fn any_session(&self) -> Result<Lent, Error> {
         let limit = self.command_timeout();
         self.sessions.lend(tokio::time::Instant::now() + limit, limit).await
     }
 
-    /// A session for calls; before the first of them, the installed schema's version is asked.
+    /// A session for calls, after a check of the installed schema's version.
     pub(crate) async fn session(&self) -> Result<Lent, Error> {
         let mut session = self.any_session().await?;
         self.check_version(&mut session).await?;
         Ok(session)
     }
 
-    /// Asks, unless that was done before, whether the installed schema is one that this release works with.
+    /// Checks, once, whether this release supports the installed schema.
     ///
     /// # Errors
     ///
-    /// Where it is not, and where no schema is installed.
+    /// If it does not, or no schema is installed.
     pub(crate) async fn check_version(&self, session: &mut Session) -> Result<(), Error> {
         self.checked.get_or_try_init(|| session.check_version()).await?;
         Ok(())

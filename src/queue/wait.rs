@@ -1,4 +1,4 @@
-//! [`Queue::wait`], and the task that looks at SQL Server for all that wait.
+//! [`Queue::wait`], and the task that polls SQL Server for all callers that wait.
 
 use std::time::Duration;
 
@@ -12,24 +12,23 @@ use crate::time::TEN_YEARS;
 use super::queue::Queue;
 use super::waiters::{Waited, Waiting};
 
-/// How many jobs one call asks for; what `outcomes` takes.
+/// How many jobs one call asks for: the maximum of `outcomes`.
 const JOBS_PER_CALL: usize = 1_000;
 
-/// How many ends one call tells, about. Where it tells so many there may be more.
+/// About how many finished jobs one call returns. If it returns this many, there may be more.
 const ENDS_PER_CALL: usize = 100;
 
 impl Queue {
-    /// Waits until a job has ended: done, dead or cancelled. Returns how; `None` when it has not ended within `limit`
-    /// (a second and a look at SQL Server longer at most). It is looked for at least once.
+    /// Waits until a job has finished: done, dead or cancelled. Returns `None` if it has not finished within `limit`,
+    /// at most one second and one poll later. The job is checked at least once.
     ///
-    /// What can be known depends on the queue's [`CompletionPolicy`](crate::admin::CompletionPolicy). With `annotate`
-    /// and `archive` the end of a done job comes with its output, as long as the job is kept. **With `delete`, the
-    /// default, a done job is [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or
-    /// has never been. A dead or cancelled job that is requeued runs again; this returns how it was when it was looked
-    /// for.
+    /// The result depends on the queue's [`CompletionPolicy`](crate::admin::CompletionPolicy). With `annotate` and
+    /// `archive`, a done job is returned with its output, as long as the job is kept. **With `delete`, the default, a
+    /// done job is [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or never
+    /// existed. If a dead or cancelled job is requeued, it runs again; the state at the time of the check is returned.
     ///
-    /// Any number may wait: all that wait through this `Queue` and its clones share one look, every 10 to 200 ms, on
-    /// one of its connections, by a task on the runtime of one of them.
+    /// Any number of callers may wait. All that wait through this `Queue` and its clones share one poll every 10 to 200
+    /// ms, on one of the queue's connections, by a task on the runtime of one of the callers.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -50,10 +49,10 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other errors that stay. Those that pass (a restart, a
-    /// fail-over) are waited out; when `limit` is over and SQL Server still does not respond, the last one is returned.
+    /// [`Error::UnknownQueue`], [`Error::PermissionDenied`] and other permanent errors. Transient errors (a restart, a
+    /// failover) are retried; if SQL Server still does not respond when `limit` has passed, the last one is returned.
     pub async fn wait(&self, job_id: JobId, limit: Duration) -> Result<Option<JobEnd>, Error> {
-        let deadline = Instant::now() + limit.min(TEN_YEARS); // more may be more than the clock can tell
+        let deadline = Instant::now() + limit.min(TEN_YEARS); // the clock cannot represent every limit
         loop {
             match self.wait_listed(job_id, deadline).await {
                 Waited::Ended(end) => return Ok(Some(end)),
@@ -77,7 +76,7 @@ impl Queue {
         }
     }
 
-    /// Waits among those that share the looks.
+    /// Waits for the shared polls.
     async fn wait_listed(&self, job_id: JobId, deadline: Instant) -> Waited {
         if Instant::now() >= deadline {
             return Waited::Alone;
@@ -85,7 +84,7 @@ impl Queue {
         let Waiting { mut end, first_look, needs_task } = self.waiters.list(job_id);
         if needs_task {
             let looking = WaitTask { queue: self.clone(), jobs_per_call: JOBS_PER_CALL, lets_go: true };
-            tokio::spawn(looking.run()); // not under the lock: a runtime that ends drops it at once
+            tokio::spawn(looking.run()); // not under the lock: a stopping runtime drops it immediately
         }
         self.waiters.came.notify_one();
         let over = tokio::select! {
@@ -93,35 +92,35 @@ impl Queue {
             told = &mut end => return told.map_or(Waited::Alone, Waited::Ended),
             over = self.waiters.over(deadline, first_look) => over,
         };
-        end.try_recv().map_or(over, Waited::Ended) // told meanwhile
+        end.try_recv().map_or(over, Waited::Ended) // received meanwhile
     }
 }
 
-/// The task that looks at SQL Server for all that wait.
+/// The task that polls SQL Server for all callers that wait.
 struct WaitTask {
     queue: Queue,
-    /// Fewer than it may be, where the outputs of so many did not arrive in time.
+    /// Less than the maximum if the outputs of so many jobs did not arrive in time.
     jobs_per_call: usize,
-    /// Whether there are any to be let go when it ends.
+    /// Whether callers may be left to release when the task stops.
     lets_go: bool,
 }
 
-/// What a look has come to.
+/// The result of a poll.
 #[derive(Default)]
 struct Seen {
     told_any: bool,
-    /// It may have left some out.
+    /// Whether the poll may have missed finished jobs.
     in_part: bool,
 }
 
 impl WaitTask {
-    /// Looks until nobody waits any more, or SQL Server refuses it for good.
+    /// Polls until no caller waits any more, or SQL Server returns a permanent error.
     async fn run(mut self) {
         loop {
             self.queue.waiters.pause().await;
             let (jobs, number) = self.queue.waiters.begin_look();
             if jobs.is_empty() {
-                self.lets_go = false; // who has come since has a task of their own
+                self.lets_go = false; // callers that came since have started a task of their own
                 return;
             }
             let began_at = Instant::now();
@@ -132,12 +131,12 @@ impl WaitTask {
                 Ok(Seen { in_part: false, .. }) => drop(waiters.answered.send_replace(number)),
                 Ok(_) => {}
                 Err(error) if error.is_transient() => {}
-                Err(_) => return, // each gets it by the look that it makes alone
+                Err(_) => return, // each caller gets it by polling alone
             }
         }
     }
 
-    /// Asks SQL Server for the ends of jobs, and tells them.
+    /// Asks SQL Server for the outcomes of jobs, and passes them to the callers.
     async fn look(&mut self, jobs: &[JobId]) -> Result<Seen, Error> {
         let mut session = self.queue.session().await?;
         let mut seen = Seen::default();
@@ -152,11 +151,11 @@ impl WaitTask {
                     self.queue.waiters.tell(ends);
                     rest = later;
                 }
-                // There may be more outputs than arrive in time, or than fit into memory.
+                // The outputs may be too many to arrive in time or to fit into memory.
                 Err(error) if error.is_time_out_of(OUTCOMES) || error.is_too_much() => {
                     in_time = false;
                     if asked.len() == 1 {
-                        seen.in_part = true; // the others shall not wait for it
+                        seen.in_part = true; // the other jobs need not wait for it
                         rest = later;
                     }
                     self.jobs_per_call = (asked.len() / 2).max(1);
@@ -172,7 +171,7 @@ impl WaitTask {
 }
 
 impl Drop for WaitTask {
-    /// However it ends, also with its runtime: nobody goes on waiting for it.
+    /// Releases the callers however the task stops, also with its runtime.
     fn drop(&mut self) {
         if self.lets_go {
             self.queue.waiters.let_go();

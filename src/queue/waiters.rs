@@ -1,14 +1,13 @@
-//! Producers that wait for jobs to end. All of a process that wait for jobs of one queue share the looks at SQL Server,
-//! which a task makes as long as anybody waits:
+//! The producers of a process that wait for jobs of one queue to finish. They share the polls of one task:
 //!
 //! ```text
-//! wait ──▶ listed ──▶ the task: a pause, then one look for all ──▶ who has ended is told
+//! wait ──▶ listed ──▶ the task: a pause, then one poll for all ──▶ callers of finished jobs get the outcome
 //!                         ▲                │
-//!                         └────────────────┴──error that stays, or its runtime ends──▶ each looks alone
+//!                         └────────────────┴──permanent error, or its runtime stops──▶ each caller polls alone
 //! ```
 //!
-//! The task is nobody's future: somebody who waits and is not polled holds up no other. And nobody needs it: who is let
-//! go by it, or was not looked for in time, looks alone.
+//! The task is spawned, so that a caller whose future is not polled blocks no other. A caller that the task releases,
+//! or whose job it did not check in time, polls alone.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,54 +19,54 @@ use crate::id::JobId;
 use crate::procedures::producer::JobEnd;
 use crate::sync::Mutex;
 
-/// The shortest pause between two looks; it doubles up to [`LONGEST_PAUSE`] while no job ends and nobody comes.
+/// The shortest pause between two polls. It doubles up to [`LONGEST_PAUSE`] while no job finishes and no caller
+/// arrives.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long an end may go unnoticed.
+/// How long a finished job may go unnoticed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// A pause is at least as many times as long as the look before it took: so looks keep no more than a fifth of one
-/// connection busy, however many wait, while SQL Server answers within a second.
+/// A pause is at least this many times as long as the poll before it. Polls thus keep at most a fifth of one connection
+/// busy, however many callers wait, while SQL Server answers within a second.
 const PAUSE_PER_LOOK: u32 = 4;
 
-/// A pause is at most so long, however long the look before it took: one that ran out of time says nothing about the
-/// next one.
+/// The longest pause, however long the poll before it took: a poll that timed out says nothing about the next one.
 const LONGEST_PAUSE_OF_SLOW: Duration = Duration::from_secs(5);
 
-/// How long one whose time is over waits for a look that all share, before it looks alone.
+/// How long a caller whose time is up waits for a shared poll before it polls alone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// All that wait for jobs of a queue.
+/// The callers that wait for jobs of a queue.
 #[derive(Default)]
 pub(super) struct Waiters {
     pub(super) listed: Mutex<Listed>,
-    /// The number of the last look that SQL Server has answered for all.
+    /// The number of the last poll that covered all listed jobs.
     pub(super) answered: watch::Sender<u64>,
-    /// Somebody has come.
+    /// Notified when a caller arrives.
     pub(super) came: Notify,
 }
 
-/// Somebody who is listed.
+/// A listed caller.
 pub(super) struct Waiting {
-    /// Gets the job's end; an error when nobody looks any more.
+    /// Receives the outcome; closed when the task stops polling.
     pub(super) end: oneshot::Receiver<JobEnd>,
-    /// The first look that asks for the job.
+    /// The first poll that checks the job.
     pub(super) first_look: u64,
-    /// There is no task: who waits starts one.
+    /// Whether the caller must start the task.
     pub(super) needs_task: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Listed {
     pub(super) jobs: HashMap<JobId, Vec<oneshot::Sender<JobEnd>>>,
-    /// How many looks have begun.
+    /// How many polls have begun.
     pub(super) looks: u64,
     pub(super) pace: Pace,
-    /// There is a task that looks.
+    /// Whether a task is polling.
     pub(super) has_task: bool,
 }
 
-/// When the next look is due.
+/// When the next poll is due.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) last: Option<Instant>,
@@ -76,13 +75,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// When the next look is due, where somebody has come meanwhile or not.
+    /// When the next poll is due; `came`: a caller has arrived meanwhile.
     pub(super) fn due_at(&self, came: bool) -> Option<Instant> {
         let pause = if came { SHORTEST_PAUSE } else { self.pause };
         self.last.map(|last| last + pause.max((self.took * PAUSE_PER_LOOK).min(LONGEST_PAUSE_OF_SLOW)))
     }
 
-    /// A look has ended that was begun at `at`, and has told an end or not.
+    /// Records a poll that began at `at` and has just ended.
     pub(super) fn looked(&mut self, at: Instant, told_an_end: bool) {
         let now = Instant::now();
         self.last = Some(now);
@@ -91,18 +90,18 @@ impl Pace {
     }
 }
 
-/// What waiting has come to.
+/// The result of waiting for the shared polls.
 pub(super) enum Waited {
-    /// The job has ended.
+    /// The job has finished.
     Ended(JobEnd),
-    /// The time is over, and it was looked for.
+    /// The time is up, and the job was checked.
     Over,
-    /// Nobody looks, or has looked in time.
+    /// No task is polling, or none has polled in time.
     Alone,
 }
 
 impl Waiters {
-    /// Returns when the time is over, and it was looked since or that takes too long.
+    /// Returns when the deadline has passed, and a poll has checked the job or is taking too long.
     pub(super) async fn over(&self, deadline: Instant, first_look: u64) -> Waited {
         tokio::time::sleep_until(deadline).await;
         let mut answered = self.answered.subscribe();
@@ -112,7 +111,7 @@ impl Waiters {
         }
     }
 
-    /// Returns when the next look is due.
+    /// Returns when the next poll is due.
     pub(super) async fn pause(&self) {
         let pace = self.listed.lock().pace;
         let Some(due_at) = pace.due_at(false) else { return };
@@ -125,7 +124,7 @@ impl Waiters {
         }
     }
 
-    /// Lists somebody who waits.
+    /// Lists a caller.
     pub(super) fn list(&self, job_id: JobId) -> Waiting {
         let (sender, end) = oneshot::channel();
         let mut listed = self.listed.lock();
@@ -134,14 +133,14 @@ impl Waiters {
         Waiting { end, first_look: listed.looks + 1, needs_task }
     }
 
-    /// Nobody looks any more: all that wait are let go.
+    /// Releases all callers, because the task stops.
     pub(super) fn let_go(&self) {
         let mut listed = self.listed.lock();
         listed.has_task = false;
         listed.jobs.clear();
     }
 
-    /// The jobs that somebody waits for, and the look's number.
+    /// Starts a poll: returns the listed jobs and the poll's number.
     pub(super) fn begin_look(&self) -> (Vec<JobId>, u64) {
         let mut listed = self.listed.lock();
         listed.jobs.retain(|_, waiting| {
@@ -149,7 +148,7 @@ impl Waiters {
             !waiting.is_empty()
         });
         listed.looks += 1;
-        // Before anybody else can be listed, who would count on the task.
+        // Under the lock: a caller that is listed later must know whether it needs a task.
         listed.has_task = !listed.jobs.is_empty();
         (listed.jobs.keys().copied().collect(), listed.looks)
     }
@@ -158,7 +157,7 @@ impl Waiters {
         let mut listed = self.listed.lock();
         for (job_id, end) in ends {
             for sender in listed.jobs.remove(&job_id).unwrap_or_default() {
-                let _ = sender.send(end.clone()); // an error: it has given up
+                let _ = sender.send(end.clone()); // an error: the caller has given up
             }
         }
     }
