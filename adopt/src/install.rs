@@ -47,7 +47,7 @@ impl Adoption {
         let mut head = format!(
             "-- readpast {}: the table {} as the queue {}, in the schema {}. Run it as a member of db_owner, in the database.\n\
              --\n\
-             -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
+             -- After an error nothing more is executed, even if the client goes on: read the first error, and run all of it again.\n",
             env!("CARGO_PKG_VERSION"),
             self.table(),
             self.queue(),

@@ -1,4 +1,4 @@
-//! A queue's depth, and what its workers do: for screens that show how it goes.
+//! A queue's depth and the work of its workers, for live displays.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::procedures::operator::{QueueStats, WorkerRow};
 
-/// A queue's depth and settings, and how fast its workers are. As JSON: that of [`QueueStats`] and, beside it,
-/// `done_per_s`, `failed_per_s` and `limits` (pairs of a word and a number).
+/// A queue's depth and settings, and the speed of its workers. The JSON form contains the fields of [`QueueStats`], and
+/// `done_per_s`, `failed_per_s` and `limits` (pairs of a name and a number).
 ///
 /// ```no_run
 /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -28,23 +28,23 @@ pub struct Activity {
     /// Depth and settings.
     #[serde(flatten)]
     pub stats: QueueStats,
-    /// Jobs done a second, by all workers of the queue together, each between its last two heartbeats. `None`: no
-    /// worker has reported yet, or the login may not see workers.
+    /// Jobs done per second by all workers of the queue combined, each between its last two heartbeats. `None` if no
+    /// worker has reported yet, or if the login may not see workers.
     pub done_per_s: Option<f64>,
-    /// Attempts failed a second, likewise.
+    /// Failed attempts per second, measured like `done_per_s`.
     pub failed_per_s: Option<f64>,
-    /// What limits how many of its workers ([`WorkerRow::limited_by`]), the most frequent first.
+    /// The bottlenecks of the workers ([`WorkerRow::limited_by`]) with the number of workers, the most frequent first.
     pub limits: Vec<(String, usize)>,
 }
 
 impl Activity {
-    /// Of a queue and all workers of the schema; `None`: they cannot be seen.
+    /// Creates the activity of a queue from all workers of the schema, or from `None` if the login may not see them.
     pub fn new(stats: QueueStats, workers: Option<&[WorkerRow]>) -> Activity {
         let of_queue = |worker: &&WorkerRow| worker.queue == stats.queue && worker.is_live();
         let live: Option<Vec<&WorkerRow>> = workers.map(|workers| workers.iter().filter(of_queue).collect());
         let rate = |of: fn(&WorkerRow) -> Option<f64>| {
             let rates: Vec<Option<f64>> = live.as_ref()?.iter().map(|worker| of(worker)).collect();
-            // Without a worker nothing is done, and that is known.
+            // Without workers, the rate is known to be 0.
             let nobody_knows = !rates.is_empty() && rates.iter().all(Option::is_none);
             (!nobody_knows).then(|| rates.into_iter().flatten().fold(0.0, |sum, rate| sum + rate))
         };
@@ -61,28 +61,28 @@ impl Activity {
     }
 }
 
-/// About how many jobs come into a queue a second: nobody counts that, so it is what the depth has grown by and what
-/// went out, over the last ten seconds. Workers report with their heartbeats, every ten seconds by default: over less,
-/// what they report and what the depth shows would be of different times.
+/// Estimates how many jobs per second are enqueued: the growth of the depth plus the done jobs, over the last ten
+/// seconds. No counter for that exists. Workers report with their heartbeats, every ten seconds by default; over a
+/// shorter window, their reports and the depth would be from different times.
 #[derive(Debug, Clone, Default)]
 pub struct Inflow {
     points: VecDeque<Point>,
 }
 
-/// Over how long it is reckoned.
+/// The window of the estimate.
 const WINDOW: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
 struct Point {
     at: Instant,
     not_done: u64,
-    /// Jobs that went out since the first reading.
+    /// Jobs done since the first reading.
     out: f64,
 }
 
 impl Inflow {
-    /// Notes what was read of the queue at `at`, later than the reading before: [`QueueStats::not_done`] and
-    /// [`Activity::done_per_s`]. Returns the rate; `None` after the first reading.
+    /// Adds a reading of the queue at `at`, later than the reading before: [`QueueStats::not_done`] and
+    /// [`Activity::done_per_s`]. Returns the rate, or `None` after the first reading.
     pub fn note(&mut self, at: Instant, not_done: u64, done_per_s: Option<f64>) -> Option<f64> {
         let out = self.points.back().map_or(0.0, |last| {
             let seconds = at.duration_since(last.at).as_secs_f64();
@@ -90,14 +90,14 @@ impl Inflow {
         });
         let last = Point { at, not_done, out };
         self.points.push_back(last);
-        // The first one stays as long as it is needed to fill the window.
+        // The first reading stays as long as it is needed to fill the window.
         while self.points.get(1).is_some_and(|second| at.duration_since(second.at) >= WINDOW) {
             self.points.pop_front();
         }
         let first = self.points.front()?;
         let seconds = at.duration_since(first.at).as_secs_f64();
         let grown = not_done as f64 - first.not_done as f64;
-        // Less than nothing: dead jobs were purged, or a worker's report is older than what the depth shows.
+        // It is negative if dead jobs were purged, or if a worker's report is older than the depth.
         (seconds > 0.0).then(|| ((grown + last.out - first.out) / seconds).max(0.0))
     }
 }
@@ -115,11 +115,11 @@ mod tests {
         assert_eq!(note(0, (100, 5.0)), None);
         assert_eq!(note(2, (120, 5.0)), Some(15.0));
         assert_eq!(note(4, (120, 5.0)), Some(10.0));
-        // A job that dies has not gone out, so nothing came in for it.
+        // A dead job is still in the depth, so nothing was enqueued.
         assert_eq!(note(10, (120, 0.0)), Some(4.0));
-        // The window moves on: the beginning no longer counts.
+        // The window moves on: the first reading no longer counts.
         assert_eq!(note(14, (120, 0.0)), Some(0.0));
-        // Purged jobs are not jobs that came in.
+        // Purged jobs do not count as negative.
         assert_eq!(note(16, (80, 0.0)), Some(0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! What operators did.
+//! The audit: operators' actions.
 
 use super::admin::Admin;
 use crate::error::Error;
@@ -6,10 +6,9 @@ use crate::id::AuditId;
 use crate::procedures::operator::{AuditRow, NewAudit};
 
 impl Admin<'_> {
-    /// Notes that somebody is about to do something to this queue, so that others can see later who it was
-    /// ([`audits`](crate::admin::Admin::audits)). The call is for programs of operators that do things for several
-    /// people; readpast notes nothing by itself. The queue need not exist. Notes are kept for 400 days at least, also
-    /// where the queue is deleted.
+    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits). It is meant for
+    /// operator programs with several users; readpast records nothing by itself. The queue need not exist. Entries are
+    /// kept for at least 400 days, even if the queue is deleted.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -26,35 +25,35 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for what [`NewAudit`] does not take; [`Error::PermissionDenied`] without an operator's
-    /// rights. After [`Error::TimedOut`] and [`Error::ConnectionLost`] it may be noted or not.
+    /// [`Error::Refused`] if a field of `audit` is not valid, see [`NewAudit`]; [`Error::PermissionDenied`] without an
+    /// operator's permissions. After [`Error::TimedOut`] and [`Error::ConnectionLost`] the action may or may not be
+    /// recorded.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, it may be noted or not.
+    /// If the future is dropped, the action may or may not be recorded.
     pub async fn begin_audit(self, audit: &NewAudit) -> Result<AuditId, Error> {
         let queue = (!audit.of_no_queue).then_some(self.queue.name());
         self.queue.session().await?.begin_audit(queue, audit).await
     }
 
-    /// Notes how it ended: how many jobs were changed, where that makes sense, and what else there is to say, for
-    /// example an error (its first 400 UTF-16 units are kept). Of several calls the first counts, so that it may be
-    /// repeated after any error.
+    /// Records the result of the action: how many jobs were changed, if that applies, and a text, for example an error
+    /// (its first 400 UTF-16 units are kept). Only the first call counts, so the call may be repeated after any error.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where this login has begun no such action; [`Error::PermissionDenied`] without an operator's
-    /// rights.
+    /// [`Error::Refused`] if this login has begun no such action; [`Error::PermissionDenied`] without an operator's
+    /// permissions.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, it may be noted or not.
+    /// If the future is dropped, the result may or may not be recorded.
     pub async fn end_audit(self, audit: AuditId, jobs: Option<u64>, outcome: Option<&str>) -> Result<(), Error> {
         self.queue.session().await?.end_audit(audit, jobs, outcome).await
     }
 
-    /// What people have done to this queue, as it was noted, the newest first. Up to `max`, at most 1,000; for the next
-    /// page, pass the last one's number as `before`. The queue need not exist any more. Reads without locks.
+    /// Returns the audit entries of this queue, the newest first: up to `max`, at most 1,000. For the next page, pass
+    /// the last entry's id as `before`. The queue need not exist any more. Reads without locks.
     ///
     /// # Errors
     ///
@@ -63,11 +62,11 @@ impl Admin<'_> {
         self.queue.session().await?.list_audit(Some(self.queue.name()), before, max).await
     }
 
-    /// As [`audits`](crate::admin::Admin::audits), of every queue of the schema and of none.
+    /// Same as [`audits`](crate::admin::Admin::audits), for all queues of the schema, and entries without a queue.
     ///
     /// # Errors
     ///
-    /// As [`audits`](crate::admin::Admin::audits).
+    /// Same as [`audits`](crate::admin::Admin::audits).
     pub async fn all_audits(self, before: Option<AuditId>, max: usize) -> Result<Vec<AuditRow>, Error> {
         self.queue.session().await?.list_audit(None, before, max).await
     }

@@ -9,18 +9,18 @@ use crate::id::{BatchId, JobId};
 use crate::job::JobState;
 use crate::procedures::operator::{CancelAnswer, Changed, JobChange, JobFilter, OPERATOR_BATCH};
 
-/// Which jobs [`Admin::change`] changes. Each variant has a `From`, so that the call takes an id, a list of ids, a page,
-/// a filter, or a state.
+/// The jobs that [`Admin::change`] changes. Each variant has a `From`: the call takes an id, a list of ids, a page, a
+/// filter, or a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
-    /// One job. If it is locked at the moment, the call waits for it; [`JobChange::Purge`] passes it over.
+    /// One job. If it is locked, the call waits for it, but [`JobChange::Purge`] skips it.
     Job(JobId),
-    /// These jobs, any number.
+    /// Any number of jobs.
     Jobs(Vec<JobId>),
-    /// The jobs of a page of [`Admin::matching`]; [`JobChange::Purge`] deletes those that are still in its state.
+    /// The jobs of a page of [`Admin::matching`]. [`JobChange::Purge`] deletes only those still in the page's state.
     Page(MatchingPage),
-    /// All jobs that match. Without a state, these are the jobs of all states that the change fits
+    /// All jobs that match. A filter without a state means all states that the change applies to
     /// ([`JobChange::states`]).
     Matching(JobFilter),
 }
@@ -68,13 +68,12 @@ impl From<JobState> for Target {
 }
 
 impl Admin<'_> {
-    /// Changes jobs, up to 1,000 in a transaction. Returns how many. Jobs that the change does not fit by now, or that
-    /// the queue does not have, are passed over.
+    /// Changes jobs, up to 1,000 per transaction, and returns how many. Jobs that the change no longer applies to, or
+    /// that the queue does not have, are skipped.
     ///
-    /// [`JobChange::Requeue`] and [`JobChange::Purge`] also pass over jobs that are locked at the moment; the others
-    /// wait for them. A filter is listed page by page ([`matching`](crate::admin::Admin::matching)): jobs that are
-    /// enqueued or end after the call began are not among them, so that it ends even if jobs die faster than it makes
-    /// them ready.
+    /// [`JobChange::Requeue`] and [`JobChange::Purge`] also skip locked jobs; the other changes wait for them. A filter
+    /// is evaluated page by page ([`matching`](crate::admin::Admin::matching)). Jobs that are enqueued or finish after
+    /// the call began are not included, so the call ends even if jobs die faster than it requeues them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -97,13 +96,14 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the filter names a state that the change does not fit, or asks for what its states do not
-    /// have, or if the reason of a cancellation is too long; [`Error::UnknownQueue`]; [`Error::PermissionDenied`]
-    /// without an operator's rights. Jobs that were changed before the error stay so.
+    /// [`Error::Refused`] if the filter has a state that the change does not apply to, or a condition that does not
+    /// exist for its states, or if the reason of a cancellation is too long; [`Error::UnknownQueue`];
+    /// [`Error::PermissionDenied`] without an operator's permissions. Jobs that were changed before the error stay
+    /// changed.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the jobs that were changed before stay so.
+    /// If the future is dropped, the jobs that were already changed stay changed.
     pub async fn change(self, change: &JobChange, target: impl Into<Target>) -> Result<Changed, Error> {
         let mut total = Changed::default();
         match target.into() {
@@ -117,8 +117,7 @@ impl Admin<'_> {
                 let mut pages = self.matching(&filter, change.clone())?;
                 let mut asked = false;
                 while let Some(page) = pages.next().await? {
-                    // The first one without any jobs, too: a login that may only look is refused, whether there are any
-                    // or not.
+                    // Also the first page if it is empty: a login without the permission is refused in any case.
                     if !asked || !page.jobs.is_empty() {
                         let mut session = self.queue.session().await?;
                         total.add(self.change_some(&mut session, change, Some(page.state), &page.jobs).await?);
@@ -144,7 +143,7 @@ impl Admin<'_> {
         Ok(total)
     }
 
-    /// Changes up to 1,000 jobs. `state`: the one in which they were found, if that is known.
+    /// Changes up to 1,000 jobs, which were found in `state` if that is known.
     async fn change_some(
         self,
         session: &mut Session,
@@ -178,8 +177,8 @@ impl Admin<'_> {
         }
     }
 
-    /// Makes one dead or cancelled job ready again as [`JobChange::Requeue`] does, with another payload: bytes, or text
-    /// as UTF-8. Returns whether it was; if not, its payload is as it was.
+    /// Requeues one dead or cancelled job as [`JobChange::Requeue`] does, with a new payload: bytes, or text as UTF-8.
+    /// Returns whether the job was requeued; if not, its payload is unchanged.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -192,26 +191,26 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn requeue_with(self, job_id: JobId, payload: impl AsRef<[u8]>) -> Result<bool, Error> {
         self.queue.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await
     }
 
     /// Cancels a batch: seals it and cancels its unfinished jobs as [`JobChange::Cancel`] does, whatever their queues,
-    /// and those of the batches whose follow-ups belong to it. Returns how many.
+    /// and the jobs of its child batches. Returns how many.
     ///
-    /// The follow-up is enqueued all the same, when the jobs that run have ended;
-    /// [`Job::batch_end`](crate::job::Job::batch_end) says how many were cancelled.
+    /// The follow-up is still enqueued once the running jobs have finished;
+    /// [`Job::batch_end`](crate::job::Job::batch_end) contains the number of cancelled jobs.
     ///
     /// # Errors
     ///
-    /// [`Error::BatchNotOpen`] where there is no such batch; [`Error::Refused`] when `why` has more than 1,000
-    /// characters (UTF-16); [`Error::PermissionDenied`] without an operator's rights. Jobs that were cancelled before
-    /// the error stay so.
+    /// [`Error::BatchNotOpen`] if the batch does not exist; [`Error::Refused`] if `why` has more than 1,000 UTF-16
+    /// units; [`Error::PermissionDenied`] without an operator's permissions. Jobs that were cancelled before the error
+    /// stay cancelled.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the jobs that were cancelled before stay so.
+    /// If the future is dropped, the jobs that were already cancelled stay cancelled.
     pub async fn cancel_batch(self, batch: BatchId, why: &str) -> Result<Changed, Error> {
         let mut session = self.queue.session().await?;
         let mut total = Changed::default();
@@ -224,10 +223,10 @@ impl Admin<'_> {
         }
     }
 
-    /// Tells the workers of this process which of the cancelled jobs run.
+    /// Tells the workers of this process which of their running jobs were cancelled.
     fn tell_workers(self, answer: CancelAnswer) -> Changed {
         if !answer.running.is_empty() {
-            let _ = self.queue.cancelled.send(answer.running.into()); // an error: this process has no worker of the queue
+            let _ = self.queue.cancelled.send(answer.running.into()); // an error: no worker of the queue is in this process
         }
         answer.cancelled
     }

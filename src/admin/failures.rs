@@ -1,4 +1,4 @@
-//! Failed jobs, put together by what went wrong.
+//! Failed jobs, grouped by their errors.
 
 use super::admin::Admin;
 use std::cmp::Reverse;
@@ -13,23 +13,24 @@ use crate::job::JobState;
 use crate::procedures::operator::FailedJob;
 use crate::time::json;
 
-/// Why jobs of a queue have failed, as [`Admin::failures`] shows it.
+/// The reasons why jobs of a queue have failed, from [`Admin::failures`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Failures {
-    /// How many jobs were looked at. Where it is as many as were asked for, there may be more.
+    /// How many jobs were read. If it is the requested number, there may be more.
     pub looked_at: u64,
-    /// Those that failed alike, the most frequent first; of equally frequent ones, that which came last.
+    /// The jobs by similar errors, the most frequent first; groups of equal size by their last failure, the latest
+    /// first.
     pub groups: Vec<FailureGroup>,
 }
 
-/// Jobs whose errors are alike. As JSON it has the times as in RFC 3339.
+/// Jobs with similar errors. The JSON form has the times in RFC 3339.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FailureGroup {
-    /// What the errors have in common: their first line (and the lines after it as long as the one before ends in a
-    /// colon), with `…` for each number (except exit codes and signals), hexadecimal id, GUID and quoted part, up to
-    /// 200 characters. Empty for jobs without an error.
+    /// The common part of the errors, up to 200 characters: the first line, and each further line whose predecessor
+    /// ends in a colon. Numbers (except exit codes and signals), hexadecimal ids, GUIDs and quoted parts are replaced
+    /// by `…`. Empty for jobs without an error.
     pub pattern: String,
     /// How many jobs.
     pub count: u64,
@@ -48,9 +49,9 @@ pub struct FailureGroup {
 }
 
 impl FailureGroup {
-    /// The longest part of the pattern that each of the errors has as it is:
+    /// Returns the longest literal part of the pattern.
     /// [`JobFilter::error`](crate::procedures::operator::JobFilter::error) finds the jobs by it, and perhaps others.
-    /// Empty where the pattern has no text.
+    /// Empty if the pattern has no literal text.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -102,9 +103,9 @@ pub(crate) fn group(jobs: Vec<FailedJob>) -> Failures {
 }
 
 impl Admin<'_> {
-    /// Why the dead jobs of the queue have failed: looks at the `newest` of them, 1 to 100,000, and puts those together
-    /// whose errors differ only in numbers, ids and quoted parts. 10,000 is a good number: it costs SQL Server a row
-    /// for each, read without locks, and up to 1 KB of memory here.
+    /// Groups the dead jobs of the queue by their errors: reads the `newest` of them, 1 to 100,000, and groups those
+    /// whose errors differ only in numbers, ids and quoted parts. 10,000 is a good number: each job costs SQL Server a
+    /// row, read without locks, and up to 1 KB of memory here.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -119,18 +120,18 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for another number; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a
-    /// worker.
+    /// [`Error::Refused`] if `newest` is out of range; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a
+    /// producer or a worker.
     pub async fn failures(self, newest: usize) -> Result<Failures, Error> {
         Ok(group(self.queue.session().await?.failures(self.queue.name(), JobState::Dead, newest).await?))
     }
 
-    /// As [`failures`](crate::admin::Admin::failures), of the jobs that wait for another attempt, or were put off with
-    /// a reason: of the `next` scheduled jobs that are due first, 1 to 100,000, those that have an error.
+    /// Same as [`failures`](crate::admin::Admin::failures), for jobs that wait for a retry or were snoozed with a
+    /// reason: reads the `next` scheduled jobs that are due first, 1 to 100,000, and groups those that have an error.
     ///
     /// # Errors
     ///
-    /// As [`failures`](crate::admin::Admin::failures).
+    /// Same as [`failures`](crate::admin::Admin::failures).
     pub async fn failures_to_retry(self, next: usize) -> Result<Failures, Error> {
         Ok(group(self.queue.session().await?.failures(self.queue.name(), JobState::Scheduled, next).await?))
     }

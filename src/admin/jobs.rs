@@ -1,4 +1,4 @@
-//! Looking at jobs.
+//! Reading jobs.
 
 use super::admin::Admin;
 use std::slice;
@@ -11,8 +11,8 @@ use crate::procedures::operator::{
 };
 
 impl Admin<'_> {
-    /// Which queue of the schema a job is in, or was in before it was archived; `None`: there is no such job. Waits for
-    /// nobody.
+    /// Returns the queue that a job is in, or was in before it was archived, or `None` if the schema has no such job.
+    /// Never blocks.
     ///
     /// # Errors
     ///
@@ -21,15 +21,14 @@ impl Admin<'_> {
         self.queue.session().await?.find_job(job_id).await
     }
 
-    /// Looks at up to `max` of the jobs that `filter` asks for, without waiting; jobs that are locked at the moment are
-    /// left out. For the next page, pass [`JobPage::next`] as `after`.
+    /// Returns up to `max` jobs that match `filter`. Never blocks: locked jobs are left out. For the next page, pass
+    /// [`JobPage::next`] as `after`.
     ///
-    /// Ready jobs come in the order in which they are claimed, scheduled ones as they are due, done, dead, cancelled
-    /// and archived ones as they ended ([`JobFilter::newest_first`]: the other way round), claimed ones by id. A page
-    /// costs SQL Server the rows that it has, at any depth. Where more than a state is asked for, it costs up to 10,000
-    /// rows, and may be short or empty although there is a next one. A page ends before its payloads and outputs exceed
-    /// 64 MiB; a larger job has a page of its own. A job whose state changes between two pages can be missed, or come
-    /// twice.
+    /// Ready jobs are in claim order, scheduled jobs by due time, claimed jobs by id, all others by the time they
+    /// finished ([`JobFilter::newest_first`]: latest first). A page costs SQL Server only its own rows, at any depth.
+    /// If the filter has no state, a page costs up to 10,000 rows, and may be short or empty although there is a next
+    /// one. A page ends before its payloads and outputs exceed 64 MiB; a larger job has a page of its own. A job whose
+    /// state changes between two pages can be missed or returned twice.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -51,19 +50,19 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] when `after` is of a
-    /// list of another state, or the filter asks for what its state does not have ([`JobFilter::newest_first`],
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer; [`Error::Refused`] if `after` comes from a
+    /// list of another state, or if a condition does not exist for the filter's state ([`JobFilter::newest_first`],
     /// [`JobFilter::worker`]).
     pub async fn list(self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<JobPage, Error> {
         let (jobs, next) = self.page(&ROWS, filter, after, max).await?;
         Ok(JobPage { jobs, next })
     }
 
-    /// As [`list`](crate::admin::Admin::list), but only the ids.
+    /// Same as [`list`](crate::admin::Admin::list), but returns only the ids.
     ///
     /// # Errors
     ///
-    /// As [`list`](crate::admin::Admin::list).
+    /// Same as [`list`](crate::admin::Admin::list).
     pub async fn list_ids(self, filter: &JobFilter, after: Option<&JobCursor>, max: usize) -> Result<IdPage, Error> {
         let (jobs, next) = self.page(&IDS, filter, after, max).await?;
         Ok(IdPage { jobs, next })
@@ -95,17 +94,17 @@ impl Admin<'_> {
             let is_last = jobs.is_empty() && next.is_none();
             page = (jobs, next.map(|place| JobCursor { state: *state, after: Some(place) }).or(next_state));
             if !is_last {
-                break; // otherwise the state is done with, and the next may have some
+                break; // otherwise this state has no more jobs
             }
         }
         Ok(page)
     }
 
-    /// Looks at one job, whatever its state, without waiting; `None` if the queue does not have it, neither among its
-    /// jobs nor in the archive, or if it is locked at the moment.
+    /// Returns one job in any state, archived ones included, or `None` if the queue does not have it or it is locked.
+    /// Never blocks.
     ///
-    /// With `cut_at`, only so many bytes of payload and output are read ([`JobRow::payload_bytes`] and
-    /// [`JobRow::output_bytes`] say how many there are); with `None`, all of them.
+    /// With `cut_at`, only this many bytes of payload and output are read; [`JobRow::payload_bytes`] and
+    /// [`JobRow::output_bytes`] are the full sizes.
     ///
     /// # Errors
     ///
@@ -114,9 +113,9 @@ impl Admin<'_> {
         self.queue.session().await?.peek_one(self.queue.name(), job_id, cut_at).await
     }
 
-    /// How far jobs are that run or have run, as they have noted it themselves
-    /// ([`Context::progress`](crate::handler::Context::progress)), in no particular order; a job that has noted nothing
-    /// is not in it. Waits for nobody. What a job notes is here about a second later.
+    /// Returns the progress that running or finished jobs have reported
+    /// ([`Context::progress`](crate::handler::Context::progress)), in no particular order. Jobs that have reported
+    /// nothing are left out. Never blocks. Progress appears here about a second after a job reports it.
     ///
     /// # Errors
     ///
@@ -125,11 +124,10 @@ impl Admin<'_> {
         self.queue.session().await?.progress_of(self.queue.name(), jobs).await
     }
 
-    /// The failed attempts of a job, the oldest first: each with its worker, error and run time. The newest 20 are
-    /// kept, as long as the job is: those of a job that was done in a queue with
-    /// [`CompletionPolicy::Delete`](crate::admin::CompletionPolicy::Delete) are gone with it. A queue with
-    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) keeps none. Does not wait; an attempt that is being
-    /// acknowledged at the moment is left out.
+    /// Returns the failed attempts of a job, the oldest first, each with its worker, error and run time. The newest 20
+    /// are kept as long as the job: with [`CompletionPolicy::Delete`](crate::admin::CompletionPolicy::Delete) they are
+    /// deleted when the job is done. A queue with [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) keeps
+    /// none. Never blocks: an attempt that is being finished at the moment is left out.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {

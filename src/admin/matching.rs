@@ -1,5 +1,4 @@
-//! The jobs that a filter matches, page by page, so that a program that changes them can show its progress and stop in
-//! between.
+//! The jobs that a filter matches, page by page, so that a program that changes them can show its progress and stop.
 //!
 //! [`Admin::matching`] ─ a page of ids ─▶ [`Admin::change`] ─▶ the next page, until there is none
 
@@ -13,17 +12,16 @@ use crate::job::JobState;
 use crate::procedures::operator::{JobChange, JobCursor, JobFilter, OPERATOR_BATCH};
 use crate::queue::Queue;
 
-/// The jobs of a filter that a change can be done to, page by page; made by [`Admin::matching`]. Holds no more than a
-/// page.
+/// The jobs of a filter that a change applies to, page by page; created by [`Admin::matching`]. Holds at most one page.
 #[derive(Debug, Clone)]
 pub struct MatchingJobs {
     queue: Queue,
     change: JobChange,
-    /// What is left: the state of which the next page is, and those after it.
+    /// The states still to read, the current one first.
     filters: VecDeque<(JobState, JobFilter)>,
     after: Option<JobCursor>,
     begin: Instant,
-    /// How old jobs must have been at the beginning.
+    /// How old jobs must have been at `begin`.
     age: Duration,
 }
 
@@ -31,35 +29,35 @@ pub struct MatchingJobs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatchingPage {
-    /// The state that they are in.
+    /// The state of the jobs.
     pub state: JobState,
-    /// The jobs. There may be none although later pages have some.
+    /// The jobs. An empty page may be followed by others.
     pub jobs: Vec<JobId>,
 }
 
 impl MatchingPage {
-    /// Jobs that were named one by one: any number.
+    /// Creates a page of any number of jobs.
     pub fn new(state: JobState, jobs: Vec<JobId>) -> MatchingPage {
         MatchingPage { state, jobs }
     }
 }
 
 impl MatchingJobs {
-    /// The next page, of up to 1,000 jobs; `None` after the last.
+    /// Returns the next page, of up to 1,000 jobs, or `None` after the last.
     ///
     /// # Errors
     ///
-    /// As [`Admin::list`]. The page can be asked for again.
+    /// Same as [`Admin::list`]. The page can be requested again.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the next call returns the same page.
+    /// If the future is dropped, the next call returns the same page.
     pub async fn next(&mut self) -> Result<Option<MatchingPage>, Error> {
         let Some((state, filter)) = self.filters.front() else { return Ok(None) };
         let state = *state;
         let filter = filter.clone().older_than(self.age.saturating_add(self.begin.elapsed()));
         let (jobs, next) = match self.change {
-            // Ready jobs are listed by priority, so one that gets a larger number may be met again.
+            // Ready jobs are listed by priority: a job that was moved to a later priority may be listed again.
             JobChange::SetPriority(priority) => {
                 let page = self.queue.admin().list(&filter.cut_at(0), self.after.as_ref(), OPERATOR_BATCH).await?;
                 let others = page.jobs.iter().filter(|job| job.priority != priority);
@@ -79,9 +77,9 @@ impl MatchingJobs {
 }
 
 impl Admin<'_> {
-    /// The jobs that `filter` asks for and that `change` can be done to; a filter without a state means all states of
-    /// [`JobChange::states`]. Jobs that have ended, or were enqueued, since this call do not count, so that a loop over
-    /// them comes to an end even where jobs die faster than it makes them ready.
+    /// Returns the jobs that match `filter` and that `change` applies to. A filter without a state means all states of
+    /// [`JobChange::states`]. Jobs that are enqueued or finish after this call are not included, so a loop ends even if
+    /// jobs die faster than it requeues them.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -100,7 +98,7 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for a filter with a state that the change does not fit.
+    /// [`Error::Refused`] if the filter has a state that the change does not apply to.
     pub fn matching(self, filter: &JobFilter, change: JobChange) -> Result<MatchingJobs, Error> {
         let allowed = change.states();
         let states = match &filter.state {

@@ -1,6 +1,5 @@
-//! What operators do: installing the schema, and making, watching and changing queues and their jobs.
-//!
-//! [`Queue::admin`](crate::Queue::admin) gives the handle.
+//! The operator's calls: installing the schema; creating, watching and changing queues and their jobs. They start from
+//! [`Queue::admin`](crate::Queue::admin).
 
 mod activity;
 mod admin;

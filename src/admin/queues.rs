@@ -1,4 +1,4 @@
-//! Queues: making, changing and watching them.
+//! Creating, changing and watching queues.
 
 use super::admin::Admin;
 use std::time::Duration;
@@ -22,15 +22,15 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for settings that cannot be, for example a change to `lifo` while there are jobs, or a
+    /// [`Error::Refused`] if a setting is not possible, for example a change to `lifo` while there are jobs, or a
     /// [`Keep::For`](crate::admin::Keep::For) of more than ten years; [`Error::PermissionDenied`] without an operator's
-    /// rights.
+    /// permissions.
     pub async fn create(self, options: QueueOptions) -> Result<bool, Error> {
         self.queue.session().await?.create_queue(self.queue.name(), &options).await
     }
 
-    /// The batches whose follow-ups go to this queue, the newest first; with `open` only those that have not ended. Up
-    /// to `max`, at most 1,000; for the next page, pass the last one's number as `before`.
+    /// Returns the batches whose follow-ups go to this queue, the newest first: up to `max`, at most 1,000. With
+    /// `open`, only batches that have not ended. For the next page, pass the last batch's id as `before`.
     ///
     /// # Errors
     ///
@@ -41,9 +41,9 @@ impl Admin<'_> {
 
     /// Counts the queue's jobs, without locks.
     ///
-    /// With `None`, it counts all of them: it reads every entry of the queue's indexes once. With `Some(most)`, it
-    /// counts `most` jobs of each state at most, at a cost that does not grow with the queue: a count of `most` or more
-    /// says that there are at least so many, and the oldest ready job is the oldest of those that were counted.
+    /// With `None`, it counts all jobs and reads every entry of the queue's indexes once. With `Some(most)`, it counts
+    /// at most `most` jobs of each state, at a cost that does not grow with the queue. A count of `most` then means at
+    /// least that many, and the oldest ready job is the oldest of the counted jobs.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Admin<'_> {
         self.queue.session().await?.stats(self.queue.name(), most).await
     }
 
-    /// As [`stats`](crate::admin::Admin::stats), of every queue of the schema, by name. This one need not exist.
+    /// Same as [`stats`](crate::admin::Admin::stats), for all queues of the schema, by name. This queue need not exist.
     ///
     /// # Errors
     ///
@@ -61,9 +61,9 @@ impl Admin<'_> {
         self.queue.session().await?.all_stats(most).await
     }
 
-    /// The queue's workers: those with a lease, and those that have ended or were lost within the last `ended` (whole
-    /// seconds; rows are kept for a day, and [`Duration::MAX`] means all of them). By name and the time of their
-    /// registration. Reads without locks.
+    /// Returns the queue's workers by name and time of registration: those with a lease, and those that stopped or were
+    /// lost within the last `ended` (whole seconds; rows are kept for a day, and [`Duration::MAX`] means all of them).
+    /// Reads without locks.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -83,7 +83,7 @@ impl Admin<'_> {
         self.queue.session().await?.list_workers(Some(self.queue.name()), ended).await
     }
 
-    /// As [`workers`](crate::admin::Admin::workers), of every queue of the schema, by the queues' names first. This one
+    /// Same as [`workers`](crate::admin::Admin::workers), for all queues of the schema, by queue name first. This queue
     /// need not exist.
     ///
     /// # Errors
@@ -93,9 +93,10 @@ impl Admin<'_> {
         self.queue.session().await?.list_workers(None, ended).await
     }
 
-    /// What became of the queue in the last `span`, from then on: a row for each minute or, of what is more than a day
-    /// ago, for ten. A row that began before and ended in it is there, too; a minute is there when it has passed. It is
-    /// kept for 90 days; a span under a minute is one. Of more than 100,000 rows, the newest. Reads without locks.
+    /// Returns the history of the queue over the last `span`, the oldest row first. A row covers one minute, or ten
+    /// minutes if it is older than a day. Rows that began before `span` and ended in it are included. Only completed
+    /// minutes are returned; shorter spans are rounded up to a minute. Rows are kept for 90 days; of more than 100,000
+    /// rows, the newest are returned. Reads without locks.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -115,7 +116,7 @@ impl Admin<'_> {
         self.queue.session().await?.list_history(Some(self.queue.name()), span).await
     }
 
-    /// As [`history`](crate::admin::Admin::history), of every queue of the schema, by the queues' names first. This one
+    /// Same as [`history`](crate::admin::Admin::history), for all queues of the schema, by queue name first. This queue
     /// need not exist.
     ///
     /// # Errors
@@ -125,21 +126,24 @@ impl Admin<'_> {
         self.queue.session().await?.list_history(None, span).await
     }
 
-    /// Deletes the queue with its settings, schedules and ended batches; with `with_jobs`, first all its jobs, whatever
-    /// their state, a thousand in a transaction. Jobs that it deletes before they have ended count as cancelled in
-    /// their batches. A producer that enqueues meanwhile either has its job deleted or gets [`Error::UnknownQueue`]; no
-    /// job stays behind.
+    /// Deletes the queue with its settings, schedules and ended batches. With `with_jobs`, first deletes all its jobs
+    /// in any state, a thousand per transaction; unfinished jobs then count as cancelled in their batches. If a
+    /// producer enqueues meanwhile, its job is deleted or it gets [`Error::UnknownQueue`]; no job stays behind.
     ///
     /// # Errors
     ///
-    /// [`Error::QueueInUse`] while a worker of the queue has a lease, a batch that has not ended has its follow-up in
-    /// it, a transaction that changes its jobs has not ended or, without `with_jobs`, it has jobs (those in the
-    /// archive, too); [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights. Jobs that were
-    /// deleted before the error stay so.
+    /// - [`Error::QueueInUse`] while a worker of the queue has a lease, while the follow-up of a batch that has not
+    ///   ended goes to the queue, while a transaction is changing its jobs, or, without `with_jobs`, while it has jobs,
+    ///   archived ones included
+    /// - [`Error::UnknownQueue`]
+    /// - [`Error::PermissionDenied`] without an operator's permissions
+    ///
+    /// Jobs that were deleted before the error stay deleted.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the jobs that were deleted before stay so. Run it again to complete it.
+    /// If the future is dropped, the jobs that were already deleted stay deleted. Call it again to complete the
+    /// deletion.
     pub async fn delete(self, with_jobs: bool) -> Result<Deleted, Error> {
         let mut session = self.queue.session().await?;
         let mut total = Deleted::default();
@@ -152,7 +156,7 @@ impl Admin<'_> {
         }
     }
 
-    /// Stops the claims of the queue for all workers. Claimed jobs are finished, and enqueueing goes on.
+    /// Pauses the queue: its workers stop claiming. Claimed jobs are finished, and jobs can still be enqueued.
     ///
     /// # Errors
     ///
@@ -161,7 +165,7 @@ impl Admin<'_> {
         self.queue.session().await?.set_paused(self.queue.name(), true).await
     }
 
-    /// Lets the claims of the queue go on.
+    /// Resumes a paused queue.
     ///
     /// # Errors
     ///

@@ -10,11 +10,11 @@ use crate::job::Schedule;
 use crate::procedures::operator::ScheduleRow;
 
 impl Admin<'_> {
-    /// Sets a schedule: a new one, or all of an existing one of this name but its pause. Returns whether it is new.
+    /// Creates a schedule, or replaces the one of this name except for its pause. Returns whether it is new.
     ///
-    /// One worker of the queue at a time enqueues its jobs, each time once, normally within `promote_interval_ms`;
-    /// while no worker runs, nothing is fired ([`Schedule::make_up`]). Where the expression and the time zone stay as
-    /// they are, so does the next time: a program may set its schedules whenever it starts.
+    /// One worker of the queue at a time enqueues the jobs, once per due time, normally within `promote_interval_ms`.
+    /// While no worker runs, nothing is enqueued ([`Schedule::make_up`]). If the expression and the time zone are
+    /// unchanged, so is the next time: a program may set its schedules each time it starts.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -29,14 +29,15 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSchedule`] before anything is sent: what is wrong with the expression, the time zone or another
-    /// part of it; without the feature `schedules`, which reads expressions, always. [`Error::UnknownQueue`];
-    /// [`Error::PermissionDenied`] without an operator's rights.
+    /// - [`Error::InvalidSchedule`] before anything is sent, if the expression, the time zone or another field is not
+    ///   valid; without the feature `schedules`, always
+    /// - [`Error::UnknownQueue`]
+    /// - [`Error::PermissionDenied`] without an operator's permissions
     pub async fn set_schedule(self, schedule: &Schedule) -> Result<bool, Error> {
         self.queue.session().await?.set_schedule(self.queue.name(), schedule).await
     }
 
-    /// The queue's schedules, by name.
+    /// Returns the queue's schedules, by name.
     ///
     /// # Errors
     ///
@@ -45,45 +46,45 @@ impl Admin<'_> {
         self.queue.session().await?.list_schedules(self.queue.name()).await
     }
 
-    /// Deletes a schedule; jobs that it has enqueued stay. Returns whether there was one.
+    /// Deletes a schedule; jobs that it has enqueued stay. Returns whether it existed.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's rights.
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn delete_schedule(self, name: &str) -> Result<bool, Error> {
         self.queue.session().await?.delete_schedule(self.queue.name(), name).await
     }
 
-    /// Stops a schedule: its times pass by until it is resumed. Jobs that it has enqueued stay.
+    /// Pauses a schedule: it enqueues nothing until it is resumed. Jobs that it has enqueued stay.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where there is no such schedule; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without
-    /// an operator's rights.
+    /// [`Error::Refused`] if the schedule does not exist; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without
+    /// an operator's permissions.
     pub async fn pause_schedule(self, name: &str) -> Result<(), Error> {
         self.queue.session().await?.set_schedule_paused(self.queue.name(), name, true).await
     }
 
-    /// Lets a paused schedule go on with its next time from now on; what has passed meanwhile is not made up for.
+    /// Resumes a paused schedule from its next time on; missed times are not made up for.
     ///
     /// # Errors
     ///
-    /// As [`pause_schedule`](crate::admin::Admin::pause_schedule).
+    /// Same as [`pause_schedule`](crate::admin::Admin::pause_schedule).
     pub async fn resume_schedule(self, name: &str) -> Result<(), Error> {
         self.queue.session().await?.set_schedule_paused(self.queue.name(), name, false).await
     }
 
-    /// Enqueues the job of a schedule now, beside its times, which stay as they are; of a paused one, too. With a
-    /// de-duplication key of its own it is a `duplicate` while the last one has not ended.
+    /// Enqueues the job of a schedule now, even if the schedule is paused. The schedule's own times stay. A job with a
+    /// deduplication key is a `duplicate` while the last one is unfinished.
     ///
     /// # Errors
     ///
-    /// As [`pause_schedule`](crate::admin::Admin::pause_schedule). After [`Error::TimedOut`] and
-    /// [`Error::ConnectionLost`] the job may be in the queue or not.
+    /// Same as [`pause_schedule`](crate::admin::Admin::pause_schedule). After [`Error::TimedOut`] and
+    /// [`Error::ConnectionLost`] the job may or may not be in the queue.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the job may be in the queue or not.
+    /// If the future is dropped, the job may or may not be in the queue.
     pub async fn run_schedule_now(self, name: &str) -> Result<Enqueued, Error> {
         let mut session = self.queue.session().await?;
         let started_at = Instant::now();

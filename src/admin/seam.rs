@@ -1,5 +1,5 @@
-//! Where the crate readpast-adopt takes hold: the scripts of the schema, and a session to run others and to read rows.
-//! Hidden, and no promise: the two crates are released together.
+//! The interface of the crate readpast-adopt: the schema's scripts, and a session to run others and read rows. Hidden
+//! and unstable: the two crates are released together.
 
 use tiberius::FromSqlOwned;
 
@@ -12,19 +12,19 @@ use super::schema::scripts;
 
 pub use scripts::{UNINSTALL, in_one, scripts};
 
-/// Refuses a name that no schema can have.
+/// Rejects a name that no schema can have.
 pub fn check_schema(schema: &str) -> Result<(), Error> {
     config::check_schema(schema)
 }
 
-/// A session of a queue's.
+/// A session of a queue.
 #[derive(Debug)]
 pub struct Seam {
     session: Lent,
 }
 
 impl Admin<'_> {
-    /// A session for the crate readpast-adopt.
+    /// Returns a session for the crate readpast-adopt.
     #[doc(hidden)]
     pub async fn seam(self) -> Result<Seam, Error> {
         Ok(Seam { session: self.queue.any_session().await? })
@@ -37,13 +37,13 @@ impl Seam {
         self.session.schema()
     }
 
-    /// Runs a batch that answers with rows; returns those of each result.
+    /// Runs a batch and returns the rows of each result.
     pub async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<SeamRow>>, Error> {
         let results = self.session.query(call, sql).await?;
         Ok(results.into_iter().map(|rows| rows.into_iter().map(SeamRow).collect()).collect())
     }
 
-    /// Runs scripts, in which `$(schema)` stands for the schema; all of them again if one failed for a passing reason.
+    /// Runs scripts with `$(schema)` replaced, and runs all of them again after a transient error.
     pub async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
         self.session.run_again(scripts).await
     }
@@ -53,23 +53,23 @@ impl Seam {
         self.session.run_all(&[(name, script)]).await
     }
 
-    /// There is no adoption in the schema.
+    /// The error of a schema without an adoption.
     pub fn not_installed(&self, message: &str) -> Error {
         Error::NotInstalled { number: None, schema: self.schema().to_string(), message: message.to_string() }
     }
 }
 
-/// What is wrong with the scripts themselves.
+/// The error of faulty scripts.
 pub fn internal(message: String) -> Error {
     Error::Protocol { message }
 }
 
-/// A file that cannot be read.
+/// The error of a file that cannot be read.
 pub fn unreadable(path: &std::path::Path, cause: std::io::Error) -> Error {
     Error::ConfigFile { path: path.to_path_buf(), cause }
 }
 
-/// A row, whose columns are taken one after the other.
+/// A row, whose columns are read one after the other.
 #[derive(Debug)]
 pub struct SeamRow(Columns);
 

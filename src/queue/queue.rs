@@ -17,7 +17,7 @@ use crate::metrics::Exporter;
 
 use super::waiters::Waiters;
 
-/// How many cancelling calls a worker of the same process may be behind. Its next heartbeat reports those that it missed.
+/// How many cancelling calls a worker of the same process may be behind. Its next heartbeat reports those it missed.
 const CANCEL_CALLS_KEPT: usize = 64;
 
 /// The running jobs that this process has asked to cancel, call by call.

@@ -1,4 +1,4 @@
-//! What would keep a queue from being used, check by check.
+//! The checks of whether a queue can be used.
 
 use crate::admin::Admin;
 use std::fmt;
@@ -12,32 +12,32 @@ use crate::error::Error;
 use crate::procedures::{Role, SchemaInfo};
 use crate::queue::Queue;
 
-/// OPENJSON is missing below: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
+/// OPENJSON needs it: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
 const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
 
-/// What [`Admin::findings`](crate::admin::Admin::findings) looks at, in this order: nothing can be said of a later one
-/// while an earlier one fails.
+/// The checks of [`Admin::findings`](crate::admin::Admin::findings), in their order. If one fails, the later ones
+/// cannot be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// SQL Server answers, over TLS where that is asked for.
+    /// SQL Server responds, over TLS if the settings require it.
     Reachable,
-    /// It takes the login.
+    /// SQL Server accepts the login.
     Login,
     /// The login can open the database.
     Database,
     /// readpast is installed in the schema.
     Installed,
-    /// The login may run what a producer, worker, operator or monitor may; the note says which.
+    /// The login has the permissions of a producer, worker, operator or monitor; the note lists them.
     Permissions,
-    /// The schema has a version that this release works with.
+    /// This release supports the version of the schema.
     Version,
-    /// The database's compatibility level is one that has the functions of the procedures (130 or higher); the note has
-    /// it and the server's version.
+    /// The database's compatibility level is 130 or higher, as the procedures need; the note has the level and the
+    /// server's version.
     Compatibility,
-    /// The session's SET options are those that filtered indexes need.
+    /// The session has the SET options that filtered indexes require.
     SetOptions,
-    /// The database can be changed.
+    /// The database is not read-only.
     ReadOnly,
     /// The queue exists.
     Queue,
@@ -60,7 +60,7 @@ impl Check {
         Check::RowVersions,
     ];
 
-    /// Its name in JSON and where it is printed.
+    /// The name in JSON and in printed tables.
     fn word(self) -> &'static str {
         match self {
             Check::Reachable => "reachable",
@@ -90,29 +90,29 @@ impl Serialize for Check {
     }
 }
 
-/// How a check has ended.
+/// The result of a check.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CheckResult {
-    /// All is well.
+    /// The check passed.
     Ok,
-    /// What is wrong; the error's message says what to do.
+    /// The check failed; the error's message has a remedy.
     Failed(Error),
-    /// An earlier check has failed.
+    /// An earlier check failed.
     NotReached,
 }
 
-/// A check and how it has ended.
+/// A check and its result.
 ///
-/// As JSON it has `check`, `result` (`ok`, `failed`, `not_reached`), `error` (the message) and `note`.
+/// The JSON form has `check`, `result` (`ok`, `failed`, `not_reached`), `error` (the message) and `note`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was looked at.
+    /// The check.
     pub check: Check,
-    /// How it has ended.
+    /// Its result.
     pub result: CheckResult,
-    /// What else is worth knowing, for people.
+    /// Additional information for people.
     pub note: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl Serialize for Finding {
     }
 }
 
-/// The findings up to a check that has failed with `error`, whose predecessors are as `notes` has them.
+/// The findings if `check` failed with `error` and the checks before it passed.
 fn failed(check: Check, error: Error, notes: &[(Check, String)]) -> Vec<Finding> {
     let mut error = Some(error);
     let mut findings = all_well(notes);
@@ -148,7 +148,7 @@ fn all_well(notes: &[(Check, String)]) -> Vec<Finding> {
     Check::ALL.map(|check| Finding { check, result: CheckResult::Ok, note: note(check) }).into()
 }
 
-/// The findings where no connection could be made.
+/// The findings if no connection could be opened.
 pub(crate) fn without_connection(error: Error) -> Vec<Finding> {
     let check = match &error {
         Error::LoginFailed { .. } | Error::Credentials { .. } => Check::Login,
@@ -158,7 +158,7 @@ pub(crate) fn without_connection(error: Error) -> Vec<Finding> {
     failed(check, error, &[])
 }
 
-/// The findings where there is a connection, and the first call failed.
+/// The findings if there is a connection, but the first call failed.
 fn without_answer(error: Error) -> Vec<Finding> {
     let check = match &error {
         Error::PermissionDenied { .. } => Check::Permissions,
@@ -168,9 +168,7 @@ fn without_answer(error: Error) -> Vec<Finding> {
     failed(check, error, &[])
 }
 
-/// # Errors
-///
-/// The first that a check has failed with.
+/// Returns the error of the first failed check.
 pub(crate) fn first_error(findings: Vec<Finding>) -> Result<(), Error> {
     for finding in findings {
         if let CheckResult::Failed(error) = finding.result {
@@ -181,7 +179,7 @@ pub(crate) fn first_error(findings: Vec<Finding>) -> Result<(), Error> {
 }
 
 impl Session {
-    /// Does all checks.
+    /// Runs all checks.
     pub(crate) async fn findings(&mut self, queue: &str) -> Vec<Finding> {
         if let Err(error) = self.ensure_connected().await {
             return without_connection(error);
@@ -203,7 +201,7 @@ impl Session {
         let mut notes = vec![
             (Check::Database, info.database.clone()),
             (Check::Installed, format!("in schema {}", self.schema())),
-            (Check::Permissions, format!("the login may do what these roles may: {}", roles.join(", "))),
+            (Check::Permissions, format!("the login has the permissions of: {}", roles.join(", "))),
             (Check::Compatibility, format!("server version {}, compatibility level {level}", info.server_version)),
             (Check::Queue, queue.to_owned()),
             (Check::RowVersions, format!("READ_COMMITTED_SNAPSHOT is {row_versions}")),
@@ -227,7 +225,7 @@ impl Session {
             return failed(Check::SetOptions, error, &notes);
         }
         if info.read_only {
-            let message = format!("database {} cannot be changed", info.database);
+            let message = format!("database {} is read-only", info.database);
             return failed(Check::ReadOnly, Error::ReadOnlyDatabase { number: None, message }, &notes);
         }
         if !info.queue_exists {
@@ -240,19 +238,18 @@ impl Session {
 }
 
 impl Admin<'_> {
-    /// Checks everything that would keep this queue from being used, in the order in which one would mend it:
-    /// reachable, login, database, installed, permissions, version, SET options, read-only, the queue itself. Changes
-    /// nothing.
+    /// Checks everything that could keep this queue from being used, in the order in which it would be fixed:
+    /// reachable, login, database, installed, permissions, version, compatibility level, SET options, read-only, the
+    /// queue itself. Changes nothing.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong; the documentation of each [`Error`] says what to do.
+    /// The error of the first failed check; the documentation of each [`Error`] has a remedy.
     pub async fn verify(self) -> Result<(), Error> {
         first_error(self.findings().await)
     }
 
-    /// Does the checks of [`verify`](crate::admin::Admin::verify) one by one, and says of each what it has found: for a
-    /// table.
+    /// Runs the checks of [`verify`](crate::admin::Admin::verify) and returns each result, for a table.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) {
@@ -274,17 +271,17 @@ impl Admin<'_> {
         }
     }
 
-    /// The roles whose procedures the login may run, as a member or by rights of its own.
+    /// Returns the roles whose procedures the login may run, as a member or by its own permissions.
     ///
     /// # Errors
     ///
-    /// Those of a call; [`Error::NotInstalled`] and [`Error::PermissionDenied`] where it may run none.
+    /// Those of a call; [`Error::NotInstalled`] and [`Error::PermissionDenied`] if it may run none.
     pub async fn roles(self) -> Result<Vec<Role>, Error> {
         Ok(self.queue.any_session().await?.schema_info(self.queue.name()).await?.roles)
     }
 
-    /// As [`findings`](crate::admin::Admin::findings), for settings with which [`connect`](Queue::connect) may fail:
-    /// that is a finding, too.
+    /// Same as [`findings`](crate::admin::Admin::findings), for settings with which [`connect`](Queue::connect) may
+    /// fail: such a failure is a finding, too.
     ///
     /// # Errors
     ///

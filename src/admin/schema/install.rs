@@ -1,10 +1,10 @@
 //! Installing, upgrading and removing the schema.
 //!
-//! schema_info ─ the wanted version is not there ─▶ sql/*.sql, embedded ─ `$(schema)` replaced ─ split at GO ─▶ one
-//! batch after another in one session
+//! schema_info ─ the version is missing ─▶ embedded sql/*.sql ─ `$(schema)` replaced ─ split at GO ─▶ run in one
+//! session
 //!
-//! The scripts take a lock at the start and give it back at the end, so that of two installs at once the second waits;
-//! when one breaks off, its session ends and the lock with it.
+//! The scripts take a lock at the start and release it at the end. Of two installations at once, the second waits. If
+//! one breaks off, its session ends, and the lock with it.
 
 use crate::admin::Admin;
 use std::time::Duration;
@@ -19,56 +19,57 @@ use super::scripts::{SCRIPTS, UNINSTALL, unmarked};
 impl Admin<'_> {
     /// Installs the schema, or upgrades an older one. Returns the version that is installed now.
     ///
-    /// Where this release's version is installed, or a newer one that this release works with, it does nothing and
-    /// needs no right but that to run `schema_info`, which every role has. Several processes may do it at once, and
-    /// workers and producers may go on meanwhile.
+    /// If this release's version or a newer supported version is installed, the call does nothing and only needs
+    /// permission to run `schema_info`, which every role has. Several processes may install at once, while workers and
+    /// producers keep running.
     ///
     /// # Errors
     ///
-    /// [`Error::PermissionDenied`] without db_owner's permissions where there is something to do;
-    /// [`Error::SchemaTooNew`] where a newer release has been with whose schema this one does not work; any other error
-    /// of SQL Server, among them 58012: a table would have to be changed and is in use for long. An installation that
-    /// broke off is completed by running it again.
+    /// - [`Error::PermissionDenied`] if there is something to do and the login is not a db_owner
+    /// - [`Error::SchemaTooNew`] if a newer release has installed a schema that this release does not support
+    /// - any other error of SQL Server, for example 58012: a table that must be changed has been in use for too long
+    ///
+    /// If an installation breaks off, run it again to complete it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future breaks the installation off. Run it again to complete it.
+    /// Dropping the future breaks off the installation. Run it again to complete it.
     pub async fn install(self) -> Result<i32, Error> {
         self.queue.any_session().await?.install().await
     }
 
-    /// Removes readpast from its schema of the database, with all its queues and jobs: runs `sql/uninstall.sql`
-    /// ([`uninstall_script`](crate::admin::uninstall_script)). Stop the workers first, and remove the members of its
+    /// Removes readpast from its schema of the database, with all queues and jobs: runs `sql/uninstall.sql`
+    /// ([`uninstall_script`](crate::admin::uninstall_script)). First stop the workers and remove the members of the
     /// five roles.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] while a role has members or a sink exists, and then nothing was removed;
-    /// [`Error::PermissionDenied`] without db_owner's permissions; any other error of SQL Server. One that broke off is
-    /// completed by running it again.
+    /// [`Error::Refused`] if a role has members or a sink exists; nothing is removed then. [`Error::PermissionDenied`]
+    /// without db_owner's permissions. Any other error of SQL Server. If the removal breaks off, run it again to
+    /// complete it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future breaks it off. Run it again to complete it.
+    /// Dropping the future breaks off the removal. Run it again to complete it.
     pub async fn uninstall(self) -> Result<(), Error> {
         self.queue.any_session().await?.uninstall().await
     }
 }
 
-/// How long a part of a script may take, instead of the command time-out: an upgrade may build an index over a large
+/// The time limit of a batch of a script, instead of the command timeout: an upgrade may build an index on a large
 /// table.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How often an install that failed for a passing reason is begun again: installs into other schemas of the database
-/// may make it a deadlock victim in the system tables.
+/// How many times to try an installation that fails with a transient error: installations into other schemas of the
+/// database may make it a deadlock victim in the system tables.
 const INSTALL_ATTEMPTS: usize = 5;
 
-/// The number with which `000_begin.sql` refuses a schema of a newer release.
+/// The error with which `000_begin.sql` rejects the schema of a newer release.
 const NEWER_SCHEMA: i32 = 58_010;
 
 impl Session {
-    /// Installs or upgrades the schema, unless this release's version or a newer one that it works with is there;
-    /// returns the version.
+    /// Installs or upgrades the schema, unless this release's version or a newer supported one is installed. Returns
+    /// the installed version.
     pub(crate) async fn install(&mut self) -> Result<i32, Error> {
         self.ensure_connected().await?;
         match self.schema_info("").await {
@@ -77,8 +78,8 @@ impl Session {
                 Err(Error::SchemaTooOld { .. }) => {}
                 Err(too_new) => return Err(too_new),
             },
-            // Not installed, or not to its end; no right to run schema_info, or it is not ours: the scripts mend it or
-            // say what is wrong.
+            // The schema is missing or incomplete, or schema_info may not be run or is not ours: the scripts fix this
+            // or fail with the cause.
             Ok(_) | Err(Error::NotInstalled { .. } | Error::PermissionDenied { .. } | Error::Protocol { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -88,7 +89,7 @@ impl Session {
         }
     }
 
-    /// Runs scripts, in which `$(schema)` stands for the schema; all of them again if one failed for a passing reason.
+    /// Runs scripts with `$(schema)` replaced, and runs all of them again after a transient error.
     pub(crate) async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
         for _ in 1..INSTALL_ATTEMPTS {
             match self.run_all(scripts).await {
@@ -102,7 +103,7 @@ impl Session {
     }
 
     pub(crate) async fn run_all(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
-        // A session of its own: the lock is the session's, and so are the SET options.
+        // The lock and the SET options belong to the session, so the scripts have one of their own.
         self.disconnect();
         self.ensure_connected().await?;
         for (name, script) in scripts {
@@ -115,7 +116,7 @@ impl Session {
         Ok(())
     }
 
-    /// A newer release was faster.
+    /// Returns the version that a newer release has installed meanwhile.
     async fn newer(&mut self) -> Result<i32, Error> {
         let version = self.version().await?;
         version.check().map(|()| version.found)

@@ -1,4 +1,4 @@
-//! The schema: its scripts, their installation, and what `verify` finds.
+//! The schema: its scripts, their installation, and the checks of `verify`.
 
 mod findings;
 mod install;

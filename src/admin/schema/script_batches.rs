@@ -1,7 +1,7 @@
-//! Scripts in batches, as their GO says.
+//! Splitting scripts into batches.
 
-/// Splits a script at the lines that say GO. A GO inside a comment or a string does not count; neither does the
-/// client's `GO n`, which our scripts do not use.
+/// Splits a script at its GO lines. A GO inside a comment or a string does not count. The client's `GO n` is not
+/// supported; the scripts do not use it.
 pub(crate) fn batches(script: &str) -> Vec<&str> {
     let mut batches = Vec::new();
     let mut inside = Inside::Code;
@@ -22,13 +22,13 @@ pub(crate) fn batches(script: &str) -> Vec<&str> {
     batches
 }
 
-/// What a place in a script is inside of.
+/// The construct that a position in a script is inside of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Code,
-    /// Up to this closing character, which doubled stands for itself: a string, or a name in brackets or quotes.
+    /// A string, or a name in brackets or quotes: ends with this character, which is doubled to stand for itself.
     Quoted(char),
-    /// Block comments nest in T-SQL; this deep.
+    /// Block comments nest in T-SQL: the depth.
     Comment(usize),
 }
 
@@ -45,8 +45,8 @@ fn after_line(line: &str, mut inside: Inside) -> Inside {
             }
             (Inside::Code, '\'' | '"', _) => Inside::Quoted(character),
             (Inside::Code, '[', _) => Inside::Quoted(']'),
-            // A doubled closing character closes here and opens again with the next one, which comes to the same, but
-            // for brackets.
+            // A doubled closing character closes here and opens again with the next one, which is equivalent except for
+            // brackets.
             (Inside::Quoted(']'), ']', Some(']')) => {
                 pair = true;
                 inside

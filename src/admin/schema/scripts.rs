@@ -1,9 +1,9 @@
-//! The scripts of the schema, and the one script that they are together.
+//! The scripts of the schema, one by one and as a single script.
 
 use crate::config::check_schema;
 use crate::error::Error;
 
-/// The scripts, in the order in which they are run.
+/// The scripts, in their order.
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("000_begin.sql", include_str!("../../../sql/000_begin.sql")),
     ("010_queues.sql", include_str!("../../../sql/010_queues.sql")),
@@ -119,10 +119,10 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("990_end.sql", include_str!("../../../sql/990_end.sql")),
 ];
 
-/// Before each batch of the scripts in one.
+/// Stands before each batch of the single script.
 const GUARD: &str = "IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n";
 
-/// Behind the last: what an error has left behind in a session that goes on.
+/// Stands after the last batch: cleans up after an error in a session that goes on.
 const FOOTER: &str = "\
 SET NOEXEC OFF;
 GO
@@ -136,8 +136,8 @@ GO
 pub const UNINSTALL: &str = include_str!("../../../sql/uninstall.sql");
 
 /// The T-SQL that [`Admin::install`](crate::admin::Admin::install) runs, for a DBA to read and run: one text with GO,
-/// as sqlcmd and SQL Server Management Studio take it. Run it as a member of db_owner, in the database; after an error
-/// nothing more is executed.
+/// for sqlcmd and SQL Server Management Studio. Run it as a member of db_owner, in the database. After an error it
+/// executes nothing more.
 ///
 /// ```
 /// let script = readpast::admin::install_script("jobs")?;
@@ -147,29 +147,29 @@ pub const UNINSTALL: &str = include_str!("../../../sql/uninstall.sql");
 ///
 /// # Errors
 ///
-/// [`Error::Config`] for a name that the schema cannot have.
+/// [`Error::Config`] if a schema cannot have this name.
 pub fn install_script(schema: &str) -> Result<String, Error> {
     check_schema(schema)?;
     let head = format!(
         "-- readpast {}, all installation scripts in one, for the schema {schema}. Run it as a member of db_owner, in the database.\n\
          --\n\
-         -- After an error nothing more is executed, even where the client goes on: read the first error, and run all of it again.\n",
+         -- After an error nothing more is executed, even if the client goes on: read the first error, and run all of it again.\n",
         env!("CARGO_PKG_VERSION")
     );
     Ok(in_one(&head, SCRIPTS.iter().copied(), schema))
 }
 
-/// A script without the lines that name the places where the adoption of a table has other T-SQL: `-- adopt: refuse`.
+/// A script without its `-- adopt: NAME` lines, which mark where the adoption of a table uses other T-SQL.
 pub(super) fn unmarked(script: &str) -> String {
     script.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("-- adopt: ")).collect()
 }
 
-/// The scripts, in their order, with the lines that name the places where adoptions differ.
+/// The scripts, in their order, with the `-- adopt: NAME` lines.
 pub fn scripts() -> &'static [(&'static str, &'static str)] {
     SCRIPTS
 }
 
-/// Scripts as one text with GO, without the names of places. After an error, nothing more of it is executed.
+/// Joins scripts to one text with GO, without the `-- adopt: NAME` lines. After an error it executes nothing more.
 pub fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a str)>, schema: &str) -> String {
     let mut script = head.to_string();
     for (name, text) in scripts {
@@ -183,12 +183,11 @@ pub fn in_one<'a>(head: &str, scripts: impl IntoIterator<Item = (&'a str, &'a st
     script.replace("$(schema)", schema)
 }
 
-/// The T-SQL that [`Admin::uninstall`](crate::admin::Admin::uninstall) runs, as [`install_script`] has that of the
-/// installation.
+/// The T-SQL that [`Admin::uninstall`](crate::admin::Admin::uninstall) runs, for a DBA like [`install_script`].
 ///
 /// # Errors
 ///
-/// [`Error::Config`] for a name that the schema cannot have.
+/// [`Error::Config`] if a schema cannot have this name.
 pub fn uninstall_script(schema: &str) -> Result<String, Error> {
     check_schema(schema)?;
     Ok(UNINSTALL.replace("$(schema)", schema))
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(embedded, files);
     }
 
-    /// The numbers in the scripts that tell which version they install.
+    /// The scripts contain the version that they install.
     #[test]
     fn the_scripts_install_the_version_that_this_release_needs() {
         let script = |wanted: &str| SCRIPTS.iter().find(|(name, _)| *name == wanted).unwrap().1;
