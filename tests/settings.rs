@@ -8,7 +8,7 @@ use readpast::{Config, Handlers, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::task::JoinSet;
 
-use crate::support::{Fixture, changed, text};
+use crate::support::{Fixture, changed, numbers, text};
 
 /// The name that a worker of the fixture's queue has registered with.
 async fn registered_as(fixture: &Fixture) -> Option<String> {
@@ -53,7 +53,7 @@ async fn callers_share_as_many_connections_as_pool_size_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_setters_change_single_settings_of_the_queue_s() {
+async fn the_setters_change_single_settings_of_the_queue() {
     let fixture = Fixture::new("setters").await;
     let handlers = || Handlers::any(|_, _| Ok(()));
     let (ms, queue): (_, &Queue) = (Duration::from_millis, &fixture.queue);
@@ -61,17 +61,20 @@ async fn the_setters_change_single_settings_of_the_queue_s() {
     expected.name = "setters".to_owned();
     expected.threads = 3;
     expected.batch_size = 40;
-    expected.max_in_flight = 500;
-    (expected.lease, expected.heartbeat_interval) = (ms(6_000), ms(2_000));
+    expected.max_in_flight = 30;
     expected.take_over = true;
     expected.job_time_limit = ms(70);
     (expected.retry.base, expected.retry.max) = (ms(8), ms(90));
     expected.shutdown_deadline = ms(1_100);
-    let set = Worker::builder(queue, handlers()).name("setters").threads(3).batch_size(40).max_in_flight(500);
-    let set = set.lease(ms(6_000)).take_over(true).job_time_limit(ms(70)).retry(ms(8), ms(90));
+    let set = Worker::builder(queue, handlers()).name("setters").threads(3).batch_size(40).max_in_flight(30);
+    let set = set.take_over(true).job_time_limit(ms(70)).retry(ms(8), ms(90));
     let set = set.shutdown_deadline(ms(1_100));
     assert_eq!(format!("{set:?}"), format!("{:?}", Worker::builder(queue, handlers()).config(&expected)));
-    let longer = Worker::builder(queue, handlers()).lease(ms(600_000));
-    assert!(format!("{longer:?}").contains("heartbeat_interval: 10s"), "a longer lease is renewed as often as before");
+
+    queue.enqueue_many(&numbers(100)).await.unwrap();
+    let worker = set.lease(ms(1)).lease(ms(18_000)).start().await.unwrap();
+    assert_eq!(fixture.session().await.number("SELECT lease_ms FROM [$(schema)].[workers]").await, 18_000);
+    let summary = worker.drain().await.unwrap();
+    assert_eq!(summary.stats.done, 100, "with larger batches than it may hold");
     fixture.remove().await;
 }

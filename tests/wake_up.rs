@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::QueueOptions;
+use readpast::admin::{JobChange, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::{Handlers, NewJob, Queue, Worker};
 use readpast_devserver::{DevServer, Product};
@@ -33,6 +33,25 @@ async fn a_job_of_the_same_process_starts_although_nobody_would_look_for_it_for_
     until("the job is done", || monitor.stats().done == 1).await;
     fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     until("the others are done", || monitor.stats().done == 4).await;
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_requeued_job_starts_at_once_in_the_same_process() {
+    let fixture = Fixture::new("requeued").await;
+    let queue = &fixture.queue;
+    let job = queue.enqueue(&NewJob::bytes("x")).await.unwrap().job_id;
+    let admin = queue.admin();
+    admin.change(&JobChange::cancel("early"), job).await.unwrap();
+    let config = changed(fixture.config.worker.clone(), |worker| {
+        worker.poll_min = Duration::from_secs(60);
+        worker.poll_max = Duration::from_secs(60);
+    });
+    let worker = idle_worker(queue, config).await;
+    let monitor = worker.monitor();
+    admin.change(&JobChange::Requeue, job).await.unwrap();
+    until("the job is done", || monitor.stats().done == 1).await;
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }

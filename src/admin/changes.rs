@@ -108,7 +108,8 @@ impl Admin<'_> {
         let mut total = Changed::default();
         match target.into() {
             Target::Job(job_id) if *change == JobChange::Requeue => {
-                total.add(self.queue.session().await?.requeue(self.queue.name(), job_id).await?.into());
+                let requeued = self.queue.session().await?.requeue(self.queue.name(), job_id).await?;
+                total.add(self.made_ready(requeued));
             }
             Target::Job(job_id) => total.add(self.change_listed(change, None, &[job_id]).await?),
             Target::Jobs(jobs) => total.add(self.change_listed(change, None, &jobs).await?),
@@ -153,16 +154,10 @@ impl Admin<'_> {
     ) -> Result<Changed, Error> {
         let queue = self.queue.name();
         match (change, state) {
-            (JobChange::Requeue, _) => Ok(session.requeue_listed(queue, jobs).await?.into()),
+            (JobChange::Requeue, _) => Ok(self.made_ready(session.requeue_listed(queue, jobs).await?)),
             (JobChange::Cancel { why }, _) => Ok(self.tell_workers(session.cancel(queue, jobs, why).await?)),
             (JobChange::SetPriority(priority), _) => Ok(session.set_priority(queue, jobs, *priority).await?.into()),
-            (JobChange::Promote, _) => {
-                let promoted = session.promote_now(queue, jobs).await?;
-                if promoted > 0 {
-                    self.queue.wake_workers();
-                }
-                Ok(promoted.into())
-            }
+            (JobChange::Promote, _) => Ok(self.made_ready(session.promote_now(queue, jobs).await?)),
             (JobChange::Purge, Some(state)) => Ok(session.purge_listed(queue, state, jobs).await?.into()),
             (JobChange::Purge, None) => {
                 let mut total = Changed::default();
@@ -193,7 +188,12 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn requeue_with(self, job_id: JobId, payload: impl AsRef<[u8]>) -> Result<bool, Error> {
-        self.queue.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await
+        let requeued =
+            self.queue.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await?;
+        if requeued {
+            self.queue.wake_workers();
+        }
+        Ok(requeued)
     }
 
     /// Cancels a batch: seals it and cancels its unfinished jobs as [`JobChange::Cancel`] does, whatever their queues,
@@ -221,6 +221,14 @@ impl Admin<'_> {
             }
             total.add(cancelled);
         }
+    }
+
+    /// Wakes idle workers of this process if there are jobs for them.
+    fn made_ready(self, jobs: u32) -> Changed {
+        if jobs > 0 {
+            self.queue.wake_workers();
+        }
+        jobs.into()
     }
 
     /// Tells the workers of this process which of their running jobs were cancelled.

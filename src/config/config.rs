@@ -252,8 +252,6 @@ mod tests {
         assert!(
             message(|c| c.worker.retry.base = Duration::from_millis(4_000_000)).contains("at most worker.retry.max_ms")
         );
-        assert!(message(|c| c.worker.buffer = 20_000).contains("at most worker.max_in_flight (10000)"));
-        assert!(message(|c| c.worker.max_in_flight = 100).contains("worker.batch_size is 500"));
         assert!(message(|c| c.queue.name = " ".into()).contains("queue.name is ' '"));
         assert!(
             message(|c| c.metrics.listen = "9464".into()).contains("metrics.listen is '9464'; it must be empty, or")

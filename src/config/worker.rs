@@ -294,15 +294,6 @@ impl WorkerConfig {
         check(self)?;
         check_time_at_most("worker.poll_min_ms", self.poll_min, "worker.poll_max_ms", self.poll_max)?;
         check_time_at_most("worker.retry.base_ms", self.retry.base, "worker.retry.max_ms", self.retry.max)?;
-        for (key, jobs) in [
-            ("worker.batch_size", self.batch_size),
-            ("worker.buffer", self.buffer),
-            ("worker.finish_batch_size", self.finish_batch_size),
-        ] {
-            if jobs > self.max_in_flight {
-                return Err(refused(key, jobs, format!("at most worker.max_in_flight ({})", self.max_in_flight)));
-            }
-        }
         if self.heartbeat_interval * 2 >= self.lease {
             return Err(refused(
                 "worker.heartbeat_interval_ms",

@@ -27,7 +27,8 @@ pub struct WorkerBuilder {
     queue: Queue,
     code: DroppedElsewhere<JobCode>,
     config: WorkerConfig,
-    threads: Option<Arc<rayon::ThreadPool>>,
+    lease: Option<Duration>,
+    thread_pool: Option<Arc<rayon::ThreadPool>>,
     weight: u32,
     stack_size: Option<usize>,
 }
@@ -65,7 +66,8 @@ impl Worker {
             queue: queue.clone(),
             code: DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() }),
             config: queue.worker_config().clone(),
-            threads: None,
+            lease: None,
+            thread_pool: None,
             weight: 1,
             stack_size: None,
         }
@@ -98,17 +100,17 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets `worker.max_in_flight`: the maximum jobs held by this process.
+    /// Sets `worker.max_in_flight`: the maximum jobs held by this process. No claim or finish call has more jobs.
     pub fn max_in_flight(mut self, jobs: usize) -> WorkerBuilder {
         self.config.max_in_flight = jobs;
         self
     }
 
-    /// Sets `worker.lease_ms`: how long SQL Server considers this worker alive after its last heartbeat. A heartbeat
-    /// interval of more than a third of it is shortened to that.
+    /// Sets `worker.lease_ms`: how long SQL Server considers this worker alive after its last heartbeat. The heartbeat
+    /// interval is then at most a third of it. The lease must not be shorter than `connection.connect_timeout_ms` and
+    /// `connection.command_timeout_ms`, 15 s each by default.
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
-        self.config.lease = lease;
-        self.config.heartbeat_interval = self.config.heartbeat_interval.min(lease / 3);
+        self.lease = Some(lease);
         self
     }
 
@@ -158,7 +160,7 @@ impl WorkerBuilder {
     /// # }
     /// ```
     pub fn thread_pool(mut self, threads: Arc<rayon::ThreadPool>) -> WorkerBuilder {
-        self.threads = Some(threads);
+        self.thread_pool = Some(threads);
         self
     }
 
@@ -214,12 +216,20 @@ impl WorkerBuilder {
     ///
     /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
     pub async fn start(self) -> Result<Worker, Error> {
-        let WorkerBuilder { queue, mut code, config, threads, weight, stack_size } = self;
+        let WorkerBuilder { queue, mut code, mut config, lease, thread_pool, weight, stack_size } = self;
+        if let Some(lease) = lease {
+            config.lease = lease;
+            config.heartbeat_interval = config.heartbeat_interval.min(lease / 3);
+        }
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
         code.handlers.check(&config)?;
-        let pool = match (threads, stack_size) {
+        // A batch that can never be full would wait for more jobs each time.
+        for jobs in [&mut config.batch_size, &mut config.buffer, &mut config.finish_batch_size] {
+            *jobs = (*jobs).min(config.max_in_flight);
+        }
+        let pool = match (thread_pool, stack_size) {
             (None, Some(bytes)) if bytes < LEAST_STACK => {
                 return Err(refused("stack_size", bytes, format_args!("{LEAST_STACK} (256 KiB) at least")));
             }
@@ -247,12 +257,13 @@ fn own_threads(config: &WorkerConfig) -> usize {
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerBuilder { queue, code, config, threads, weight, stack_size } = self;
+        let WorkerBuilder { queue, code, config, lease, thread_pool, weight, stack_size } = self;
         f.debug_struct("WorkerBuilder")
             .field("queue", &queue.name())
             .field("handlers", &code.handlers)
             .field("config", config)
-            .field("thread_pool", &threads.as_ref().map(|threads| threads.current_num_threads()))
+            .field("lease", lease)
+            .field("thread_pool", &thread_pool.as_ref().map(|threads| threads.current_num_threads()))
             .field("weight", weight)
             .field("stack_size", stack_size)
             .field("hooks", &code.hooks)
