@@ -188,8 +188,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn requeue_with(self, job_id: JobId, payload: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let requeued =
-            self.queue.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await?;
+        let requeued = self.queue.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await?;
         if requeued {
             self.queue.wake_workers();
         }
