@@ -27,9 +27,10 @@ DECLARE @level int = (SELECT d.compatibility_level FROM sys.databases AS d WHERE
     @message nvarchar(2048);
 IF @level < 130
 BEGIN
-    SET @message = CONCAT(N'the compatibility level of database ', DB_NAME(), N' is ', @level,
-                          N', and readpast needs 130 or higher: ALTER DATABASE ', QUOTENAME(DB_NAME()),
-                          N' SET COMPATIBILITY_LEVEL = 130');
+    -- THROW reserves %.
+    SET @message = REPLACE(CONCAT(N'the compatibility level of database ', DB_NAME(), N' is ', @level,
+                                  N', and readpast needs 130 or higher: ALTER DATABASE ', QUOTENAME(DB_NAME()),
+                                  N' SET COMPATIBILITY_LEVEL = 130'), N'%', N'%%');
     THROW 58003, @message, 1;
 END;
 GO

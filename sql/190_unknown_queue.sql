@@ -7,5 +7,5 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048) =
     CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
-THROW 58001, @message, 1;
+EXEC [$(schema)].[raise] 58001, @message;
 GO

@@ -8,5 +8,5 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @quote nvarchar(1) = CASE WHEN TRY_CAST(@value AS bigint) IS NULL THEN N'''' ELSE N'' END;
 DECLARE @message nvarchar(2048) = CONCAT(@what, N' is ', @quote, @value, @quote, N'; it must be ', @allowed);
-THROW 58003, @message, 1;
+EXEC [$(schema)].[raise] 58003, @message;
 GO

@@ -139,7 +139,7 @@ BEGIN
     BEGIN
         SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order,
             N' and has jobs; work them off and purge before changing it to ', @claim_order);
-        THROW 58003, @message, 1;
+        EXEC [$(schema)].[raise] 58003, @message;
     END;
     UPDATE [$(schema)].[queues]
     SET claim_order  = ISNULL(@claim_order, claim_order),

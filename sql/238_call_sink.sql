@@ -42,8 +42,7 @@ BEGIN CATCH
                           ERROR_LINE(), N' of ', ERROR_PROCEDURE(), N': ', ERROR_MESSAGE());
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
-    EXEC [$(schema)].[mend_text] @message OUTPUT;  -- the sink's own, or what CONCAT cut
-    THROW 58020, @message, 1;
+    EXEC [$(schema)].[raise] 58020, @message;
 END CATCH;
 COMMIT TRANSACTION;
 GO

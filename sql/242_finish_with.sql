@@ -87,8 +87,7 @@ BEGIN
                               ERROR_NUMBER(), N': ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
-        EXEC [$(schema)].[mend_text] @message OUTPUT;
-        THROW 58020, @message, 1;
+        EXEC [$(schema)].[raise] 58020, @message;
     END CATCH;
     INSERT @queues (queue_id) SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
         WHERE name = @next;

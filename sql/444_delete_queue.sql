@@ -216,7 +216,7 @@ BEGIN
         WHEN 'batch' THEN N'a batch that has not ended has its follow-up in it; wait for its end, or cancel it (list_batches with open = 1 shows it)'
         WHEN 'jobs' THEN N'it has jobs; with_jobs = 1 deletes them, too'
         ELSE N'a transaction that changes its jobs, or what else belongs to it, has not ended; run it again' END);
-    THROW 58022, @message, 1;
+    EXEC [$(schema)].[raise] 58022, @message;
 END;
 SELECT @jobs AS jobs, CAST(0 AS bit) AS is_gone;
 GO

@@ -27,7 +27,7 @@ IF @@ROWCOUNT = 0
 BEGIN
     SET @message = CONCAT(N'there is no schedule ''', @name, N''' in queue ''', @queue,
         N'''; set it with [$(schema)].[set_schedule]');
-    THROW 58003, @message, 1;
+    EXEC [$(schema)].[raise] 58003, @message;
 END;
 
 EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority,

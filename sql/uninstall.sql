@@ -99,6 +99,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[enqueue];
 DROP PROCEDURE IF EXISTS [$(schema)].[check_job];
 DROP PROCEDURE IF EXISTS [$(schema)].[create_queue];
 DROP PROCEDURE IF EXISTS [$(schema)].[check_text];
+DROP PROCEDURE IF EXISTS [$(schema)].[raise];
 DROP PROCEDURE IF EXISTS [$(schema)].[mend_text];
 DROP PROCEDURE IF EXISTS [$(schema)].[refuse];
 DROP PROCEDURE IF EXISTS [$(schema)].[unknown_queue];

@@ -10,7 +10,7 @@ use crate::support::{WorkerSession, number, text};
 const ODD: &str = "
 CREATE SCHEMA odd
 GO
-CREATE TABLE odd.[Ta]]sk's]
+CREATE TABLE odd.[Ta]]sk's 5%d]
 (
     [order] bigint IDENTITY NOT NULL,
     [ke]]y] nvarchar(40) NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE odd.[Ta]]sk's]
     ratio float NULL,
     CONSTRAINT odd_pk PRIMARY KEY NONCLUSTERED ([ke]]y], [order])
 );
-CREATE CLUSTERED INDEX [cl]]ustered] ON odd.[Ta]]sk's] ([sta te], [order]);
+CREATE CLUSTERED INDEX [cl]]ustered] ON odd.[Ta]]sk's 5%d] ([sta te], [order]);
 CREATE TABLE odd.Done
 (
     nr bigint NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE odd.Done
 ";
 
 const ODD_MAPPING: &str = r#"
-table = "odd.[Ta]]sk's]"
+table = "odd.[Ta]]sk's 5%d]"
 queue = "it's odd"
 key = ["order", "ke]y"]
 payload = ["a 'b'", "\"n\"", "flag", "amount", "when", "guid", "narrow", "ratio"]
@@ -67,9 +67,11 @@ async fn names_types_and_keys_of_any_kind() {
     let (fixture, adoption) = adopted_with("adopt_odd", ODD, &mapping).await;
     assert!(adoption.script().contains("DELETE t\n        OUTPUT deleted.[order]"), "moved by one statement");
     let mut session = fixture.session().await;
+    let (_, refusal) = session.refusal("EXEC [$(schema)].[enqueue] @queue = N'it''s odd', @text = N'x'").await;
+    assert!(refusal.contains("the table odd.Ta]sk's 5%d: "), "{refusal}");
     session
         .sql(
-            "INSERT odd.[Ta]]sk's] ([ke]]y], [sta te], [a 'b'], [\"n\"], flag, amount, [when], guid, narrow, ratio)
+            "INSERT odd.[Ta]]sk's 5%d] ([ke]]y], [sta te], [a 'b'], [\"n\"], flag, amount, [when], guid, narrow, ratio)
              VALUES (N'k\"1', N'it''s new', N'a \"quoted\" \\ text' + NCHAR(10) + N'é', -7, 1, 12.500,
              '2026-01-02T03:04:05.678',
                      'd6513312-4dcc-4c44-b044-08b98257037c', 'abc', 0.1),
@@ -109,7 +111,7 @@ async fn names_types_and_keys_of_any_kind() {
             by_hand.id
         ))
         .await;
-    assert_eq!(session.number("SELECT COUNT(*) FROM odd.[Ta]]sk's] WHERE [sta te] = N'it''s new'").await, 3);
+    assert_eq!(session.number("SELECT COUNT(*) FROM odd.[Ta]]sk's 5%d] WHERE [sta te] = N'it''s new'").await, 3);
 
     let handler = |job: &Job, _: &readpast::Context| -> Result<Option<Output>, BoxError> {
         let body = job.text()?;
@@ -133,7 +135,7 @@ async fn names_types_and_keys_of_any_kind() {
         .collect();
     assert_eq!(moved, [(1, "k\"1".to_string(), 1, "fine".to_string()), (2, "k2".to_string(), 1, "fine".to_string())]);
     assert_eq!(
-        session.numbers("SELECT [order] FROM odd.[Ta]]sk's]").await,
+        session.numbers("SELECT [order] FROM odd.[Ta]]sk's 5%d]").await,
         [3],
         "the dead one was deleted, as the mapping says"
     );

@@ -200,3 +200,28 @@ async fn an_unknown_queue_is_named_with_what_to_do() {
     }
     fixture.remove().await;
 }
+
+/// THROW reserves %.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_percent_sign_in_a_name_is_told_as_it_is() {
+    let fixture = Fixture::new("percent_sign").await;
+    let mut session = fixture.session().await;
+    let (number, message) = session.refusal("EXEC [$(schema)].[stats] @queue = N'100%d'").await;
+    assert!(number == 58001 && message.contains("no queue '100%d'"), "{message}");
+    session.sql("EXEC [$(schema)].[create_queue] @queue = N'100%d'").await;
+    session.sql("EXEC [$(schema)].[enqueue] @queue = N'100%d', @text = N'x'").await;
+    for (call, number, expected) in [
+        ("[purge] @state = '50%s'", 58003, "state is '50%s'; it must be "),
+        ("[delete_queue]", 58022, "queue '100%d' cannot be deleted: "),
+        ("[pause_schedule] @name = N'5% a'", 58003, "no schedule '5% a' in queue '100%d'"),
+        ("[resume_schedule] @name = N'5%'", 58003, "no schedule '5%' in queue '100%d'"),
+        ("[run_schedule_now] @name = N'%%'", 58003, "no schedule '%%' in queue '100%d'"),
+    ] {
+        let (procedure, rest) =
+            call.split_once(' ').map_or((call, String::new()), |(name, rest)| (name, format!(", {rest}")));
+        let refusal = session.refusal(&format!("EXEC [$(schema)].{procedure} @queue = N'100%d'{rest}")).await;
+        assert!(refusal.0 == number && refusal.1.contains(expected), "{call}: {refusal:?}");
+    }
+    drop(session);
+    fixture.remove().await;
+}

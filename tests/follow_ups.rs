@@ -122,7 +122,7 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     fixture.queue.enqueue_many(&crate::support::numbers(40)).await.unwrap();
     let summary = drain(&fixture.queue, |job, _| {
         let number: u32 = job.json()?;
-        let queue = if number == 17 { "nowhere" } else { "other" };
+        let queue = if number == 17 { "100%d" } else { "other" };
         let job = match number {
             18 => NewJob::text("").kind("two words"),
             19 => NewJob::bytes(vec![0; 70_000]),
@@ -142,7 +142,7 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     let mut errors: Vec<String> = dead.iter().map(|job| job.error.clone().unwrap()).collect();
     errors.sort();
     let expected = [
-        "a follow-up in queue 'nowhere' cannot be enqueued, error 58001: there is no queue 'nowhere'",
+        "a follow-up in queue '100%d' cannot be enqueued, error 58001: there is no queue '100%d'",
         "a follow-up: cannot enqueue the job: kind is 'two words'",
         "it has 1001 follow-ups; it must have 1000 at most",
         "the payload of a follow-up has 70000 bytes; it must have 65535 at most",

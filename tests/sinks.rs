@@ -185,6 +185,9 @@ async fn a_sink_that_fails_or_meddles_with_the_transaction_undoes_all() {
     let mut session = fixture.session().await;
     for (body, number, reason) in [
         ("THROW 51000, N'it says no', 1;", "51000: ", "with error 51000 in line 3 of "),
+        ("THROW 51000, N'50%%d', 1;", "51000: ", ": 50%d"),
+        // Doubled and cut.
+        ("DECLARE @long nvarchar(2048) = REPLICATE(N'%%', 1000); THROW 51000, @long, 1;", "51000: ", ": %%%%"),
         ("RAISERROR (N'it says no', 16, 1);", "50000: ", "it says no"),
         ("DECLARE @n int = 1 / 0;", "8134: ", "ivide by zero"),
         // (Which number SQL Server has for these depends on XACT_ABORT.)

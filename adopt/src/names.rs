@@ -5,6 +5,11 @@ pub(super) fn bracketed(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
+/// A table's name within the literal of a message, in which THROW reserves %.
+pub(super) fn thrown(table: &TableName) -> String {
+    table.to_string().replace('\'', "''").replace('%', "%%")
+}
+
 /// A text as a literal.
 pub(super) fn literal(text: &str) -> String {
     format!("N'{}'", text.replace('\'', "''"))

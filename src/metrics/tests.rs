@@ -161,11 +161,12 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 27] = [
+const INTERNAL_PROCEDURES: [&str; 28] = [
     "backlog",
     "unknown_queue",
     "refuse",
     "mend_text",
+    "raise",
     "check_text",
     "check_job",
     "next_priority",

@@ -76,7 +76,7 @@ FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT E
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'dbo.four_queue is not what this script was made from: ', @differs);
+    SET @message = CONCAT(N'dbo.four_queue is not what this script was made from: ', REPLACE(@differs, N'%', N'%%'));
     THROW 58003, @message, 1;
 END;
 GO
@@ -502,11 +502,10 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
     END TRY
     BEGIN CATCH
         -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
-        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.four_queue: ', ERROR_MESSAGE());
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of ', N'dbo.four_queue', N': ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
-        EXEC [four].[mend_text] @message OUTPUT;
-        THROW 58020, @message, 1;
+        EXEC [four].[raise] 58020, @message;
     END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)

@@ -66,7 +66,7 @@ FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT E
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'dbo.PendingQueue is not what this script was made from: ', @differs);
+    SET @message = CONCAT(N'dbo.PendingQueue is not what this script was made from: ', REPLACE(@differs, N'%', N'%%'));
     THROW 58003, @message, 1;
 END;
 GO

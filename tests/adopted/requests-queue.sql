@@ -66,7 +66,7 @@ FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT E
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'dbo.RequestsQueue is not what this script was made from: ', @differs);
+    SET @message = CONCAT(N'dbo.RequestsQueue is not what this script was made from: ', REPLACE(@differs, N'%', N'%%'));
     THROW 58003, @message, 1;
 END;
 GO
@@ -139,7 +139,7 @@ FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT E
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'dbo.RequestsCompleted is not what this script was made from: ', @differs);
+    SET @message = CONCAT(N'dbo.RequestsCompleted is not what this script was made from: ', REPLACE(@differs, N'%', N'%%'));
     THROW 58003, @message, 1;
 END;
 GO
@@ -347,11 +347,10 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
     END TRY
     BEGIN CATCH
         -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
-        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.RequestsQueue: ', ERROR_MESSAGE());
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of ', N'dbo.RequestsQueue', N': ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
-        EXEC [requests].[mend_text] @message OUTPUT;
-        THROW 58020, @message, 1;
+        EXEC [requests].[raise] 58020, @message;
     END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)

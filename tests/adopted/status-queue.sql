@@ -69,7 +69,7 @@ FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT E
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'dbo.Queue is not what this script was made from: ', @differs);
+    SET @message = CONCAT(N'dbo.Queue is not what this script was made from: ', REPLACE(@differs, N'%', N'%%'));
     THROW 58003, @message, 1;
 END;
 GO
@@ -453,11 +453,10 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
     END TRY
     BEGIN CATCH
         -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
-        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of dbo.Queue: ', ERROR_MESSAGE());
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of ', N'dbo.Queue', N': ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
-        EXEC [messages].[mend_text] @message OUTPUT;
-        THROW 58020, @message, 1;
+        EXEC [messages].[raise] 58020, @message;
     END CATCH;
     -- Snoozed ones have not failed.
     INSERT @members (job_id, state)

@@ -3,7 +3,7 @@
 use crate::catalog::{Column, Family};
 use crate::expression::{Terms, Value, Word};
 use crate::mapping::{End, Set};
-use crate::names::bracketed;
+use crate::names::{bracketed, literal};
 use crate::patches::filled;
 
 use super::marks::{Marks, REFUSALS};
@@ -77,7 +77,7 @@ impl Marks<'_> {
             REFUSED,
             &[
                 ("statement", statement.lines().map(|line| format!("    {line}\n")).collect()),
-                ("table_text", self.plan.table.name.to_string().replace('\'', "''")),
+                ("table_literal", literal(&self.plan.table.name.to_string())),
             ],
         )?;
         Ok(format!("    -- Their rows, in the order of the jobs.\n{}", statement.trim_end_matches('\n')))

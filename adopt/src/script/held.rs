@@ -1,7 +1,7 @@
 //! What is held: how `jobs` keeps it, and how it goes back.
 
 use crate::mapping::End;
-use crate::names::bracketed;
+use crate::names::{bracketed, thrown};
 
 use super::marks::Marks;
 use super::texts::{kept_name, lines};
@@ -31,7 +31,7 @@ impl Marks<'_> {
         if !self.dead_are_the_only_copies() {
             return String::new();
         }
-        let table = self.plan.table.name.to_string().replace('\'', "''");
+        let table = thrown(&self.plan.table.name);
         format!(
             "IF @keep_dead_s > 0\n    THROW 58003, N'this queue is the table {table}, whose claims delete: a dead job has the only \
              copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;\n"
@@ -45,7 +45,7 @@ impl Marks<'_> {
             (End::Move { .. }, _) => "dead.move",
             _ => return String::new(),
         };
-        let table = self.plan.table.name.to_string().replace('\'', "''");
+        let table = thrown(&self.plan.table.name);
         format!(
             "IF @tried_again > 0\nBEGIN\n    SELECT @tried_again AS requeued;\n    RETURN 0;\nEND;\n\
              THROW 58003, N'this queue is the table {table}, from which the row of a dead job is gone ({why}): to run it again, insert it there', 1;\n"

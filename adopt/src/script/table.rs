@@ -2,7 +2,7 @@
 
 use crate::catalog::{Column, Index, Table};
 use crate::expression::{CastTo, Predicate, Terms, Value};
-use crate::names::{bracketed, literal};
+use crate::names::{bracketed, literal, thrown};
 use crate::patches::filled;
 
 use super::marks::Marks;
@@ -94,7 +94,7 @@ impl Marks<'_> {
             let listed: Vec<String> = facts.iter().map(|line| format!("({})", literal(line))).collect();
             let marks = [
                 ("table_object", literal(&table.name.sql())),
-                ("table_text", table.name.to_string().replace('\'', "''")),
+                ("table_text", thrown(&table.name)),
                 ("table_lines", lines(&listed, 8)),
                 ("key_literals", if key.is_empty() { literal("") } else { key.join(", ") }),
             ];

@@ -3,7 +3,7 @@
 use crate::catalog::Column;
 use crate::expression::{Terms, Word};
 use crate::mapping::Set;
-use crate::names::{bracketed, literal};
+use crate::names::{bracketed, literal, thrown};
 use crate::patches::filled;
 use crate::plan::LONGEST_HEADERS;
 
@@ -185,7 +185,7 @@ impl Marks<'_> {
                     ("key_of_deleted", with(&key, "deleted.").join(", ")),
                     ("key_names", names(&key).join(", ")),
                     ("key_of_unclaimed", key_join("a", &|name| format!("u.{}", kept_name(name)))),
-                    ("table_text", plan.table.name.to_string().replace('\'', "''")),
+                    ("table_text", thrown(&plan.table.name)),
                 ],
             )?
         };
@@ -229,7 +229,7 @@ impl Marks<'_> {
             // A mapping of before may have let it be set.
             ("kept_for_ever", if self.dead_are_the_only_copies() { ", @keep_dead_s = 0" } else { "" }.to_string()),
             ("table_literal", literal(&plan.table.name.to_string())),
-            ("table_text", plan.table.name.to_string().replace('\'', "''")),
+            ("table_text", thrown(&plan.table.name)),
             ("queue_literal", literal(&mapping.queue.it)),
             ("max_attempts", mapping.max_attempts.to_string()),
             ("mapping", long_text("@mapping", &mapping.text)),

@@ -37,6 +37,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("190_unknown_queue.sql", include_str!("../../../sql/190_unknown_queue.sql")),
     ("192_refuse.sql", include_str!("../../../sql/192_refuse.sql")),
     ("195_mend_text.sql", include_str!("../../../sql/195_mend_text.sql")),
+    ("196_raise.sql", include_str!("../../../sql/196_raise.sql")),
     ("197_check_text.sql", include_str!("../../../sql/197_check_text.sql")),
     ("200_create_queue.sql", include_str!("../../../sql/200_create_queue.sql")),
     ("205_check_job.sql", include_str!("../../../sql/205_check_job.sql")),

@@ -60,8 +60,12 @@ impl Session {
                         Origin::Statement,
                     ));
                 }
-                let text = message.as_str().unwrap_or_default().to_string();
-                let error = SqlError::new(number as i32, text).state(state as u8);
+                let text = message.as_str().unwrap_or_default();
+                if text.replace("%%", "").contains('%') {
+                    let what = format!("a % in a message of THROW that is not doubled: '{text}'");
+                    return Err(SimpleFailure::Error(SqlError::not_supported(what), Origin::Statement));
+                }
+                let error = SqlError::new(number as i32, text.replace("%%", "%")).state(state as u8);
                 return Err(SimpleFailure::Error(error, Origin::Throw));
             }
             StepKind::RaiseError { message, severity, state, arguments, set_error } => {

@@ -106,6 +106,18 @@ fn raiserror_formats_its_message() {
     assert!(tokens.iter().any(|token| token.starts_with("INFO(0, and printed")), "{tokens:?}");
 }
 
+/// Source: docs/t-sql/language-elements/throw-transact-sql.md, which does not say what becomes of a single one.
+#[test]
+fn throw_takes_a_percent_sign_that_is_doubled() {
+    let (_e, mut s) = session();
+    assert_eq!(run(&mut s, "THROW 50001, '50%%d', 1")[0], "ERROR(50001, 50%d)");
+    let again = "BEGIN TRY THROW 50001, '50%%d', 1 END TRY BEGIN CATCH THROW END CATCH";
+    assert_eq!(run(&mut s, again)[0], "ERROR(50001, 50%d)");
+    for message in ["50%d", "50%", "%%%"] {
+        assert_eq!(errors(&mut s, &format!("THROW 50001, '{message}', 1")), [crate::error::NOT_SUPPORTED], "{message}");
+    }
+}
+
 #[test]
 fn every_failed_statement_has_a_done_of_its_own() {
     let (_e, mut s) = session();
