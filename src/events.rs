@@ -1,4 +1,4 @@
-//! What is logged, for tests.
+//! Observes log events, for tests.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Answers a question at each event of this crate.
+/// Calls `ask` at each event of this crate.
 struct Asking<F> {
     ask: F,
     answers: Arc<Mutex<Vec<bool>>>,
@@ -20,7 +20,7 @@ impl<S: Subscriber, F: Fn() -> bool + 'static> Layer<S> for Asking<F> {
     }
 }
 
-/// Runs `run`, and asks `ask` at each event that this thread logs meanwhile; returns the answers.
+/// Runs `run`, calls `ask` at each event that this thread logs meanwhile, and returns the answers.
 pub(crate) fn seen(ask: impl Fn() -> bool + Send + Sync + 'static, run: impl FnOnce()) -> Vec<bool> {
     let answers = Arc::default();
     let layer = Asking { ask, answers: Arc::clone(&answers) };

@@ -1,22 +1,21 @@
-//! The numbers by which jobs, batches, claims and workers are known, and what an enqueue answers.
+//! Ids of jobs, batches, claims and workers, and the result of an enqueue.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What became of a job that was handed in.
+/// The result of enqueueing a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Enqueued {
-    /// The job's number; that of the unfinished job with the same de-duplication key if this is a `duplicate`.
+    /// The job's id. If this is a `duplicate`, the id of the unfinished job with the same deduplication key.
     pub job_id: JobId,
-    /// Whether nothing was added, because an unfinished job of the queue had the same de-duplication key at that
-    /// moment.
+    /// Whether the job was not added, because an unfinished job of the queue has the same deduplication key.
     pub duplicate: bool,
 }
 
-/// The number of a job, given by SQL Server; grows in the order in which jobs are enqueued.
+/// The id of a job, assigned by SQL Server. Ids grow in the order in which jobs are enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub i64);
 
@@ -26,7 +25,7 @@ impl fmt::Display for JobId {
     }
 }
 
-/// The number of a batch, given by SQL Server.
+/// The id of a batch, assigned by SQL Server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BatchId(pub i64);
 
@@ -36,8 +35,8 @@ impl fmt::Display for BatchId {
     }
 }
 
-/// The number of an action that was noted ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)), given by SQL
-/// Server; grows.
+/// The id of an audit entry ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)), assigned by SQL Server. Ids
+/// grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AuditId(pub i64);
 
@@ -47,14 +46,13 @@ impl fmt::Display for AuditId {
     }
 }
 
-/// Counts the claims of a job. An acknowledgement with an old fence changes nothing, so that a late worker cannot end a
-/// job that another worker runs by now.
+/// A counter of a job's claims. A finish with an old fence changes nothing, so a late worker cannot finish a job that
+/// another worker is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence(pub i32);
 
 impl Fence {
-    /// The fence of a job of a queue with delivery `at_most_once`: its row is gone, and there is nothing to
-    /// acknowledge.
+    /// The fence of a job of a queue with delivery `at_most_once`: its row is deleted, so there is nothing to finish.
     pub const NONE: Fence = Fence(0);
 }
 
@@ -64,12 +62,11 @@ impl fmt::Display for Fence {
     }
 }
 
-/// The id of a worker: new at each start of its process.
+/// The id of a worker, new at each start of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub Uuid);
 
 impl WorkerId {
-    /// A new id.
     pub(crate) fn new() -> WorkerId {
         WorkerId(Uuid::new_v4())
     }

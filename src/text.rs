@@ -1,9 +1,9 @@
-//! Text as SQL Server counts it.
+//! Text, measured as SQL Server measures it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Bytes as text: UTF-8, or UTF-16 (little endian) from a producer that enqueued `nvarchar`. Or why they are none.
+/// Decodes UTF-8, or UTF-16 (little endian) from a producer that enqueued `nvarchar`. The error says why it failed.
 pub(crate) fn decode_text(bytes: &[u8], utf16: bool) -> Result<Cow<'_, str>, String> {
     if !utf16 {
         return match std::str::from_utf8(bytes) {
@@ -22,24 +22,21 @@ pub(crate) fn decode_text(bytes: &[u8], utf16: bool) -> Result<Cow<'_, str>, Str
     }
 }
 
-/// Refuses what is not 1 to `max_units` UTF-16 units without spaces at its ends: SQL Server takes texts that differ
-/// only there for equal.
+/// Checks that `text` has 1 to `max_units` UTF-16 units, with no leading or trailing spaces: SQL Server ignores
+/// trailing spaces when it compares texts.
 ///
-/// # Errors
-///
-/// What is wrong with `name`, and what is allowed.
+/// The error names `name` and says what is allowed.
 pub(crate) fn check_name(name: &str, text: &str, max_units: usize) -> Result<(), String> {
     let units = text.encode_utf16().count();
     if units == 0 || units > max_units {
         return Err(format!("{name} has {units} UTF-16 units; it must have 1 to {max_units}"));
     }
     if text.trim() != text {
-        return Err(format!("{name} is '{text}'; it must not have spaces at its ends"));
+        return Err(format!("{name} is '{text}'; it must have no leading or trailing spaces"));
     }
     Ok(())
 }
 
-/// Bytes as SQL Server's tools show them: `0x7B7D`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(2 + 2 * bytes.len());
     hex.push_str("0x");
@@ -49,18 +46,18 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// The widest name, of a queue, a worker or a schedule, in UTF-16 units: `nvarchar(128)`.
+/// The longest name of a queue, a worker or a schedule, in UTF-16 units: `nvarchar(128)`.
 pub(crate) const MAX_NAME_UNITS: usize = 128;
 
 /// The width of the column `error`, in UTF-16 units.
 const MAX_ERROR_UNITS: usize = 4_000;
 
-/// As much of an error's text as the column holds, without cutting a character in two.
+/// Cuts an error's text to the width of its column, without splitting a character.
 pub(crate) fn cut(error: &str) -> &str {
     cut_to(error, MAX_ERROR_UNITS)
 }
 
-/// As much of a text as a column of so many UTF-16 units holds, without cutting a character in two.
+/// Cuts a text to `max_units` UTF-16 units, without splitting a character.
 pub(crate) fn cut_to(text: &str, max_units: usize) -> &str {
     let mut units = 0;
     for (position, character) in text.char_indices() {
@@ -72,7 +69,7 @@ pub(crate) fn cut_to(text: &str, max_units: usize) -> &str {
     text
 }
 
-/// The word of `words` that means `meaning`, as [`Columns::one_of`] reads it.
+/// Returns the word of `words` for `meaning`, the inverse of [`Columns::one_of`].
 pub(crate) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
     let (word, _) = words.iter().find(|(_, listed)| *listed == meaning).expect("each meaning has its word");
     word

@@ -414,7 +414,7 @@ async fn an_older_schema_is_refused_and_a_newer_compatible_one_is_worked_with() 
         Worker::builder(&fixture.connect().await, Handlers::any(|_, _| Ok(()))).start().await.err().unwrap(),
     ] {
         assert!(matches!(error, Error::SchemaTooOld { found: 0, wanted: VERSION, .. }), "{error}");
-        assert!(error.to_string().contains("Queue::install"), "{error}");
+        assert!(error.to_string().contains("Admin::install"), "{error}");
     }
     note_version(&fixture, 9, VERSION).await;
     let queue = fixture.connect().await;

@@ -1,23 +1,23 @@
-//! What the driver says, sorted.
+//! Converts the driver's errors to [`Error`].
 
 use std::io;
 
 use super::error::Error;
 use super::remedy;
 
-/// Logins that SQL Server refuses for good: password wrong, expired, must be changed, account locked or disabled, not
-/// trusted.
+/// Logins that SQL Server refuses permanently: password wrong, expired or to be changed; account locked or disabled;
+/// domain not trusted.
 const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
 impl Error {
-    /// A login that SQL Server has refused. `check` is what to check where its number does not say.
+    /// A login that SQL Server refused. `check` is the remedy for a number that has none of its own.
     pub(crate) fn login_failed(number: i32, message: String, check: String, may_pass: bool) -> Error {
         let remedy = remedy::for_login(number).map_or(check, str::to_string);
         Error::LoginFailed { number, message, remedy, may_pass }
     }
 
-    /// Sorts an error of the driver that a login has ended with. On an open connection, the same numbers are of
-    /// somebody else's login, such as that of a linked server.
+    /// Converts an error of a login. On an open connection, the same numbers come from another login, such as a linked
+    /// server's.
     pub(crate) fn from_login(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
         match Error::from_driver(error, server, schema) {
             Error::Sql { number, message, .. } if LOGIN_NUMBERS.contains(&number) => {
@@ -27,7 +27,7 @@ impl Error {
         }
     }
 
-    /// Sorts an error of the driver. `schema` is where readpast should be installed; `server` is what was connected to.
+    /// Converts an error of the driver. `server` and `schema` are for the message.
     pub(crate) fn from_driver(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
         use tiberius::error::Error as Driver;
         match error {
@@ -43,7 +43,7 @@ impl Error {
             Driver::Io { kind, message } => Error::ConnectionLost { cause: io::Error::new(kind, message) },
             Driver::Tls(message) => Error::Tls {
                 server: server.to_string(),
-                // What follows is advice in terms of the driver's own API.
+                // The driver adds advice about its own API.
                 message: message
                     .split(" To connect anyway")
                     .next()
@@ -87,13 +87,13 @@ impl Error {
     }
 }
 
-/// Whether the token of an open connection has run out: Azure SQL also refuses its next call with the error of a login
+/// Whether the token of an open connection has expired. Azure SQL refuses the connection's next call with a login error
 /// (dotnet/SqlClient#617, #1333 and #3245; azuredatastudio#14497 has the state).
 fn is_of_an_expired_token(token: &tiberius::error::TokenError) -> bool {
     token.state() == 233 || token.message().contains("Token is expired")
 }
 
-/// What `finish` reports of a sink or a follow-up: the number of its own error, a colon and the text.
+/// Parses the error of a sink or a follow-up, as `finish` reports it: its number, a colon and its text.
 pub(super) fn of_sink(message: String) -> Error {
     let parts = message.split_once(": ").and_then(|(number, text)| Some((number.parse().ok()?, text.to_owned())));
     let (number, message) = parts.unwrap_or((58020, message));

@@ -1,27 +1,27 @@
-//! The shape of an error's text: texts that differ only in numbers, ids and quoted parts have the same.
+//! The pattern of an error's text: texts that differ only in numbers, ids and quoted parts have the same pattern.
 
 use std::ops::ControlFlow;
 
-/// Stands for what differs.
+/// Stands for the parts that differ.
 pub(crate) const GAP: char = '…';
 
-/// A pattern has so many characters at most, and ends between two words. Errors are read up to 400: where one is cut
-/// there, how long its numbers are decides what is left of its end, which must not be in the pattern.
+/// The maximum length of a pattern, which ends between two words. Errors are read up to 400 characters. If an error is
+/// cut there, the end depends on the length of its numbers, so the end must not be in the pattern.
 const MAX_CHARS: usize = 200;
 
-/// So many hexadecimal digits in a row are an id, with or without decimal ones among them.
+/// A word of at least this many hexadecimal digits is an id, even if all digits are decimal.
 const SHORTEST_ID: usize = 8;
 
-/// The most decimal digits of an exit code: on Windows it is a number of 32 bits.
+/// The most decimal digits of an exit code: 32 bits on Windows.
 const LONGEST_CODE: usize = 10;
 
-/// A quotation mark, and the one that belongs to it.
+/// Opening and closing quotation marks.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
-/// The first line of an error, and the lines after it as long as the one before ends in a colon, with `…` for each
-/// number (except exit codes and signals), hexadecimal id, GUID and quoted part. Gaps with only punctuation between
-/// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Takes a time
-/// that grows with the length of the text only.
+/// Returns the first line of an error, plus the following lines as long as each line ends in a colon. `…` replaces
+/// numbers (except exit codes and signals), hexadecimal ids, GUIDs and quoted parts. Gaps with only punctuation between
+/// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Runs in linear
+/// time.
 pub(crate) fn error_pattern(error: &str) -> String {
     let mut pattern = Pattern::default();
     let mut rest = headline(error);
@@ -45,7 +45,7 @@ pub(crate) fn error_pattern(error: &str) -> String {
     pattern.text
 }
 
-/// The lines that say what went wrong. One that ends in a colon announces the next.
+/// The lines that describe the error. A line that ends in a colon announces the next.
 fn headline(error: &str) -> &str {
     let error = error.trim();
     let mut end = 0;
@@ -63,7 +63,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == GAP
 }
 
-/// How long the word is that the text begins with. A GUID is one.
+/// Returns the length of the first word. A GUID is one word.
 fn word_at(text: &str) -> usize {
     let end = |text: &str| text.find(|character| !is_word(character)).unwrap_or(text.len());
     if is_guid(text) { 36 } else { end(text) }
@@ -78,8 +78,8 @@ fn is_guid(text: &str) -> bool {
     guid.iter().enumerate().all(is_part) && !text[36..].starts_with(is_word)
 }
 
-/// Adds the quoted part that the text begins with, and returns its length. Without a closing quotation mark it is all
-/// of the text. An apostrophe closes where a word does not go on: not that in "can't".
+/// Adds the quoted part at the start of the text, and returns its length. Without a closing quotation mark, it is the
+/// whole text. An apostrophe closes a quote only at the end of a word, so not in "can't".
 fn quoted(text: &str, opening: char, closing: char, pattern: &mut Pattern) -> (usize, ControlFlow<()>) {
     let inside = &text[opening.len_utf8()..];
     let closes = |(at, _): &(usize, &str)| closing != '\'' || !inside[at + 1..].starts_with(is_word);
@@ -99,7 +99,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Adds a text as it is, unless there is no room for all of it.
+    /// Adds a text unchanged if all of it fits.
     fn add(&mut self, text: &str) -> ControlFlow<()> {
         let chars = text.chars().count();
         if self.chars + chars > MAX_CHARS {
@@ -110,8 +110,8 @@ impl Pattern {
         ControlFlow::Continue(())
     }
 
-    /// Adds a word: letters, digits, and gaps, which count as digits. The number of an exit code or a signal stays: it
-    /// tells one failure from another.
+    /// Adds a word: letters, digits, and gaps, which count as digits. Exit codes and signals keep their number, because
+    /// it distinguishes failures.
     fn add_word(&mut self, word: &str) -> ControlFlow<()> {
         let before = self.text.strip_suffix('-').unwrap_or(&self.text);
         let is_end = ["exit code ", "exit status ", "signal "].iter().any(|name| before.ends_with(name));
@@ -131,7 +131,7 @@ impl Pattern {
         self.add(after)
     }
 
-    /// Adds a gap, without the sign of its number; or only widens the one before.
+    /// Adds a gap in place of a number and its sign, or extends the gap before it.
     fn add_gap(&mut self) {
         if let [_, ' ' | '\t' | '\n' | '(' | '[' | '=' | ':' | ',', '-' | '+'] = self.end() {
             self.drop_last(1);
@@ -146,7 +146,7 @@ impl Pattern {
         self.chars += 1;
     }
 
-    /// The last three characters. What is before the beginning is a space.
+    /// Returns the last three characters, padded with spaces on the left.
     fn end(&self) -> [char; 3] {
         let mut last = self.text.chars().rev();
         let mut next = || last.next().unwrap_or(' ');
@@ -162,7 +162,6 @@ impl Pattern {
     }
 }
 
-/// What a word is.
 enum Word<'a> {
     Text,
     /// A number or an id.
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!(error_pattern("caused by:\n\n"), "caused by:");
     }
 
-    /// Where SQL Server cuts an error depends on how long its numbers are.
+    /// The position at which SQL Server cuts an error depends on the length of its numbers.
     #[test]
     fn a_long_error_has_the_same_pattern_wherever_it_is_cut() {
         let error = |id: u64| format!("cannot store page {id}: {}", "the disk is full ".repeat(40));
@@ -253,13 +252,13 @@ mod tests {
 
     #[test]
     fn a_text_of_any_length_is_read_once() {
-        // Quadratic work on one of these would take minutes.
+        // Quadratic time would be minutes for each of these.
         for part in ["'", "'a", "'a'b", "\"", "7.", "-", "a1", "`x` ", ":\n", "deadbeef-", "…"] {
             assert!(error_pattern(&part.repeat(1_000_000)).chars().count() <= MAX_CHARS);
         }
     }
 
-    /// A part that differs, twice: two of a sort.
+    /// Each varying part twice, with different values.
     fn varying() -> impl Strategy<Value = (String, String)> {
         prop_oneof![
             ("[0-9]{1,12}", "[0-9]{1,12}"),

@@ -1,4 +1,4 @@
-//! What errors look like, printed.
+//! The texts of errors.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What can go wrong, which of it passes, and what to do about the rest.
+//! Errors: whether they are transient, and their remedies.
 
 mod driver;
 mod error;

@@ -1,21 +1,20 @@
-//! What callers ask of an error.
+//! Classifies errors for callers.
 
 use super::error::{Error, TOO_MUCH};
 use super::transient;
 
-/// Of a sink that is broken, whatever the job: it is not there, has other parameters than it is called with, or may not
-/// be called (201, 206, 229, 2812, 8144, 8145), or a column, table or database that it uses is not there (207, 208,
-/// 911, 916).
+/// Errors of a broken sink, whatever the job: the sink does not exist, has other parameters, or may not be executed
+/// (201, 206, 229, 2812, 8144, 8145), or a column, table or database that it uses does not exist (207, 208, 911, 916).
 const BROKEN_SINK: [i32; 10] = [201, 206, 207, 208, 229, 911, 916, 2812, 8144, 8145];
 
 impl Error {
-    /// Whether the same call may succeed a little later: by itself, as after a deadlock, a time-out, a lost or refused
-    /// connection, a fail-over, or when a server was busy; or because an operator makes room on a full disk or in a
-    /// full log, or brings the database back. A [`Worker`](crate::worker::Worker) waits for such things, and stops on
-    /// all others.
+    /// Whether the same call may succeed later. Some causes pass by themselves: a deadlock, a timeout, a lost or
+    /// refused connection, a failover, a busy server. Others need an operator, who makes space on a full disk or in a
+    /// full log, or brings the database back. A [`Worker`](crate::worker::Worker) waits in these cases, and stops after
+    /// any other error.
     ///
-    /// An [`EnqueueInDoubt`](Error::EnqueueInDoubt) and an [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient,
-    /// because the same call might enqueue jobs a second time; their `cause` may be.
+    /// [`EnqueueInDoubt`](Error::EnqueueInDoubt) and [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient,
+    /// because the same call might enqueue jobs a second time. Their `cause` may be transient.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Connect { .. }
@@ -23,7 +22,7 @@ impl Error {
             | Error::TimedOut { .. }
             | Error::NoFreeConnection { .. }
             | Error::ConnectionLost { .. } => true,
-            // What a fail-over looks like from the old primary.
+            // A failover, as seen on the old primary.
             Error::ReadOnlyDatabase { .. } => true,
             Error::LoginFailed { may_pass, .. } => *may_pass,
             Error::Sql { number, .. } | Error::Database { number, .. } | Error::ResultRefused { number, .. } => {
@@ -33,22 +32,21 @@ impl Error {
         }
     }
 
-    /// Whether SQL Server did not answer this call in time. (A connection that took too long to make is another thing:
-    /// nothing was sent.)
+    /// Whether this call timed out. A connection that timed out does not count, because nothing was sent.
     pub(crate) fn is_time_out_of(&self, call: &str) -> bool {
         matches!(self, Error::TimedOut { call: timed_out, .. } if timed_out == call)
     }
 
-    /// Whether a call that ended so may have taken effect all the same. A statement's own error has undone it
-    /// (XACT_ABORT); when no word came from SQL Server, or one about the server itself (severity 17 and more), the
-    /// session, or something that changed under a procedure, which may be a statement behind the commit, the
-    /// transaction may have been committed before.
+    /// Whether a call that returned this error may still have taken effect. An error of a statement rolled the call
+    /// back (XACT_ABORT). The transaction may have been committed if SQL Server did not respond, or if the error is
+    /// about the server (severity 17 and higher), the session, or an object that changed during the call, perhaps in a
+    /// statement after the commit.
     pub(crate) fn leaves_open(&self) -> bool {
         match self {
             Error::Sql { number, severity, .. } => {
                 *severity >= 17 || transient::ends_the_session(*number) || transient::is_to_be_run_again(*number)
             }
-            // What is not there, or cannot be written to, has changed nothing.
+            // A missing object or a read-only database means that nothing was changed.
             Error::ReadOnlyDatabase { .. } | Error::NotInstalled { .. } | Error::WrongSetOptions { .. } => false,
             other => other.sql_number().is_none(),
         }
@@ -81,7 +79,7 @@ impl Error {
         }
     }
 
-    /// SQL Server's error number, where SQL Server sent one.
+    /// SQL Server's error number, if SQL Server sent one.
     pub fn sql_number(&self) -> Option<i32> {
         match self {
             Error::Sql { number, .. }
@@ -102,7 +100,7 @@ impl Error {
         }
     }
 
-    /// Whether the server answered with more than the call's answer may have.
+    /// Whether the response exceeded the call's size limit.
     pub(crate) fn is_too_much(&self) -> bool {
         matches!(self, Error::ConnectionLost { cause } if cause.kind() == TOO_MUCH)
     }

@@ -1,21 +1,20 @@
-//! What to do about an error, in the words that its message ends with.
+//! Remedies, as they end an error's message.
 
-/// The script that installs and upgrades, and the release whose script it is.
+/// The installation script and the release that it belongs to.
 pub(super) const INSTALL: &str = concat!(
-    "run Queue::install as a member of db_owner, or have one run the script of `readpast install --script`, readpast ",
+    "call Admin::install as a member of db_owner, or have one run the script of `readpast install --script`, readpast ",
     env!("CARGO_PKG_VERSION")
 );
 
-/// The script with the roles' permissions.
 const ROLES: &str = include_str!("../../sql/900_roles.sql");
 
-/// What to check when SQL Server has refused a login of its own.
+/// If SQL Server refused a SQL login.
 pub(super) const LOGIN: &str = "check User ID and Password";
 
-/// What is said where a call on an open connection is refused because its token has run out.
+/// If a call on an open connection is refused because its token has expired.
 pub(super) const EXPIRED_TOKEN: &str = "the next call reconnects with another token";
 
-/// What to do about a refused login, where its number says it ("ALTER LOGIN (Transact-SQL)" in Microsoft's SQL
+/// Returns the remedy for a refused login, if its number determines it ("ALTER LOGIN (Transact-SQL)" in Microsoft's SQL
 /// documentation).
 pub(super) fn for_login(number: i32) -> Option<&'static str> {
     match number {
@@ -29,8 +28,8 @@ pub(super) fn for_login(number: i32) -> Option<&'static str> {
     }
 }
 
-/// What to do when a permission is missing. `message` is SQL Server's: it names the object first, in quotes, whatever
-/// its language.
+/// Returns the remedy for a missing permission. `message` is SQL Server's, which quotes the object first in every
+/// language.
 pub(super) fn for_permission(message: &str, schema: &str) -> String {
     let object = message.split('\'').nth(1).unwrap_or_default();
     let granted = format!("[{object}] TO [$(schema)_");
@@ -43,7 +42,7 @@ pub(super) fn for_permission(message: &str, schema: &str) -> String {
     if roles.is_empty() {
         return format!("to install, {INSTALL}; otherwise see \"Who may do what\" in sql/README.md");
     }
-    // With several, which one is right depends on what the program does.
+    // Which of several roles is right depends on the program.
     let (any, role) = match &roles[..] {
         [role] => (role.clone(), role.as_str()),
         several => (format!("one of {}", several.join(", ")), "role"),
@@ -51,7 +50,7 @@ pub(super) fn for_permission(message: &str, schema: &str) -> String {
     format!("make the login's user a member of {any}: ALTER ROLE [{role}] ADD MEMBER [user]")
 }
 
-/// What to do when the encrypted connection cannot be made. `message` is the driver's or the TLS library's.
+/// Returns the remedy for a failed encrypted connection. `message` is the driver's or the TLS library's.
 pub(super) fn for_tls(message: &str) -> &'static str {
     if message.contains("requested encryption level") {
         "the server does not encrypt the whole connection; enable encryption there, or set Encrypt=false to encrypt the login only; for a server without any \

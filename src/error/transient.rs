@@ -1,42 +1,42 @@
-//! Which of SQL Server's errors pass: by themselves, or because an operator makes room, mends a disk or brings a
-//! database back while the caller waits.
+//! SQL Server's transient errors: they pass by themselves, or because an operator makes space, repairs a disk or brings
+//! a database back while the caller waits.
 //!
-//! What a program, a permission, a setting or a damaged page is to blame for is not here: it does not get better by
-//! waiting, and somebody must hear of it. Numbers that only administrative statements, backups, replication, full-text
-//! search, Service Broker and the like can raise are not here either. What a user's own code can raise inside of a call
-//! is: triggers, procedures, tables in memory.
+//! Errors caused by a program, a permission, a setting or a damaged page are not listed: waiting does not fix them, and
+//! an operator must learn of them. Nor are numbers that only administrative statements, backups, replication, full-text
+//! search, Service Broker and similar features raise. Numbers that user code can raise inside a call are listed:
+//! triggers, procedures, memory-optimized tables.
 //!
-//! The sources, all of Microsoft's: "Troubleshoot connectivity issues and other errors with Azure SQL Database"
-//! (**Azure** below), the texts in "Database Engine errors" and the pages of single errors (**texts**), the default
-//! list of Microsoft.Data.SqlClient's configurable retry logic (**SqlClient**), `SQLServerError.TransientError` of the
-//! JDBC driver (**JDBC**), and `SqlServerTransientExceptionDetector` of EF Core (**EF**). The test below has a reason
-//! for each number.
+//! The sources, all from Microsoft: "Troubleshoot connectivity issues and other errors with Azure SQL Database"
+//! (**Azure** below), "Database Engine errors" and the pages of single errors (**texts**), the default list of
+//! Microsoft.Data.SqlClient's configurable retry logic (**SqlClient**), `SQLServerError.TransientError` of the JDBC
+//! driver (**JDBC**), and `SqlServerTransientExceptionDetector` of EF Core (**EF**). The test below gives a reason for
+//! each number.
 
-/// A connection broke or could not be made. SqlClient, JDBC, EF. These are numbers of the client's own network library,
-/// which reach us only through a gateway; ours are `Error::Connect`, `ConnectionLost` and `TimedOut`. Of EF's list 20
-/// is missing, which is a setting, and so are 203 and 11001, which no server sends.
+/// A connection broke or could not be opened: SqlClient, JDBC, EF. These numbers come from the client's own network
+/// library and reach us only through a gateway; ours are `Error::Connect`, `ConnectionLost` and `TimedOut`. Left out of
+/// EF's list: 20, which is a setting, and 203 and 11001, which no server sends.
 const CONNECTION: &[i32] = &[-2, 64, 121, 233, 997, 10053, 10054, 10060];
 
-/// Locks that others hold, and the lock manager. 1204, 1205, 1222: SqlClient, EF; 1203, 1221, 1232, 22335: EF; 3940:
+/// Locks of other sessions, and the lock manager. 1204, 1205, 1222: SqlClient, EF; 1203, 1221, 1232, 22335: EF; 3940:
 /// texts.
 const LOCKS: &[i32] = &[1203, 1204, 1205, 1221, 1222, 1232, 3940, 22335];
 
 /// A lock was not granted within LOCK_TIMEOUT.
 pub(crate) const LOCK_TIME_OUT: i32 = 1222;
 
-/// Memory is short. 701, 802, 41805: "Troubleshoot out of memory errors with Azure SQL Database"; 3935, 8628, 8645,
-/// 8651, 41823, 41840: EF; 3985: texts.
+/// Out of memory. 701, 802, 41805: "Troubleshoot out of memory errors with Azure SQL Database"; 3935, 8628, 8645, 8651,
+/// 41823, 41840: EF; 3985: texts.
 const MEMORY: &[i32] = &[701, 802, 3935, 3985, 8628, 8645, 8651, 41805, 41823, 41840];
 
-/// No room for data, in tempdb or in the log, until an operator makes some, or a backup of the log does. 1132, 40544:
-/// Azure; 3966, 9020: EF; the others: texts.
+/// Out of space for data, in tempdb or in the log, until an operator or a log backup frees some. 1132, 40544: Azure;
+/// 3966, 9020: EF; the others: texts.
 const ROOM: &[i32] = &[1101, 1104, 1105, 1121, 1132, 3958, 3966, 3967, 9002, 9020, 9024, 40544];
 
-/// A disk does not answer: texts. 823, 824, 829 and 832 are not here: they are damage, whose pages ask for DBCC CHECKDB
-/// and a restore.
+/// A disk does not respond: texts. 823, 824, 829 and 832 are left out: they report damage, and their pages ask for DBCC
+/// CHECKDB and a restore.
 const DISK: &[i32] = &[845, 9001];
 
-/// Azure SQL is busy, throttles, or moves the database. 40197 and those in it (40020, 40143, 40166, 40540), 40501,
+/// Azure SQL is busy, throttles, or moves the database. 40197 and its reasons (40020, 40143, 40166, 40540), 40501,
 /// 40613, 49918 to 49920, 10928, 10929, 10936: Azure, SqlClient, JDBC; 42108, 42109: SqlClient, JDBC; the others: EF.
 const AZURE: &[i32] = &[
     10928, 10929, 10930, 10936, 40020, 40143, 40166, 40189, 40197, 40501, 40540, 40613, 40642, 40648, 40675, 40903,
@@ -46,26 +46,26 @@ const AZURE: &[i32] = &[
 /// The session was ended. 40549 to 40553: Azure, "Resource governance errors"; 3980: EF; 596, 1219: texts.
 const SESSION: &[i32] = &[596, 1219, 3980, 40549, 40550, 40551, 40552, 40553];
 
-/// The token that an open connection has logged in with has run out: a new connection, with a new token, is all that is
-/// needed. 37396: dotnet/SqlClient#2792 ("Query cannot be executed"); 9119: neowu/core-ng-project#75. It can also be a
-/// 18456, which is told from other logins by its text and state: `Error::from_token`.
+/// The token of an open connection has expired; a new connection with a new token fixes it. 37396:
+/// dotnet/SqlClient#2792 ("Query cannot be executed"); 9119: neowu/core-ng-project#75. The error can also be 18456,
+/// distinguished from other logins by its text and state: `Error::from_token`.
 const TOKEN: &[i32] = &[9119, 37396];
 
-/// The database is being started, recovered or restored, is kept by an operator, or is elsewhere. 615, 926, 4060, 4221:
+/// The database is starting, recovering, being restored, restricted by an operator, or elsewhere. 615, 926, 4060, 4221:
 /// Azure; 921, 927, 941, 952, 982, 988: EF; the others: texts.
 const DATABASE: &[i32] = &[
     615, 904, 913, 921, 922, 923, 924, 926, 927, 941, 942, 945, 952, 954, 955, 956, 972, 976, 978, 982, 983, 988, 4060,
     4221,
 ];
 
-/// The server starts, stops, or takes no more logins for now. 17197, 17889, 18401: EF; the others: texts.
+/// The server starts, stops, or accepts no more logins for now. 17197, 17889, 18401: EF; the others: texts.
 const SERVER: &[i32] = &[
     6005, 17142, 17187, 17189, 17197, 17300, 17803, 17809, 17813, 17829, 17830, 17889, 17899, 17900, 18401, 18451,
     18458, 18460, 18461,
 ];
 
-/// Something changed under a statement or transaction, which is to be run again: EF, but for 2801 and 3949: texts. None
-/// of our procedures uses row versions or tables in memory; a trigger or a procedure of the user's may.
+/// Something changed under a statement or transaction, which must be run again: EF, except 2801 and 3949: texts. Our
+/// procedures use no row versions or memory-optimized tables; a user's trigger or procedure may.
 const RUN_AGAIN: &[i32] = &[
     601, 617, 669, 2801, 2816, 3941, 3947, 3948, 3949, 3950, 3953, 3957, 3960, 4117, 4184, 10922, 20041, 41301, 41302,
     41305, 41325, 41339, 41839,
@@ -73,24 +73,23 @@ const RUN_AGAIN: &[i32] = &[
 
 const ALL: [&[i32]; 11] = [CONNECTION, LOCKS, MEMORY, ROOM, DISK, AZURE, SESSION, TOKEN, DATABASE, SERVER, RUN_AGAIN];
 
-/// Whether an error of SQL Server may be gone a little later.
+/// Whether an error of SQL Server is transient.
 pub(super) fn is_transient(number: i32) -> bool {
     ALL.iter().any(|group| group.contains(&number))
 }
 
-/// Whether something changed under a statement, which is to be run again.
+/// Whether something changed under a statement, which must be run again.
 pub(super) fn is_to_be_run_again(number: i32) -> bool {
     RUN_AGAIN.contains(&number)
 }
 
-/// Whether SQL Server ended the session with the error, whatever its severity: what the session did last is then not
-/// known.
+/// Whether SQL Server ended the session with this error, whatever its severity. The last call's effect is then unknown.
 pub(super) fn ends_the_session(number: i32) -> bool {
     SESSION.contains(&number)
 }
 
 /// Whether an error is about the connection, its login, the database as a whole or the server, so that the same
-/// connection may go on failing.
+/// connection may keep failing.
 pub(super) fn is_of_the_connection(number: i32) -> bool {
     [CONNECTION, AZURE, SESSION, TOKEN, DATABASE, SERVER].iter().any(|group| group.contains(&number))
 }
@@ -242,8 +241,8 @@ mod tests {
         (49920, "too many operations in the subscription"),
     ];
 
-    /// 3617: "Attentions show up internally as error 3617" (MSSQLSERVER_3617). A client that has sent one gets no error
-    /// but a DONE with its bit (MS-TDS, "Attention"), and one whose connection broke gets nothing.
+    /// 3617: "Attentions show up internally as error 3617" (MSSQLSERVER_3617). A client that sent an attention gets no
+    /// error, only a DONE with its bit (MS-TDS, "Attention"). A client whose connection broke gets nothing.
     const STAYS: [(i32, &str); 29] = [
         (20, "encryption is not supported: a setting"),
         (102, "syntax"),

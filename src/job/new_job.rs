@@ -341,7 +341,7 @@ mod tests {
         assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));
         assert!(message(NewJob::text("").dedup_key("")).contains("0 UTF-16 units"));
         for key in [" ", "invoice ", " invoice"] {
-            assert!(message(NewJob::text("").dedup_key(key)).contains("spaces at its ends"), "{key}");
+            assert!(message(NewJob::text("").dedup_key(key)).contains("leading or trailing spaces"), "{key}");
         }
         assert!(NewJob::text("").kind("resize/v2").check().is_ok());
         for kind in ["", "two words", "größe", &"x".repeat(65)] {

@@ -1,17 +1,17 @@
-//! A clock that runs on while the machine is suspended.
+//! A clock that keeps running while the machine is suspended.
 //!
-//! `Instant` does not, on Linux and macOS: a worker whose machine slept for an hour would take its lease for held and
-//! its connections for fresh. Linux and Android have a clock for this, CLOCK_BOOTTIME. Elsewhere `Instant` is what
-//! there is. On Windows it stands on QueryPerformanceCounter, which is said to count the time asleep, but that is not
-//! tested here. On macOS it does not: after a suspension the lease is in doubt only when that much waking time has
-//! passed, and until then SQL Server's answers alone say that it is lost.
+//! On Linux and macOS, `Instant` stops during a suspension. A worker whose machine slept for an hour would still trust
+//! its lease and its idle connections. Linux and Android have CLOCK_BOOTTIME for this purpose; other systems use
+//! `Instant`. On Windows, `Instant` is based on QueryPerformanceCounter, which is said to count suspended time
+//! (untested). On macOS the time of a suspension is missing: until enough waking time has passed to doubt the lease,
+//! the worker learns only from SQL Server that it lost the lease.
 //!
-//! A container or virtual machine that is frozen from outside, with its kernel running on, loses no time by either
-//! clock. A virtual machine that is paused or moved with its kernel may, by both, unless its host tells it.
+//! A container or virtual machine that is frozen from outside while its kernel keeps running loses no time by either
+//! clock. A virtual machine that is paused or moved together with its kernel may lose time by both, unless its host
+//! corrects the clock.
 
 use std::time::Duration;
 
-/// Reads the clock.
 #[derive(Debug, Default)]
 pub(crate) struct BootClock {
     #[cfg(test)]
@@ -19,7 +19,7 @@ pub(crate) struct BootClock {
 }
 
 impl BootClock {
-    /// The time since a moment in the past that is the same for all clocks of the process.
+    /// Returns the time since a fixed moment in the past, the same for all clocks of the process.
     #[cfg(not(test))]
     pub(crate) fn now(&self) -> Duration {
         since_boot()
@@ -30,7 +30,7 @@ impl BootClock {
         since_boot() + Duration::from_nanos(self.ahead_ns.load(std::sync::atomic::Ordering::Acquire))
     }
 
-    /// As when the machine had been suspended for so long.
+    /// Simulates a suspension of the machine.
     #[cfg(test)]
     pub(crate) fn shift(&self, by: Duration) {
         self.ahead_ns.fetch_add(by.as_nanos() as u64, std::sync::atomic::Ordering::AcqRel);

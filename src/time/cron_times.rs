@@ -12,11 +12,11 @@ use {
     std::time::Duration,
 };
 
-/// When a schedule is due, in whole seconds.
+/// The times of a schedule, in whole seconds.
 ///
-/// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap. Times
-/// of a list, a range or a step that do not exist are left out, and so is everything in a gap of more than two hours (a
-/// zone that moved over the date line). When clocks are put back, a single time of day that comes twice counts the
+/// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap.
+/// Nonexistent times of a list, a range or a step are left out, and so are all times in a gap of more than two hours (a
+/// zone that moved over the date line). When clocks are put back, a single time of day that occurs twice counts the
 /// first time; times of a list, a range or a step count both times.
 #[cfg(feature = "schedules")]
 #[derive(Debug)]
@@ -27,77 +27,66 @@ pub(crate) struct CronTimes {
 
 #[cfg(feature = "schedules")]
 impl CronTimes {
-    /// The longest expression and the longest name of a time zone: the widths of the columns.
+    /// The widths of the columns.
     const MAX_CRON_LENGTH: usize = 256;
 
     const MAX_TIME_ZONE_LENGTH: usize = 64;
 
-    /// What an expression may be.
     const ALLOWED_CRON: &str = "5 fields (minute, hour, day of month, month, day of week), or 6 with the second first, \
          or @yearly, @monthly, @weekly, @daily or @hourly";
 
-    /// What a time zone may be.
     const ALLOWED_TIME_ZONE: &str = "a name of the IANA database, such as UTC or Europe/Berlin";
 
-    /// What [`SystemTime`]s are counted in here: SQL Server's `datetime2(3)`.
+    /// The resolution of SQL Server's `datetime2(3)`.
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// The longest gap in a zone's clocks that croner searches across; it gives up at a longer one.
+    /// The longest gap in a zone's clocks that croner searches across.
     const LONGEST_GAP_S: i32 = 2 * 3_600;
 
-    /// How many changes of a zone's clocks are searched for such a gap: about a hundred years.
+    /// How many clock changes to search for a longer gap: about a hundred years.
     const MOST_CHANGES: usize = 200;
 
-    /// Reads an expression and the name of a time zone.
+    /// Parses an expression and the name of a time zone.
     ///
-    /// # Errors
-    ///
-    /// What is wrong and what is allowed; also where the expression has no time that ever comes.
+    /// The error says what is wrong and what is allowed. An expression whose times never occur is an error, too.
     pub(crate) fn read(cron: &str, time_zone: &str) -> Result<CronTimes, String> {
         let wrong_cron = |reason: &str| format!("cron is '{cron}'; it must have {}: {reason}", Self::ALLOWED_CRON);
         if cron.len() > Self::MAX_CRON_LENGTH {
-            return Err(format!("cron has {} bytes; it must have {} at most", cron.len(), Self::MAX_CRON_LENGTH));
+            return Err(format!("cron is {} bytes; it must be at most {}", cron.len(), Self::MAX_CRON_LENGTH));
         }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let parsed = parser.parse(cron).map_err(|error| wrong_cron(error.to_string().trim_end_matches('.')))?;
         let found = TimeZone::get(time_zone).ok().filter(|_| time_zone.len() <= Self::MAX_TIME_ZONE_LENGTH);
-        // A name that the database has for "not known" has no times of its own.
+        // The database has an entry for "unknown zone", which has no name.
         let Some(time_zone) = found.filter(|zone| zone.iana_name().is_some()) else {
             return Err(format!("time_zone is '{time_zone}'; it must be {}", Self::ALLOWED_TIME_ZONE));
         };
         let times = CronTimes { cron: parsed, time_zone };
-        // Any beginning will do: an expression without years comes again, or never.
+        // Any start will do: an expression without years recurs, or never occurs.
         match times.first_after(SystemTime::UNIX_EPOCH) {
             Ok(_) => Ok(times),
             Err(_) => Err(wrong_cron("there is no such day")),
         }
     }
 
-    /// The first time at or after this.
-    ///
-    /// # Errors
-    ///
-    /// As [`first_after`](Self::first_after).
+    /// Returns the first time at or after `time`. Errors as [`first_after`](Self::first_after).
     pub(crate) fn first_from(&self, time: SystemTime) -> Result<SystemTime, String> {
         self.first_after(time - Self::MILLISECOND)
     }
 
-    /// The first time after this.
-    ///
-    /// # Errors
-    ///
-    /// Where there is none within the years that can be told, or the time is not one of them.
+    /// Returns the first time after `time`, or an error if there is none within the supported years or `time` is
+    /// outside them.
     pub(crate) fn first_after(&self, time: SystemTime) -> Result<SystemTime, String> {
         let after = Timestamp::try_from(time).map_err(|error| error.to_string())?;
         match self.search(after, false).or_else(|error| self.after_long_gap(after).ok_or(error)) {
-            // (A time that follows itself would fire forever.)
+            // A time that followed itself would fire forever.
             Ok(next) if next > after => Ok(next.into()),
             Ok(next) => Err(format!("{next} was found as the time after {after}")),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// The first time after a gap that a search from `after` cannot cross.
+    /// Returns the first time after a gap that a search from `after` cannot cross.
     fn after_long_gap(&self, after: Timestamp) -> Option<Timestamp> {
         let changes = self.time_zone.following(after).take(Self::MOST_CHANGES);
         let mut ends = changes.filter(|change| {
@@ -113,7 +102,7 @@ impl CronTimes {
     }
 }
 
-/// Without the feature `schedules`: no times, every expression is refused.
+/// Without the feature `schedules`, every expression is rejected.
 #[cfg(not(feature = "schedules"))]
 #[derive(Debug)]
 pub(crate) enum CronTimes {}
@@ -146,7 +135,7 @@ mod tests {
         text.parse::<Timestamp>().unwrap().into()
     }
 
-    /// The first times from `from` on, without milliseconds.
+    /// Returns the first times from `from` on, without milliseconds.
     fn first(count: usize, cron: &str, time_zone: &str, from: &str) -> Vec<String> {
         let times = CronTimes::read(cron, time_zone).unwrap();
         let mut next = times.first_from(at(from)).unwrap();
@@ -160,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_time_of_day_comes_once_a_day_also_where_clocks_are_put_forward_or_back() {
-        // 02:30 does not exist on 29 March, and comes twice on 25 October.
+        // 02:30 does not exist on 29 March, and occurs twice on 25 October.
         assert_eq!(
             first(3, "30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z"),
             ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
@@ -191,13 +180,13 @@ mod tests {
             first(3, "*/20 * * * * *", "UTC", "2026-01-01T00:00:20Z"),
             ["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z", "2026-01-01T00:01:00Z"]
         );
-        // A part of a second later it has passed.
+        // Half a second later it has passed.
         assert_eq!(first(1, "*/20 * * * * *", "UTC", "2026-01-01T00:00:20.001Z"), ["2026-01-01T00:00:40Z"]);
         assert_eq!(first(1, "@daily", "Asia/Kathmandu", "2026-01-01T00:00:00Z"), ["2026-01-01T18:15:00Z"]);
         assert_eq!(first(1, "0 0 29 2 *", "UTC", "2097-01-01T00:00:00Z"), ["2104-02-29T00:00:00Z"]);
     }
 
-    /// The times do not depend on where the search begins. (The first moment after a gap is the case that is hard.)
+    /// The times do not depend on where the search begins. The hard case is the first moment after a gap.
     #[test]
     fn from_wherever_they_are_looked_for_the_times_are_the_same() {
         let (begin, end) = (at("2026-03-01T00:00:00Z"), at("2026-04-01T00:00:00Z"));
@@ -216,7 +205,7 @@ mod tests {
         }
     }
 
-    /// The times of a day that `cron` lists are looked up one by one in the zone's clocks.
+    /// Compares with a naive search: each time of a day that `cron` lists is looked up in the zone's clocks.
     fn looked_up(hours: &[i8], minutes: &[i8], zone: &TimeZone, from: Timestamp, end: Timestamp) -> Vec<Timestamp> {
         let is_one = hours.len() * minutes.len() == 1;
         let mut found = BTreeSet::new();
@@ -246,8 +235,8 @@ mod tests {
         found.into_iter().filter(|time| *time >= from && *time < end).collect()
     }
 
-    /// Clocks are put forward at midnight (Havana, Beirut, Sao Paulo), by half an hour (Lord Howe), by two (Troll), by
-    /// a day (Apia), and on days that go by another calendar (Tehran, Casablanca).
+    /// Clock changes at midnight (Havana, Beirut, Sao Paulo), by half an hour (Lord Howe), by two hours (Troll), by a
+    /// day (Apia), and on days of another calendar (Tehran, Casablanca).
     #[test]
     fn over_ten_years_of_a_dozen_zones_each_time_is_the_one_that_the_clocks_show() {
         let [from, end] =

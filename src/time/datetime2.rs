@@ -1,10 +1,10 @@
-//! Points in time as SQL Server has them.
+//! Conversion of SQL Server's `datetime2`.
 
 use std::time::{Duration, SystemTime};
 
 use tiberius::time::{Date, DateTime2, Time};
 
-/// The longest delay, and the longest that finished jobs are kept: the procedures take no more. Ten years of 365 days.
+/// The longest delay, and the longest time to keep finished jobs, that the procedures accept: ten years of 365 days.
 pub(crate) const TEN_YEARS: Duration = Duration::from_secs(315_360_000);
 
 /// From 0001-01-01, where `datetime2` begins, to 1970-01-01.
@@ -15,7 +15,7 @@ const LAST_DAY: i64 = 3_652_058;
 
 const MS_PER_DAY: i64 = 86_400_000;
 
-/// A point in time as `datetime2(3)`, UTC, rounded up to the millisecond: a job must not be due too early. `None`
+/// Converts to `datetime2(3)`, UTC, rounded up to the millisecond: a job must not be due too early. Returns `None`
 /// outside the years 1 to 9999.
 pub(crate) fn to_datetime2(time: SystemTime) -> Option<DateTime2> {
     let ms = match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -33,7 +33,7 @@ pub(crate) fn to_datetime2(time: SystemTime) -> Option<DateTime2> {
 pub(crate) fn from_datetime2(time: DateTime2) -> SystemTime {
     let days = i64::from(time.date().days()) - DAYS_TO_1970;
     let fraction_digits = u32::from(time.time().scale());
-    // Saturating: what a server sends is not ours to trust.
+    // Saturating, because the server's values are not trusted.
     let nanos_of_day = time.time().increments().saturating_mul(10_u64.pow(9_u32.saturating_sub(fraction_digits)));
     let whole_days = Duration::from_secs(days.unsigned_abs() * 86_400);
     let midnight = if days < 0 { SystemTime::UNIX_EPOCH - whole_days } else { SystemTime::UNIX_EPOCH + whole_days };

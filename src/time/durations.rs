@@ -1,8 +1,7 @@
-//! How long jobs waited or ran, counted in buckets that are the same everywhere: [`Durations`].
+//! A histogram of wait or run times with fixed buckets: [`Durations`].
 //!
-//! A worker counts each job in one bucket, its heartbeat says the counts, SQL Server adds them up by workers and
-//! minutes (sql/328_note_history.sql), and who reads them adds them up further. Only counts can be added up so;
-//! percentiles cannot.
+//! A worker counts each job in one bucket and sends the counts with its heartbeat. SQL Server adds them up per worker
+//! and minute (sql/328_note_history.sql), and readers add them up further. Counts can be added up; percentiles cannot.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,18 +11,17 @@ use std::time::Duration;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-/// Under 1 ms, under 2 ms, and so on to under 2^24 ms (4 h 40 min), and longer.
+/// Bucket bounds: 1 ms, 2 ms, and so on to 2^24 ms (4 h 40 min). The last bucket has no upper bound.
 pub(crate) const BUCKETS: usize = 26;
 
-/// Over 2^24 ms.
+/// From 2^24 ms on.
 const LAST: usize = BUCKETS - 1;
 
-/// How long jobs waited, or ran: how many of them took under 1 ms, from 1 ms up to 2 ms, from 2 ms up to 4 ms, and so
-/// on to 2^24 ms (4 h 40 min), and longer.
+/// How long jobs waited or ran: a histogram with the bounds 1 ms, 2 ms, 4 ms, and so on to 2^24 ms (4 h 40 min). The
+/// last bucket has no upper bound.
 ///
-/// Those of several rows are added up by `+=`, and their percentiles are those of all their jobs together. As JSON it
-/// is an array of the buckets that are not empty: `[{"below_s": 0.004, "jobs": 12}]`, where `below_s` of the last one
-/// is null.
+/// `+=` adds up several rows; the percentiles of the sum are those of all its jobs. The JSON form is an array of the
+/// non-empty buckets: `[{"below_s": 0.004, "jobs": 12}]`. `below_s` of the last bucket is null.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,17 +37,15 @@ const LAST: usize = BUCKETS - 1;
 pub struct Durations([u64; BUCKETS]);
 
 impl Durations {
-    /// How many jobs were counted.
+    /// The number of jobs counted.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The time that this share of the jobs, 0 to 1, did not exceed: with 0.5 the median. `None` where no job was
-    /// counted.
+    /// The time that a `share` (0 to 1) of the jobs did not exceed: 0.5 gives the median. `None` if no job was counted.
     ///
-    /// As precise as the buckets are: it lies in the right one, whose bounds are a factor of two apart, as if the jobs
-    /// were spread evenly over it. Of the last one, which has no upper bound, it is the lower one: 2^24 ms or longer. A
-    /// share outside of 0 to 1 counts as the nearer of the two, and one that is no number as 0.
+    /// The value is interpolated within a bucket, whose bounds are a factor of two apart. For the last bucket it is the
+    /// lower bound, 2^24 ms. A `share` outside 0 to 1 is clamped, and NaN counts as 0.
     pub fn percentile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         let rank = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) * count as f64 };
@@ -66,8 +62,8 @@ impl Durations {
         None
     }
 
-    /// The buckets from the shortest times on, empty ones too: below which time its jobs took, and how many there are.
-    /// The last one has no such bound.
+    /// Returns each bucket's upper bound and number of jobs, shortest times first, including empty buckets. The last
+    /// bucket has no bound.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         self.0.iter().enumerate().map(|(bucket, jobs)| (upper_bound(bucket), *jobs))
     }
@@ -76,7 +72,7 @@ impl Durations {
         Durations(counts)
     }
 
-    /// What was counted since these were.
+    /// Returns the counts added since `before`.
     pub(crate) fn since(&self, before: &Durations) -> Durations {
         Durations(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
     }
@@ -103,7 +99,7 @@ impl Serialize for Durations {
     }
 }
 
-/// The bucket of a job that took so long.
+/// Returns the bucket of a time.
 pub(crate) fn bucket(time: Duration) -> usize {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     ((u64::BITS - ms.leading_zeros()) as usize).min(LAST)
@@ -117,7 +113,7 @@ fn upper_bound(bucket: usize) -> Option<Duration> {
     (bucket < LAST).then(|| Duration::from_millis(1 << bucket))
 }
 
-/// As heartbeats say it and `history` keeps it (sql/320_heartbeat.sql).
+/// Encodes the times for heartbeats and `history` (sql/320_heartbeat.sql).
 pub(crate) fn to_json(wait: &Durations, run: &Durations) -> String {
     let mut json = String::from("{");
     for (letter, times) in [('w', wait), ('r', run)] {
@@ -130,7 +126,7 @@ pub(crate) fn to_json(wait: &Durations, run: &Durations) -> String {
     json
 }
 
-/// How long jobs waited, and how long they ran, as `history` has it. What is in no bucket is left out.
+/// Decodes wait and run times from `history`. Unknown buckets are ignored.
 pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Durations, Durations) {
     let times = |letter: char| {
         let jobs = |bucket: usize| counts.get(&format!("{letter}{bucket}")).copied().unwrap_or(0);

@@ -1,30 +1,30 @@
-//! How times and durations look in JSON, where operators' programs print them.
+//! The JSON format of times and durations.
 
 use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-/// A duration in seconds, or null.
+/// Serializes a duration in seconds, or null.
 pub(crate) fn seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }
 
-/// A duration in seconds.
+/// Serializes a duration in seconds.
 pub(crate) fn seconds_of<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     duration.as_secs_f64().serialize(serializer)
 }
 
-/// A time as [`rfc3339`] has it, or null.
+/// Serializes a time in [`rfc3339`] format, or null.
 pub(crate) fn time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(rfc3339).serialize(serializer)
 }
 
-/// A time as [`rfc3339`] has it.
+/// Serializes a time in [`rfc3339`] format.
 pub(crate) fn time_of<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     rfc3339(*time).serialize(serializer)
 }
 
-/// A time as RFC 3339 has it, in UTC, to the millisecond: `2026-11-22T15:04:05.678Z`.
+/// Formats a time by RFC 3339, in UTC, to the millisecond: `2026-11-22T15:04:05.678Z`.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let ms = match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
@@ -37,8 +37,8 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is their last:
-/// 400 of them have 146,097 days, and five months in a row always 153.
+/// Returns year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is
+/// their last day: 400 years have 146,097 days, and five months in a row always have 153.
 fn date(days: i64) -> (i64, i64, i64) {
     let from_march_of_0 = days + 719_468;
     let (era, day_of_era) = (from_march_of_0.div_euclid(146_097), from_march_of_0.rem_euclid(146_097));

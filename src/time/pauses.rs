@@ -1,9 +1,9 @@
-//! Growing pauses with jitter: between looks at an empty queue, between the tries of a call that fails, between refused
-//! logins.
+//! Growing pauses with jitter: between polls of an empty queue, tries of a failing call, and refused logins.
 
 use std::time::Duration;
 
-/// Pauses that double from `min` to `max`, each less up to a half at random: workers that started together drift apart.
+/// Pauses that double from `min` to `max`, each shortened by up to half at random: workers that started together drift
+/// apart.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     min: Duration,
@@ -16,25 +16,23 @@ impl Pauses {
         Pauses { min, max, current: min }
     }
 
-    /// The pauses after failed calls.
     pub(crate) fn for_errors() -> Pauses {
         Pauses::new(Duration::from_millis(50), Duration::from_secs(5))
     }
 
-    /// The next pause: at most `max`, at least half of `min`.
+    /// Returns the next pause: at most `max`, at least half of `min`.
     pub(crate) fn next(&mut self) -> Duration {
         let full = self.current;
         self.current = (self.current * 2).min(self.max);
         full.mul_f64(1.0 - 0.5 * fastrand::f64())
     }
 
-    /// Starts again from `min`.
     pub(crate) fn reset(&mut self) {
         self.current = self.min;
     }
 }
 
-/// An interval, a fifth more or less, so that workers which started together drift apart.
+/// An interval, up to a fifth longer or shorter, so that workers that started together drift apart.
 pub(crate) fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
@@ -43,7 +41,7 @@ pub(crate) fn jittered(interval: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// On which rests how long a dead worker's jobs wait at the most: docs/how-it-works.md, "The arithmetic of the time
+    /// The longest wait of a dead worker's jobs depends on this: docs/how-it-works.md, "The arithmetic of the time
     /// limits".
     #[test]
     fn an_interval_is_a_fifth_longer_at_the_most() {
