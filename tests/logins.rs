@@ -369,7 +369,7 @@ mod tokens {
         loop {
             let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
             assert!(error.is_transient(), "{error:?}");
-            if error.to_string().contains("the program's token source: no answer within 100 ms") {
+            if error.to_string().contains("the program's token source: no response within 100 ms") {
                 break;
             }
             assert!(error.to_string().contains("the vault is sealed"), "the pause after the last failure: {error}");
@@ -388,7 +388,7 @@ mod tokens {
         hasty.connection.connect_timeout = Duration::from_millis(100);
         for _ in 0..3 {
             let error = Queue::connect(&hasty).await.map(|_| ()).unwrap_err();
-            assert!(error.to_string().contains("no answer within 100 ms"), "{error}");
+            assert!(error.to_string().contains("no response within 100 ms"), "{error}");
         }
         setup.source.open.send_replace(true);
         setup.fixture.connect().await;

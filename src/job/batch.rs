@@ -1,4 +1,4 @@
-//! Batches: jobs that belong together, and a job that follows when all of them have ended.
+//! Batches: jobs that belong together, with a follow-up when all have finished.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use crate::time::rfc3339;
 use super::job::Job;
 use super::new_job::NewJob;
 
-/// The header that a follow-up gets from its batch.
+/// The header in which a follow-up receives its batch's [`BatchEnd`].
 const END_HEADER: &str = "readpast-batch";
 
 /// A batch to create ([`Queue::create_batch`](crate::queue::Queue::create_batch)).
@@ -32,47 +32,44 @@ pub struct NewBatch {
 }
 
 impl NewBatch {
-    /// A batch without a name and without a follow-up.
+    /// Creates a batch without a name and a follow-up.
     pub fn new() -> NewBatch {
         NewBatch::default()
     }
 
-    /// Names it, for people: up to 128 UTF-16 units; several may have one name.
+    /// Sets a name for people, up to 128 UTF-16 units. Several batches may have the same name.
     pub fn name(mut self, name: impl Into<String>) -> NewBatch {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the follow-up: a job that is enqueued once, when all jobs of the batch have ended, into the queue by which
-    /// the batch is created. It learns from [`Job::batch_end`] how they have ended, also where some are dead or
-    /// cancelled. It can have no [`delay`](NewJob::delay), [`due_at`](NewJob::due_at), [`dedup_key`](NewJob::dedup_key)
-    /// or [`group_key`](NewJob::group_key), and no [`batch`](NewJob::batch) but the [`parent`](NewBatch::parent).
+    /// Sets the follow-up: a job that is enqueued once when all jobs of the batch have finished, even if some are dead
+    /// or cancelled. It is enqueued into the queue that created the batch, and reads the result from
+    /// [`Job::batch_end`]. It cannot have a [`delay`](NewJob::delay), [`due_at`](NewJob::due_at),
+    /// [`dedup_key`](NewJob::dedup_key) or [`group_key`](NewJob::group_key), nor a [`batch`](NewJob::batch) other than
+    /// the [`parent`](NewBatch::parent).
     pub fn then(mut self, follow_up: NewJob) -> NewBatch {
         self.follow_up = Some(follow_up);
         self
     }
 
-    /// Has the follow-up belong to another batch, which then does not end before: so batches nest. The parent must have
-    /// been created and not be sealed.
+    /// Nests batches: adds the follow-up to another batch, which then cannot end before the follow-up finishes. The
+    /// parent must exist and not be sealed.
     pub fn parent(mut self, parent: BatchId) -> NewBatch {
         self.parent = Some(parent);
         self
     }
 
-    /// Refuses here what SQL Server would refuse, or could not keep.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidBatch`].
+    /// Rejects values that SQL Server would reject or cut.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidBatch { reason });
         let units = self.name.as_ref().map_or(0, |name| name.encode_utf16().count());
         if units > MAX_NAME_UNITS {
-            return invalid(format!("its name has {units} UTF-16 units; it must have {MAX_NAME_UNITS} at most"));
+            return invalid(format!("its name has {units} UTF-16 units; it must have at most {MAX_NAME_UNITS}"));
         }
         let Some(job) = &self.follow_up else {
             return match self.parent {
-                Some(_) => invalid("it belongs to its parent by its follow-up, and has none".to_string()),
+                Some(_) => invalid("it has a parent but no follow-up; only a follow-up can belong to the parent".to_string()),
                 None => Ok(()),
             };
         };
@@ -84,62 +81,60 @@ impl NewBatch {
             ("batch", job.batch.is_some()),
         ];
         if let Some((what, _)) = cannot_have.iter().find(|(_, has)| *has) {
-            let instead = if *what == "batch" { "; NewBatch::parent says which batch it belongs to" } else { "" };
-            return invalid(format!("its follow-up has {what}, which a follow-up cannot have{instead}"));
+            let instead = if *what == "batch" { "; use NewBatch::parent" } else { "" };
+            return invalid(format!("its follow-up cannot have {what}{instead}"));
         }
         match job.check() {
-            Err(Error::InvalidJob { reason }) => invalid(format!("of its follow-up, {reason}")),
+            Err(Error::InvalidJob { reason }) => invalid(format!("its follow-up: {reason}")),
             checked => checked,
         }
     }
 }
 
-/// What became of a batch when it was sealed.
+/// The result of sealing a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SealedBatch {
     /// How many jobs it has.
     pub jobs: u64,
-    /// Whether all of them have ended already, so that the follow-up is enqueued.
+    /// Whether all of them have already finished, so that the follow-up is enqueued.
     pub ended: bool,
 }
 
-/// A batch, and how far it is. All times are SQL Server's.
-///
-/// As JSON it has the times as in RFC 3339.
+/// A batch and its progress. Times are by SQL Server's clock; in JSON they are in RFC 3339 format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchRow {
-    /// The batch's number.
+    /// The batch's id.
     pub batch_id: BatchId,
     /// Its name.
     pub name: Option<String>,
-    /// The batch that its follow-up belongs to.
+    /// The batch to which its follow-up belongs.
     pub parent_id: Option<BatchId>,
-    /// The queue of its follow-up; its jobs may be in any.
+    /// The queue of its follow-up. Its jobs may be in any queue.
     pub queue: String,
     /// When it was created.
     pub created_at: SystemTime,
-    /// When it was sealed; `None`: jobs can be added.
+    /// When it was sealed; `None` while jobs can be added.
     pub sealed_at: Option<SystemTime>,
-    /// When it was sealed and its last job had ended.
+    /// When it was sealed and all its jobs had finished.
     pub ended_at: Option<SystemTime>,
-    /// How many jobs it has, as far as they are committed; requeued ones count once.
+    /// How many committed jobs it has. A requeued job counts once.
     pub jobs: u64,
-    /// How many of them are done.
+    /// How many of its jobs are done.
     pub done: u64,
     /// How many are dead.
     pub dead: u64,
-    /// How many were cancelled, or purged before they had ended.
+    /// How many were cancelled, or purged while unfinished.
     pub cancelled: u64,
     /// The follow-up, once it is enqueued.
     pub follow_up_id: Option<JobId>,
 }
 
 impl BatchRow {
-    /// How many of its jobs have not ended.
+    /// How many of its jobs are unfinished.
     pub fn unfinished(&self) -> u64 {
-        // The numbers are read without locks, one after the other.
+        // The counts are read one after the other, without locks.
         self.jobs.saturating_sub(self.done + self.dead + self.cancelled)
     }
 }
@@ -163,7 +158,7 @@ impl Serialize for BatchRow {
     }
 }
 
-/// How the jobs of a batch have ended, as its follow-up learns it.
+/// How the jobs of a batch finished, for its follow-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BatchEnd {
@@ -173,12 +168,12 @@ pub struct BatchEnd {
     pub done: u64,
     /// How many were dead.
     pub dead: u64,
-    /// How many were cancelled, or purged before they had ended.
+    /// How many were cancelled, or purged while unfinished.
     pub cancelled: u64,
 }
 
 impl Job {
-    /// Of the follow-up of a batch: how the batch's jobs have ended. `None`: it is no such job.
+    /// How the jobs of the batch finished, if this job is the follow-up of a batch.
     ///
     /// ```
     /// use readpast::{BoxError, Job, JobError};
@@ -215,12 +210,12 @@ mod tests {
             (job().group_key("k"), "group_key"),
             (job().batch(BatchId(7)), "batch"),
         ] {
-            let expected = format!("its follow-up has {what}, which a follow-up cannot have");
+            let expected = format!("its follow-up cannot have {what}");
             let message = then(refused);
             assert!(message.contains(&expected), "{message}");
         }
-        assert!(then(job().kind("two words")).contains("of its follow-up, kind is 'two words'"));
-        assert!(message(NewBatch::new().parent(BatchId(7))).contains("and has none"));
+        assert!(then(job().kind("two words")).contains("its follow-up: kind is 'two words'"));
+        assert!(message(NewBatch::new().parent(BatchId(7))).contains("but no follow-up"));
         assert!(message(NewBatch::new().name("x".repeat(129))).contains("its name has 129 UTF-16 units"));
         let good = job().kind("k").priority(1).max_attempts(2).time_limit(Duration::from_secs(1)).header("a", "b");
         NewBatch::new().name("x".repeat(128)).then(good).parent(BatchId(7)).check().unwrap();

@@ -6,13 +6,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The longest that all headers of a job may be as JSON, in UTF-16 units: what the procedures take.
+/// The longest JSON of a job's headers that the procedures accept, in UTF-16 units.
 const MAX_UNITS: usize = 1_300;
 
-/// What readpast's own begin with.
+/// The prefix of readpast's own headers.
 const RESERVED: &str = "readpast-";
 
-/// A job's headers by name. (Boxed: few jobs have any.)
+/// A job's headers by name. Boxed, because few jobs have any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Headers(Box<Map<String, Value>>);
 
@@ -25,7 +25,7 @@ impl Headers {
         self.0.get(name)
     }
 
-    /// The value where it is text.
+    /// The value, if it is text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str()
     }
@@ -34,7 +34,7 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Adds those that are called otherwise, and replaces the others.
+    /// Adds the other headers, which replace headers of the same name.
     #[cfg(feature = "opentelemetry")]
     pub(crate) fn extend(&mut self, others: &Headers) {
         self.0.extend((*others.0).clone());
@@ -45,33 +45,29 @@ impl Headers {
         self.0.is_empty()
     }
 
-    /// As the procedures take them.
+    /// The format of the procedures.
     pub(crate) fn json(&self) -> String {
         Value::Object((*self.0).clone()).to_string()
     }
 
-    /// Refuses what the procedures would refuse.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, and what is allowed.
+    /// Rejects what the procedures would reject. The error says what is wrong and what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(name) = self.0.keys().find(|name| name.starts_with(RESERVED)) {
-            return Err(format!("it has a header '{name}'; names that begin with {RESERVED} are readpast's own"));
+            return Err(format!("the header '{name}' is reserved; names that begin with {RESERVED} are readpast's own"));
         }
         let units = self.json().encode_utf16().count();
         if units > MAX_UNITS {
-            return Err(format!("its headers as JSON have {units} UTF-16 units; they must have {MAX_UNITS} at most"));
+            return Err(format!("the headers as JSON are {units} UTF-16 units; they must be at most {MAX_UNITS}"));
         }
         Ok(())
     }
 }
 
-/// Reads headers as SQL Server has them.
+/// Parses headers stored by SQL Server.
 ///
-/// It takes for JSON some that Rust has no value for, such as the number 1e999 or half of a character (`"\ud800"`). A
-/// producer in T-SQL must not be able to stop all workers with one such job, nor to hide a page of jobs from operators:
-/// such a header counts as none, and where not even its name can be read, all of them.
+/// SQL Server accepts JSON that Rust cannot represent, such as the number 1e999 or half a surrogate pair (`"\ud800"`).
+/// A T-SQL producer must not be able to stop all workers, or to hide a page of jobs from operators, with one such job.
+/// Such a header is therefore ignored. If even its name cannot be read, all headers of the job are.
 pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
     let cannot_be_read =
         |error: serde_json::Error| tracing::warn!(%error, "cannot read a header of a job; its handler runs without it");
@@ -84,7 +80,7 @@ pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
     (!read.is_empty()).then_some(read)
 }
 
-/// [`read`] of a member of a larger object.
+/// [`read`], for a member of a larger object.
 pub(crate) fn read_member<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Headers>, D::Error> {
     let json = Option::<Box<RawValue>>::deserialize(deserializer)?;
     Ok(json.and_then(|json| read(json.get())).map(|headers| Headers(Box::new(headers))))

@@ -1,4 +1,4 @@
-//! [`Job`]: a claimed job, as a handler gets it.
+//! [`Job`]: a claimed job, as passed to a handler.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,9 +16,9 @@ use super::headers;
 use super::headers::Headers;
 use super::new_job::NewJob;
 
-/// A claimed job, as a handler gets it.
+/// A claimed job, as passed to a handler.
 ///
-/// Its `Debug` shows how long the payload and the checkpoint are, and no text of the producer's.
+/// `Debug` shows the lengths of payload and checkpoint, and no text of the producer.
 pub struct Job {
     pub(crate) id: JobId,
     pub(crate) fence: Fence,
@@ -33,14 +33,14 @@ pub struct Job {
     pub(crate) details: Option<Box<Details>>,
 }
 
-/// What few jobs have. It comes as JSON in one column, which is NULL for all others, so that those pay for one column
-/// only (sql/230_claim.sql). What an older schema does not know is missing.
+/// Attributes that few jobs have. They arrive as JSON in one column, which is NULL for all other jobs, so that those
+/// jobs pay for one column only (sql/230_claim.sql). Attributes unknown to an older schema are missing.
 #[derive(Default, Deserialize)]
 pub(crate) struct Details {
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
     pub(crate) time_limit_ms: Option<u32>,
-    /// There is a checkpoint, which does not come with the claim.
+    /// There is a checkpoint. The claim does not return it.
     #[serde(default)]
     pub(crate) checkpointed: bool,
     #[serde(skip)]
@@ -70,101 +70,99 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// The job's number.
+    /// The job's id.
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// The fence under which it was claimed. Pass it on to systems that can refuse late writers.
+    /// The fence of its claim. Pass it to systems that can reject stale writes.
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// Which attempt this is; 1 is the first.
+    /// The number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// After how many attempts the job is dead.
+    /// The number of attempts after which the job is dead.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// Whether the job is dead if it fails now.
+    /// Whether the job is dead if this attempt fails.
     pub fn is_last_attempt(&self) -> bool {
         self.attempt >= self.max_attempts
     }
 
-    /// The job's priority; smaller runs first.
+    /// The job's priority. Smaller values run first.
     pub fn priority(&self) -> i16 {
         self.priority
     }
 
-    /// How long it was ready before it was claimed, by SQL Server's clock.
+    /// How long the job was ready before it was claimed, by SQL Server's clock.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// How long ago it was enqueued when it was claimed, by SQL Server's clock.
+    /// The time from enqueueing to the claim, by SQL Server's clock.
     pub fn age(&self) -> Duration {
         self.age
     }
 
-    /// The de-duplication key it was enqueued with.
+    /// The deduplication key with which it was enqueued.
     pub fn dedup_key(&self) -> Option<&str> {
         self.details.as_ref()?.dedup_key.as_deref()
     }
 
-    /// The producer's own id for what the job belongs to.
+    /// The producer's own id for whatever the job belongs to.
     pub fn correlation_id(&self) -> Option<Uuid> {
         self.details.as_ref()?.correlation_id
     }
 
-    /// A header that the producer has attached ([`NewJob::header`]); `None`: there is none of this name, or it is not
-    /// text.
+    /// The value of a header ([`NewJob::header`]), or `None` if the header does not exist or is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.details.as_ref()?.headers.as_ref()?.text(name)
     }
 
-    /// All headers, by name. A producer in T-SQL may have attached values that are not text.
+    /// All headers, by name. A T-SQL producer may have attached values that are not text.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &serde_json::Value)> {
         self.details.iter().filter_map(|details| details.headers.as_ref()).flat_map(Headers::iter)
     }
 
-    /// The batch that it belongs to ([`NewJob::batch`]).
+    /// The batch to which the job belongs ([`NewJob::batch`]).
     pub fn batch_id(&self) -> Option<BatchId> {
         self.details.as_ref()?.batch_id
     }
 
-    /// The key of the group that it belongs to ([`NewJob::group_key`]).
+    /// The key of its group ([`NewJob::group_key`]).
     pub fn group_key(&self) -> Option<&str> {
         self.details.as_ref()?.group_key.as_deref()
     }
 
-    /// What sort of job it is, as far as the producer said.
+    /// The job's kind, if the producer set one.
     pub fn kind(&self) -> Option<&str> {
         self.kind.as_deref()
     }
 
-    /// The time limit that it was enqueued with ([`NewJob::time_limit`]); `None`: it has none of its own.
+    /// The time limit with which it was enqueued ([`NewJob::time_limit`]), if any.
     pub fn time_limit(&self) -> Option<Duration> {
         let ms = self.details.as_ref()?.time_limit_ms?;
         Some(Duration::from_millis(ms.into()))
     }
 
-    /// The checkpoint that an earlier attempt has noted last
-    /// ([`Context::checkpoint`](crate::handler::Context::checkpoint)), to go on from; `None`: begin at the beginning.
+    /// The latest checkpoint of an earlier attempt ([`Context::checkpoint`](crate::handler::Context::checkpoint)), to
+    /// continue from. `None`: start from the beginning.
     pub fn checkpoint(&self) -> Option<&[u8]> {
         self.details.as_ref()?.checkpoint.as_deref()
     }
 
-    /// The payload as it stands in the table: the producer's bytes, or UTF-16 (little endian) from a producer that
-    /// enqueued `nvarchar` text.
+    /// The payload as stored: the producer's bytes, or UTF-16 (little endian) if the producer enqueued `nvarchar` text.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// Whether the payload is UTF-16, from a producer that enqueued `nvarchar` text: for a handler that passes it on.
+    /// Whether the payload is UTF-16 because the producer enqueued `nvarchar` text. For handlers that pass it on.
     pub fn payload_utf16(&self) -> bool {
         self.payload_utf16
     }
@@ -173,16 +171,17 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Error::Payload`] when it is not valid UTF-8 (or UTF-16, where the producer enqueued `nvarchar`).
+    /// [`Error::Payload`] if it is not valid UTF-8 (or UTF-16, if the producer enqueued `nvarchar`).
     pub fn text(&self) -> Result<Cow<'_, str>, Error> {
         decode_text(&self.payload, self.payload_utf16).map_err(|reason| self.payload_error(reason))
     }
 
-    /// The payload as a value, from JSON.
+    /// The payload, deserialized from JSON.
     ///
     /// # Errors
     ///
-    /// [`Error::Payload`] when it is not JSON or not of this type. With `?` in a handler, the job is then dead at once.
+    /// [`Error::Payload`] if it is not JSON or not of this type. If a handler returns this error with `?`, the job is
+    /// dead at once.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let parsed = if self.payload_utf16 {
             serde_json::from_str(&self.text()?)
@@ -192,8 +191,7 @@ impl Job {
         parsed.map_err(|error| self.payload_error(format!("not the expected JSON: {error}")))
     }
 
-    /// A job as a worker would get it that claims it for the first time, for a test of a handler. Its number and its
-    /// fence are 1.
+    /// Creates a job for a handler's test, as on its first claim. Its id and its fence are 1.
     ///
     /// ```
     /// use readpast::{Job, NewJob};
@@ -228,7 +226,7 @@ impl Job {
         }
     }
 
-    /// The same, but as an attempt that finds this checkpoint of an earlier one, for a test of a handler.
+    /// Adds the checkpoint of an earlier attempt, for a handler's test.
     ///
     /// ```
     /// use readpast::{Job, NewJob};

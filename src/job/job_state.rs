@@ -1,4 +1,4 @@
-//! Where a job is on its way.
+//! The states of a job.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::word;
 
-/// Where a job is on its way.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum JobState {
-    /// Waits to be claimed.
+    /// Can be claimed.
     Ready,
-    /// Waits for its time.
+    /// Due later.
     Scheduled,
     /// Waits for its turn in its group ([`NewJob::group_key`](super::new_job::NewJob::group_key)).
     Waiting,
@@ -23,14 +23,14 @@ pub enum JobState {
     Done,
     /// Out of attempts, or failed for good.
     Dead,
-    /// Cancelled by somebody before it was done.
+    /// Cancelled before it was done.
     Cancelled,
     /// Run, and moved to the archive (completion policy `archive`).
     Archived,
 }
 
 impl JobState {
-    /// All states, in the order in which [`Admin::list`](crate::queue::Admin::list) shows them.
+    /// All states, in the order of [`Admin::list`](crate::queue::Admin::list).
     pub(crate) const ALL: &[JobState] = &[
         JobState::Ready,
         JobState::Scheduled,
@@ -42,7 +42,7 @@ impl JobState {
         JobState::Archived,
     ];
 
-    /// Those of jobs that have not ended, in the order in which a job goes through them.
+    /// The states of unfinished jobs, in the order in which a job passes through them.
     pub(crate) const UNFINISHED: &[JobState] =
         &[JobState::Scheduled, JobState::Waiting, JobState::Ready, JobState::Claimed];
 
@@ -57,7 +57,7 @@ impl JobState {
         ("archived", JobState::Archived),
     ];
 
-    /// Whether a job in this state has ended; it stays so until it is requeued.
+    /// Whether a job in this state is finished. It stays finished until it is requeued.
     pub fn has_ended(self) -> bool {
         !JobState::UNFINISHED.contains(&self)
     }

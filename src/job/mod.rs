@@ -1,4 +1,4 @@
-//! What a job is, and what belongs to it: plain data.
+//! Jobs and related data, without behaviour of their own.
 
 mod batch;
 pub(crate) mod headers;

@@ -15,7 +15,7 @@ use crate::time::{TEN_YEARS, to_datetime2};
 
 use super::headers::Headers;
 
-/// A job to enqueue: a payload, and how it is to be run.
+/// A job to enqueue: a payload and options.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,27 +45,25 @@ pub struct NewJob {
     pub(crate) batch: Option<BatchId>,
 }
 
-/// The longest de-duplication key, in UTF-16 units: the width of the column.
+/// The width of the column, in UTF-16 units.
 const MAX_DEDUP_KEY_UNITS: usize = 256;
 
-/// The longest group key, in UTF-16 units: the width of the column.
+/// The width of the column, in UTF-16 units.
 const MAX_GROUP_KEY_UNITS: usize = 128;
 
-/// The longest kind: the width of the column.
+/// The width of the column.
 const MAX_KIND_LENGTH: usize = 64;
 
-/// The shortest and the longest time limit of a job: the column is an `int`, in milliseconds.
+/// The column is an `int`, in milliseconds.
 const TIME_LIMITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(i32::MAX as u64);
 
-/// What [`is_kind`] accepts.
 pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no spaces";
 
-/// Whether this can be the kind of a job.
 pub(crate) fn is_kind(kind: &str) -> bool {
     (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Shows how long the payload is, and no text of the producer's.
+/// Shows the length of the payload, and no text of the producer.
 impl fmt::Debug for NewJob {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -83,21 +81,21 @@ impl fmt::Debug for NewJob {
 }
 
 impl NewJob {
-    /// A job whose payload is `value` as JSON (UTF-8). The handler reads it with [`Job::json`](crate::Job::json).
+    /// Creates a job with `value` as JSON (UTF-8). The handler reads it with [`Job::json`](crate::Job::json).
     ///
     /// # Errors
     ///
-    /// [`Error::Json`] when `value` cannot be written as JSON, for example a map whose keys are no strings.
+    /// [`Error::Json`] if `value` cannot be written as JSON, for example a map with keys that are not strings.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<NewJob, Error> {
         Ok(NewJob::bytes(serde_json::to_vec(value).map_err(|error| Error::Json { message: error.to_string() })?))
     }
 
-    /// A job whose payload is `text` (UTF-8). The handler reads it with [`Job::text`](crate::Job::text).
+    /// Creates a job with `text` as its payload (UTF-8). The handler reads it with [`Job::text`](crate::Job::text).
     pub fn text(text: impl Into<String>) -> NewJob {
         NewJob::bytes(text.into().into_bytes())
     }
 
-    /// A job whose payload is `bytes`, up to 256 MiB; none at all is fine too.
+    /// Creates a job with `bytes` as its payload: 0 to 256 MiB.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> NewJob {
         NewJob {
             payload: bytes.into(),
@@ -115,58 +113,57 @@ impl NewJob {
         }
     }
 
-    /// Sets the priority; smaller runs first. Default: 0.
+    /// Sets the priority. Smaller values run first. Default: 0.
     pub fn priority(mut self, priority: i16) -> NewJob {
         self.priority = priority;
         self
     }
 
-    /// Lets the job wait this long before it may run, by SQL Server's clock; at most ten years. Excludes
-    /// [`due_at`](NewJob::due_at).
+    /// Delays the job by this long, at most ten years, by SQL Server's clock. Excludes [`due_at`](NewJob::due_at).
     pub fn delay(mut self, delay: Duration) -> NewJob {
         self.delay = Some(delay);
         self
     }
 
-    /// Lets the job wait until this point in time, by SQL Server's clock. Excludes [`delay`](NewJob::delay).
+    /// Delays the job until this time, by SQL Server's clock. Excludes [`delay`](NewJob::delay).
     pub fn due_at(mut self, due_at: SystemTime) -> NewJob {
         self.due_at = Some(due_at);
         self
     }
 
-    /// After how many attempts the job is dead; 1 and more. Default: the queue's.
+    /// Sets the number of attempts after which the job is dead, at least 1. Default: the queue's.
     pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
         self.max_attempts = Some(max_attempts);
         self
     }
 
-    /// Adds the job only if no unfinished job of the queue has the same key (1 to 256 UTF-16 units, without spaces at
-    /// its ends, compared by code point). The result says so, and names the job that has it.
+    /// Sets the deduplication key: the job is added only if no unfinished job of the queue has the same key. If one
+    /// has, the result names that job. 1 to 256 UTF-16 units, no leading or trailing spaces, compared by code point.
     ///
-    /// The key is free again when its job has ended: enqueued once more after that, the job runs once more.
+    /// When the job has finished, its key can be used again: a job that is enqueued again then runs again.
     pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {
         self.dedup_key = Some(key.into());
         self
     }
 
-    /// Notes the producer's own id for what the job belongs to.
+    /// Sets the producer's own id for whatever the job belongs to.
     pub fn correlation_id(mut self, id: Uuid) -> NewJob {
         self.correlation_id = Some(id);
         self
     }
 
-    /// Says what sort of job it is: 1 to 64 printable ASCII characters, no spaces.
+    /// Sets the job's kind: 1 to 64 printable ASCII characters, no spaces.
     pub fn kind(mut self, kind: impl Into<String>) -> NewJob {
         self.kind = Some(kind.into());
         self
     }
 
-    /// After this long, the handler is told that it is cancelled
-    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)); each attempt has it anew. 1 ms to 24 days
-    /// (2,147,483,647 ms), in whole milliseconds; a part of one counts as one.
+    /// Sets the time limit of each attempt. After that time, the handler is told that it is cancelled
+    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)). 1 ms to 24 days (2,147,483,647 ms), rounded
+    /// up to whole milliseconds.
     ///
-    /// The job's own limit wins, whether it is shorter or longer: without it, the job has that of its kind
-    /// ([`KindOptions::time_limit`](crate::handler::KindOptions::time_limit)) or else of the worker
+    /// A job's own limit takes precedence, whether it is shorter or longer. Without it, the limit of the kind applies
+    /// ([`KindOptions::time_limit`](crate::handler::KindOptions::time_limit)), or else the worker's
     /// (`worker.job_time_limit_ms`).
     ///
     /// ```
@@ -183,11 +180,11 @@ impl NewJob {
         self
     }
 
-    /// Attaches a header for the handler, such as a tenant: a name and a text. Given twice, the last one counts. All of
-    /// them together, as JSON, may have 1,300 UTF-16 units; names that begin with `readpast-` are readpast's own. They
-    /// stay with the job for as long as it is kept, and operators see them: no secrets.
+    /// Attaches a header for the handler, such as a tenant: a name and a text. The last value of a name counts. All
+    /// headers together may be 1,300 UTF-16 units as JSON. Names that begin with `readpast-` are reserved. Headers are
+    /// kept as long as the job, and operators see them, so they must not contain secrets.
     ///
-    /// With the feature `opentelemetry`, a job that has no trace of its own gets that in which it is enqueued, see
+    /// With the feature `opentelemetry`, a job without a trace of its own joins the current trace: see
     /// [Traces](crate#traces).
     ///
     /// ```
@@ -201,36 +198,35 @@ impl NewJob {
         self
     }
 
-    /// Puts the job into a group: jobs of the queue with the same key (1 to 128 UTF-16 units, without spaces at its
-    /// ends, compared by code point) run one at a time, in the order in which they were enqueued, or as many at once as
-    /// [`QueueOptions::group_limit`](crate::procedures::operator::QueueOptions::group_limit) says.
+    /// Puts the job into a group. Jobs of the queue with the same key run one at a time, in the order in which they
+    /// were enqueued; [`QueueOptions::group_limit`](crate::procedures::operator::QueueOptions::group_limit) allows more
+    /// at once. 1 to 128 UTF-16 units, no leading or trailing spaces, compared by code point.
     ///
     /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
-    /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) says otherwise; a dead
-    /// or cancelled one lets the next go. A [priority](NewJob::priority) counts among the jobs that have the turn in
+    /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) is set. A dead or
+    /// cancelled job passes its turn on. [Priorities](NewJob::priority) apply among the jobs that have the turn in
     /// their groups.
     ///
-    /// The next one starts soon after the acknowledgement of the last; where that, or the enqueueing, is part of a
-    /// transaction of your own ([`finish_in`](crate::transaction::finish_in()),
-    /// [`enqueue_in`](crate::transaction::enqueue_in)), within about a second after its commit. Queues with
-    /// [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce) refuse it.
+    /// The next job starts soon after the previous one is finished. If the finish or the enqueue is part of your own
+    /// transaction ([`finish_in`](crate::transaction::finish_in()), [`enqueue_in`](crate::transaction::enqueue_in)), it
+    /// starts within about a second after the commit. Queues with
+    /// [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce) reject group keys.
     pub fn group_key(mut self, key: impl Into<String>) -> NewJob {
         self.group_key = Some(key.into());
         self
     }
 
-    /// Adds the job to a batch, which must not be sealed ([`Queue::create_batch`](crate::queue::Queue::create_batch)):
-    /// where it is, nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
-    /// [follow-up](crate::handler::Output::enqueue) has failed. A job that is a duplicate of another
-    /// ([`dedup_key`](NewJob::dedup_key)) is not added. Not for queues with
-    /// [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce).
+    /// Adds the job to a batch ([`Queue::create_batch`](crate::queue::Queue::create_batch)). If the batch is sealed,
+    /// nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
+    /// [follow-up](crate::handler::Output::enqueue) fails. A duplicate ([`dedup_key`](NewJob::dedup_key)) is not added
+    /// to the batch. Queues with [`Delivery::AtMostOnce`](super::policies::Delivery::AtMostOnce) reject batches.
     pub fn batch(mut self, batch: BatchId) -> NewJob {
         self.batch = Some(batch);
         self
     }
 
-    /// Refuses what SQL Server would refuse or cut. Every enqueue checks its jobs itself, before anything is sent; this
-    /// is for who wants to know earlier, for example to say which line of an input is wrong.
+    /// Rejects what SQL Server would reject or cut. Every enqueue checks its jobs before anything is sent. Call this to
+    /// find an invalid job earlier, for example to name the line of an input.
     ///
     /// # Errors
     ///
@@ -240,16 +236,16 @@ impl NewJob {
         due_at(self)?;
         if self.payload.len() > MAX_VALUE_BYTES {
             return invalid(format!(
-                "its payload has {} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most: store it elsewhere and enqueue its address",
+                "the payload is {} bytes; it must be at most {MAX_VALUE_BYTES} (256 MiB); store it elsewhere and enqueue its address",
                 self.payload.len()
             ));
         }
         if self.delay.is_some() && self.due_at.is_some() {
-            return invalid("it has both delay and due_at; set one of them".to_string());
+            return invalid("delay and due_at are both set; set one of them".to_string());
         }
         if let Some(delay) = self.delay.filter(|delay| *delay > TEN_YEARS) {
             return invalid(format!(
-                "delay is {} s; it must be {} s (ten years) at most",
+                "delay is {} s; it must be at most {} s (ten years)",
                 delay.as_secs(),
                 TEN_YEARS.as_secs()
             ));
@@ -277,20 +273,15 @@ impl NewJob {
     }
 }
 
-/// The most bytes of a payload or an output. SQL Server stores 2 GB; but the driver builds a message in memory, and a
-/// value must cross the network within one command time-out, on its way in and at each claim. Larger ones belong
-/// elsewhere.
+/// The largest payload or output, in bytes. SQL Server stores 2 GB. But the driver builds a message in memory, and a
+/// value must cross the network within one command timeout, when it is stored and at each claim.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
-/// The most bytes that the driver takes for one value in a table-valued parameter: it compares the length of a
-/// `varbinary(max)` with the 65,535 that stand for "max" on the wire. Larger values go as parameters of their own.
+/// The largest value in a table-valued parameter, in bytes. The driver compares the length of a `varbinary(max)` with
+/// the 65,535 that stand for "max" on the wire. Larger values are sent as parameters of their own.
 pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
 
-/// Checks jobs before anything is sent.
-///
-/// # Errors
-///
-/// [`Error::InvalidJob`], which says which of several it is.
+/// Checks jobs before anything is sent. The error names the index of the job if there are several.
 pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     for (index, job) in jobs.iter().enumerate() {
         match job.check() {
@@ -309,7 +300,7 @@ pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
     };
     match to_datetime2(time) {
         Some(time) => Ok(ColumnData::DateTime2(Some(time))),
-        None => Err(Error::InvalidJob { reason: "due_at must be between the years 1 and 9999".to_string() }),
+        None => Err(Error::InvalidJob { reason: "due_at must be in the years 1 to 9999".to_string() }),
     }
 }
 
@@ -334,9 +325,8 @@ mod tests {
         assert!(message(NewJob::text("").delay(Duration::MAX)).contains("ten years"));
         let too_large = NewJob::bytes(vec![0; MAX_VALUE_BYTES + 1]);
         assert!(
-            message(too_large).contains("its payload has 268435457 bytes; it must have 268435456 (256 MiB) at most")
+            message(too_large).contains("the payload is 268435457 bytes; it must be at most 268435456 (256 MiB)")
         );
-        // A crab is two UTF-16 units.
         assert!(NewJob::text("").dedup_key("🦀".repeat(128)).check().is_ok());
         assert!(message(NewJob::text("").dedup_key("🦀".repeat(129))).contains("258 UTF-16 units"));
         assert!(message(NewJob::text("").dedup_key("")).contains("0 UTF-16 units"));

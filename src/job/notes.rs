@@ -1,5 +1,5 @@
-//! What running jobs note about themselves: a checkpoint, for their next attempt, and how far they are, for people. The
-//! latest value counts. It is kept here until the worker has written it.
+//! Checkpoints and progress that running jobs report: a checkpoint for the next attempt, progress for people. The
+//! latest values are kept here until the worker has written them.
 //!
 //! ```text
 //! Context::checkpoint, Context::progress ──▶ Notes ──(a second later, or before the job's end)──▶ note_progress
@@ -17,10 +17,10 @@ use crate::text::cut_to;
 
 use super::new_job::MAX_TABLE_VALUE_BYTES;
 
-/// The most UTF-16 units of a progress' text.
+/// The longest text of a progress, in UTF-16 units.
 const MAX_TEXT_UNITS: usize = 400;
 
-/// What a job has noted, as far as it is not written yet. `None`: nothing new.
+/// The values that a job has reported and the worker has not written. `None`: no new value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Note {
     pub(crate) checkpoint: Option<Vec<u8>>,
@@ -39,13 +39,13 @@ impl Note {
         Ok(Note { checkpoint: Some(checkpoint), ..Note::default() })
     }
 
-    /// What is not between 0 and 1 counts as the nearer of them, and a longer text is cut.
+    /// A fraction outside 0 to 1 is clamped, and a longer text is cut.
     pub(crate) fn progress(fraction: f32, text: &str) -> Note {
         let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
         Note { fraction: Some(fraction), text: Some(cut_to(text, MAX_TEXT_UNITS).to_owned()), checkpoint: None }
     }
 
-    /// What both have, `newer` before this.
+    /// Merges both; `newer` wins.
     fn overtaken_by(self, newer: Note) -> Note {
         Note {
             checkpoint: newer.checkpoint.or(self.checkpoint),
@@ -55,15 +55,15 @@ impl Note {
     }
 }
 
-/// The run of a job that has noted something.
+/// The run of a job that has reported something.
 pub(crate) type NotedRun = (JobId, Fence);
 
-/// Of all jobs of a worker: of each, those of the run under the highest fence. (Where a lease was lost, a job may run
-/// twice in one process; what the older run notes is nobody's any more.)
+/// The notes of all jobs of a worker; for each job, those of the run with the highest fence. If a lease was lost, a job
+/// may run twice in one process. The notes of the older run are then ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     unwritten: Mutex<BTreeMap<JobId, (Fence, Note)>>,
-    /// Something was ever noted: without it nobody needs to look.
+    /// Whether anything was ever noted.
     used: AtomicBool,
     changed: Notify,
     writing: tokio::sync::Mutex<()>,
@@ -76,12 +76,12 @@ impl Notes {
         self.changed.notify_one();
     }
 
-    /// Returns when there is something to write.
+    /// Waits for something to write.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Held while notes are taken out and written: who holds it knows that none is under way.
+    /// Held while notes are taken out and written. The holder knows that no write is in progress.
     pub(crate) async fn writing(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.writing.lock().await
     }
@@ -90,7 +90,7 @@ impl Notes {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes out what there is at this moment, to write it.
+    /// Takes all notes out, to write them.
     pub(crate) fn take_all(&self) -> Taken<'_> {
         let all = std::mem::take(&mut *self.unwritten.lock());
         Taken {
@@ -100,14 +100,14 @@ impl Notes {
         }
     }
 
-    /// Takes out what there is of these runs.
+    /// Takes the notes of these runs out, to write them.
     pub(crate) fn take(&self, runs: impl Iterator<Item = NotedRun>) -> Taken<'_> {
         let mut unwritten = self.unwritten.lock();
         let taken = runs.filter_map(|run| Some((run, remove(&mut unwritten, run)?))).collect();
         Taken { notes: self, unwritten: taken, put_off: Vec::new() }
     }
 
-    /// These runs are over: nobody needs what they have noted.
+    /// Drops the notes of runs that are over.
     pub(crate) fn forget(&self, runs: impl Iterator<Item = NotedRun>) {
         if self.were_used() {
             let mut unwritten = self.unwritten.lock();
@@ -115,7 +115,7 @@ impl Notes {
         }
     }
 
-    /// What a run has noted, for a test.
+    /// The notes of a run, for tests.
     pub(crate) fn of(&self, (job_id, fence): NotedRun) -> Option<Note> {
         self.unwritten.lock().get(&job_id).filter(|noted| noted.0 == fence).map(|noted| noted.1.clone())
     }
@@ -140,7 +140,7 @@ fn remove(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): Noted
     None
 }
 
-/// What was taken out to be written. What is not written when this is dropped goes back; what was noted since wins.
+/// Notes taken out to be written. On drop, unwritten notes go back; notes that are newer win.
 pub(crate) struct Taken<'a> {
     notes: &'a Notes,
     unwritten: Vec<(NotedRun, Note)>,
@@ -153,17 +153,17 @@ impl Taken<'_> {
         self.unwritten.is_empty()
     }
 
-    /// The next to write, `max` at the most.
+    /// The next notes to write, at most `max`.
     pub(crate) fn next(&self, max: usize) -> &[(NotedRun, Note)] {
         &self.unwritten[..max.min(self.unwritten.len())]
     }
 
-    /// So many of them were written, or are given up.
+    /// The first `notes` were written or are given up.
     pub(crate) fn settle(&mut self, notes: usize) {
         self.unwritten.drain(..notes);
     }
 
-    /// The next cannot be written now: it goes back when this is dropped.
+    /// Postpones the next note: it goes back on drop.
     pub(crate) fn put_off_next(&mut self) {
         self.put_off.push(self.unwritten.remove(0));
     }

@@ -1,50 +1,50 @@
-//! What became of a run, from the handler to SQL Server, and the jobs that are enqueued with it.
+//! The outcome of a run, from the handler to SQL Server, and its follow-ups.
 
 use std::time::Duration;
 
 use super::new_job::NewJob;
 
-/// A job that is enqueued in the transaction in which another is acknowledged as done:
+/// A job that is enqueued in the transaction that finishes another as done:
 /// [`Output::enqueue`](crate::handler::Output::enqueue).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FollowUp {
-    /// The queue that it is enqueued in.
+    /// The queue of the job.
     pub queue: String,
     /// The job.
     pub job: NewJob,
 }
 
-/// What a worker acknowledges about a job that it has run.
+/// The outcome that a worker reports for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is done.
+    /// The job is done.
     Done {
-        /// What it leaves behind, for the queue's sink, and for queues that keep that.
+        /// The output, for the queue's sink, and for queues that keep outputs.
         output: Option<Vec<u8>>,
-        /// The jobs that are enqueued with its acknowledgement.
+        /// The jobs to enqueue in the same transaction.
         follow_ups: Vec<FollowUp>,
     },
-    /// It is done, and its handler has acknowledged it itself: [`finish_in`](crate::transaction::finish_in()).
+    /// The job is done, and its handler has finished it: [`finish_in`](crate::transaction::finish_in()).
     Acknowledged,
-    /// It failed and runs again, unless its attempts are used up: then it is dead.
+    /// The job failed. It runs again, or is dead if it has no attempts left.
     Retry {
-        /// How long it waits before that.
+        /// The time until it is due again.
         delay: Duration,
-        /// Why it failed, with all causes; as much as the column holds (4,000 UTF-16 units).
+        /// Why it failed, with all causes, cut to 4,000 UTF-16 units.
         error: String,
     },
-    /// It runs again, and this attempt does not count.
+    /// The job runs again, without using up an attempt.
     Snooze {
-        /// How long it waits before that.
+        /// The time until it is due again.
         delay: Duration,
-        /// Why; as much as the column holds (4,000 UTF-16 units).
+        /// The reason, cut to 4,000 UTF-16 units.
         error: String,
     },
-    /// It failed for good.
+    /// The job failed permanently.
     Dead {
-        /// Why it failed, with all causes; as much as the column holds (4,000 UTF-16 units).
+        /// Why it failed, with all causes, cut to 4,000 UTF-16 units.
         error: String,
     },
 }
@@ -64,7 +64,7 @@ impl Outcome {
         }
     }
 
-    /// The bytes that its acknowledgement carries: of its output and of the payloads of its follow-ups.
+    /// The bytes of the output and of the follow-ups' payloads.
     pub(crate) fn bytes(&self) -> usize {
         let output = self.output().map_or(0, <[u8]>::len);
         output + self.follow_ups().iter().map(|follow_up| follow_up.job.payload.len()).sum::<usize>()

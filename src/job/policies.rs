@@ -1,19 +1,19 @@
-//! What a queue does with its jobs.
+//! A queue's policies for its jobs.
 
 use serde::Serialize;
 
 use crate::text::word;
 
-/// In which order a queue's jobs are claimed; always within a priority.
+/// The order in which a queue's jobs are claimed within a priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ClaimOrder {
-    /// The oldest first.
+    /// Oldest first.
     Fifo,
-    /// The newest first.
+    /// Newest first.
     Lifo,
-    /// Whatever SQL Server finds first; ignores priorities too.
+    /// The order in which SQL Server finds the jobs. Ignores priorities, too.
     Any,
 }
 
@@ -26,16 +26,16 @@ impl ClaimOrder {
     }
 }
 
-/// What becomes of a job's row when the job is done.
+/// What happens to a job's row when the job is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CompletionPolicy {
-    /// It is deleted.
+    /// The row is deleted.
     Delete,
-    /// It stays, with its times and output, until it is purged.
+    /// The row stays, with its times and output, until it is purged.
     Annotate,
-    /// It moves to the archive table, with its times and output, until it is purged.
+    /// The row moves to the archive table, with its times and output, until it is purged.
     Archive,
 }
 
@@ -51,14 +51,14 @@ impl CompletionPolicy {
     }
 }
 
-/// What a claim promises.
+/// What happens to a job whose worker dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Delivery {
-    /// A job whose worker dies runs again.
+    /// The job runs again.
     AtLeastOnce,
-    /// The claim deletes the row: a job never runs twice, and is gone when its worker dies.
+    /// The claim deletes the row: the job never runs twice, and is lost.
     AtMostOnce,
 }
 

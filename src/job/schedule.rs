@@ -1,4 +1,4 @@
-//! Schedules: jobs that come into a queue by themselves, at the times of a cron expression.
+//! Schedules: jobs that are enqueued at the times of a cron expression.
 
 use std::time::Duration;
 
@@ -8,14 +8,12 @@ use crate::time::CronTimes;
 
 use super::new_job::NewJob;
 
-/// The most times that are made up for: each is a call of its own.
+/// Each missed time is a call of its own.
 const MAX_MAKE_UP: u32 = 1_000;
 
-/// The longest jitter.
 const MAX_JITTER: Duration = Duration::from_secs(86_400);
 
-/// At which times a job comes into a queue by itself, and which job: for
-/// [`Admin::set_schedule`](crate::admin::Admin::set_schedule).
+/// A job to enqueue at the times of a cron expression: for [`Admin::set_schedule`](crate::admin::Admin::set_schedule).
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,11 +21,11 @@ const MAX_JITTER: Duration = Duration::from_secs(86_400);
 /// use readpast::NewJob;
 /// use readpast::admin::Schedule;
 ///
-/// // At 02:30 in Berlin on working days; spread over ten minutes.
+/// // At 02:30 in Berlin on working days, spread over ten minutes.
 /// let report = Schedule::new("nightly-report", "30 2 * * MON-FRI", NewJob::text("all branches").kind("report"))
 ///     .time_zone("Europe/Berlin")
 ///     .jitter(Duration::from_secs(600));
-/// // Every ten seconds, but not while the last one has not ended.
+/// // Every ten seconds, unless the previous job is unfinished.
 /// let poll = Schedule::new("poll", "*/10 * * * * *", NewJob::text("").dedup_key("poll")).make_up(0);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,22 +40,22 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule by the name `name` (1 to 128 UTF-16 units, without spaces at its ends, compared by code point).
+    /// Creates a schedule. `name` has 1 to 128 UTF-16 units, no leading or trailing spaces, and is compared by code
+    /// point.
     ///
     /// `cron` has five fields: minute, hour, day of month, month, day of week (0 to 7 or SUN to SAT; 0 and 7 are
-    /// Sunday); or six, with the second first. Each is `*`, a number, a range `1-5`, a step `*/10` or `8-18/2`, or a
-    /// list of these; days may be `L` (the last), `15W` (the working day nearest to the 15th) and `MON#2` (the second
-    /// Monday). Where both days are given, either will do; with `+MON` both must be. `@yearly`, `@monthly`, `@weekly`,
-    /// `@daily` and `@hourly` stand for their first moment.
+    /// Sunday). With six fields, the first is the second. Each is `*`, a number, a range `1-5`, a step `*/10` or
+    /// `8-18/2`, or a list of these. Days may be `L` (the last), `15W` (the working day nearest to the 15th) and
+    /// `MON#2` (the second Monday). If both days are given, either must match; with `+MON`, both must. `@yearly`,
+    /// `@monthly`, `@weekly`, `@daily` and `@hourly` stand for the first moment of the period.
     ///
-    /// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap; of
-    /// the times that `*`, a range, a step or a list gives, those that do not exist are left out. When clocks are put
-    /// back, a single time of day that comes twice counts once, the first time; times of `*`, a range, a step or a list
-    /// count both times.
+    /// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap.
+    /// Nonexistent times of `*`, a range, a step or a list are left out. When clocks are put back, a single time of day
+    /// that occurs twice counts the first time only; times of `*`, a range, a step or a list count both times.
     ///
-    /// The job comes in as `job` says. Without a [de-duplication key](NewJob::dedup_key), each has one of its own, the
-    /// schedule's name and the time in UTC, by which a handler can tell for when it is:
-    /// `nightly-report@2026-11-23T01:30:00Z`. With a key, a time adds no job while the one before has not ended.
+    /// A job without a [deduplication key](NewJob::dedup_key) gets the schedule's name and the time in UTC as its key:
+    /// `nightly-report@2026-11-23T01:30:00Z`. A handler can read from it for which time it runs. With a key of its own,
+    /// no job is added while the previous one is unfinished.
     pub fn new(name: impl Into<String>, cron: impl Into<String>, job: NewJob) -> Schedule {
         Schedule {
             name: name.into(),
@@ -69,30 +67,29 @@ impl Schedule {
         }
     }
 
-    /// In which time zone the expression is meant: a name of the IANA database, such as `Europe/Berlin`. Default:
-    /// `UTC`.
+    /// Sets the time zone of the expression: a name of the IANA database, such as `Europe/Berlin`. Default: `UTC`.
     pub fn time_zone(mut self, name: impl Into<String>) -> Schedule {
         self.time_zone = name.into();
         self
     }
 
-    /// What becomes of times that were missed because no worker ran or SQL Server was away: the last `times` of them
-    /// are made up for, each with its job. 0: none; up to 1,000. Default: 1.
+    /// Sets how many missed times are made up for, each with its job: the last `times` that passed while no worker ran
+    /// or SQL Server was unavailable. 0 to 1,000. Default: 1.
     ///
-    /// A time is missed when it could not be fired within a minute; what is less late is always fired.
+    /// A time is missed if it could not be fired within a minute. A time that is less late is always fired.
     pub fn make_up(mut self, times: u32) -> Schedule {
         self.make_up = times;
         self
     }
 
-    /// Lets each job start up to so much later than its time, at random, so that not all of many schedules start
-    /// something at the full hour; up to a day, in whole milliseconds. Default: none.
+    /// Delays each job at random by up to `jitter`, so that many schedules do not all start at the full hour. Up to a
+    /// day, in whole milliseconds. Default: none.
     pub fn jitter(mut self, jitter: Duration) -> Schedule {
         self.jitter = jitter;
         self
     }
 
-    /// Refuses what could not be fired, before anything is sent.
+    /// Rejects a schedule that could not be fired.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidSchedule { reason });
         check_name("its name", &self.name, MAX_NAME_UNITS).or_else(invalid)?;
@@ -101,13 +98,13 @@ impl Schedule {
             return invalid(format!("make_up is {}; it must be 0 to {MAX_MAKE_UP}", self.make_up));
         }
         if self.jitter > MAX_JITTER {
-            return invalid(format!("jitter is {:?}; it must be {:?} (a day) at most", self.jitter, MAX_JITTER));
+            return invalid(format!("jitter is {:?}; it must be at most {:?} (a day)", self.jitter, MAX_JITTER));
         }
         if self.job.delay.is_some() || self.job.due_at.is_some() {
-            return invalid("its job has delay or due_at; when it is due is for the schedule to say".to_string());
+            return invalid("its job has delay or due_at; the schedule determines when it is due".to_string());
         }
         if self.job.batch.is_some() {
-            return invalid("its job has a batch; a batch is sealed at some time, and a schedule goes on".to_string());
+            return invalid("its job has a batch; a batch is sealed at some time, but a schedule never ends".to_string());
         }
         match self.job.check() {
             Err(Error::InvalidJob { reason }) => invalid(format!("its job: {reason}")),
@@ -129,11 +126,11 @@ mod tests {
         for (wrong, reason) in [
             (named(String::new()), "its name has 0 UTF-16 units; it must have 1 to 128"),
             (named("🦀".repeat(65)), "its name has 130 UTF-16 units"),
-            (named(" x".into()), "its name is ' x'; it must not have spaces"),
+            (named(" x".into()), "its name is ' x'; it must have no leading"),
             (Schedule { cron: "0 25 * * *".into(), ..schedule() }, "cron is '0 25 * * *'; it must have 5 fields"),
             (schedule().time_zone("Berlin"), "time_zone is 'Berlin'; it must be a name of the IANA database"),
             (schedule().make_up(1_001), "make_up is 1001; it must be 0 to 1000"),
-            (schedule().jitter(MAX_JITTER + second), "jitter is 86401s; it must be 86400s (a day) at most"),
+            (schedule().jitter(MAX_JITTER + second), "jitter is 86401s; it must be at most 86400s (a day)"),
             (Schedule { job: NewJob::text("x").delay(second), ..schedule() }, "its job has delay or due_at"),
             (Schedule { job: NewJob::text("x").kind("a b"), ..schedule() }, "its job: kind is 'a b'; it must be"),
         ] {

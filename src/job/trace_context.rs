@@ -1,7 +1,5 @@
-//! Where a job stands in the producer's trace, in its headers: as the program's OpenTelemetry propagator writes it
-//! (`traceparent` and `tracestate`, where that is the one of the W3C's trace context).
-//!
-//! Without the feature `opentelemetry` no job is part of a trace.
+//! Trace contexts in a job's headers, as written by the program's OpenTelemetry propagator (`traceparent` and
+//! `tracestate` for the W3C's trace context). Without the feature `opentelemetry` no job is part of a trace.
 
 use std::borrow::Cow;
 
@@ -18,7 +16,7 @@ use super::headers::Headers;
 use super::job::Job;
 use super::new_job::NewJob;
 
-/// What is current: that jobs which are enqueued now go with.
+/// The current context, which jobs that are enqueued now join.
 pub(crate) struct TraceContext {
     #[cfg(feature = "opentelemetry")]
     headers: Headers,
@@ -32,7 +30,7 @@ impl TraceContext {
         }
     }
 
-    /// The headers that a job is sent with. One that has a context of its own keeps it.
+    /// The headers to send with a job. A job with a context of its own keeps it.
     pub(crate) fn headers_of<'a>(&self, job: &'a NewJob) -> Option<Cow<'a, Headers>> {
         let own = job.headers.as_ref();
         #[cfg(feature = "opentelemetry")]
@@ -42,8 +40,8 @@ impl TraceContext {
         own.map(Cow::Borrowed)
     }
 
-    /// `None` for a job that has a context of its own, or none to be added. No job is refused for the sake of a trace:
-    /// where the headers would become too long, it goes without.
+    /// `None` for a job with a context of its own, or if there is no context to add. A job whose headers would become
+    /// too long is sent without a context rather than rejected.
     #[cfg(feature = "opentelemetry")]
     fn added_to(&self, own: Option<&Headers>) -> Option<Headers> {
         let is_there = |name: &str| own.is_some_and(|own| own.get(name).is_some());
@@ -59,7 +57,7 @@ impl TraceContext {
 #[cfg(feature = "opentelemetry")]
 fn current_headers() -> Headers {
     let mut context = Context::current();
-    // Where the program has told its layer to leave the current context alone, only the span knows it.
+    // If the program has told its layer to leave the current context alone, only the span has it.
     if !context.has_active_span() {
         context = tracing::Span::current().context();
     }
@@ -68,7 +66,7 @@ fn current_headers() -> Headers {
     headers
 }
 
-/// Makes `span`, which must not have been entered, a part of the job's trace.
+/// Makes `span`, which must not have been entered, part of the job's trace.
 #[cfg(feature = "opentelemetry")]
 pub(crate) fn continue_trace(span: &tracing::Span, job: &Job) {
     let Some(headers) = job.details.as_ref().and_then(|details| details.headers.as_ref()) else { return };
@@ -78,7 +76,7 @@ pub(crate) fn continue_trace(span: &tracing::Span, job: &Job) {
     let context =
         global::get_text_map_propagator(|propagator| propagator.extract_with_context(&Context::new(), headers));
     if context.has_active_span() {
-        // The subscriber may have no layer for OpenTelemetry: then there is nothing to continue.
+        // Without a layer for OpenTelemetry, there is nothing to continue.
         let _ = span.set_parent(context);
     }
 }
@@ -86,7 +84,7 @@ pub(crate) fn continue_trace(span: &tracing::Span, job: &Job) {
 #[cfg(feature = "opentelemetry")]
 impl Injector for Headers {
     fn set(&mut self, name: &str, value: String) {
-        // A tracestate without entries, for one.
+        // Such as a tracestate without entries.
         if !value.is_empty() {
             Headers::set(self, name.to_owned(), value);
         }

@@ -1,4 +1,4 @@
-//! What a connection logs in with, at the moment of its login: passwords in files and tokens change while workers run.
+//! The credentials of a connection at the moment of its login. Passwords in files and tokens change while workers run.
 //!
 //! ```text
 //! password file, token source, the system ──▶ Proof ──▶ Attempt ──▶ SQL Server ──▶ let in, or refused
@@ -6,23 +6,22 @@
 //!                                               └─────────┴───────── Standing ◀─────────┘
 //! ```
 //!
-//! What SQL Server said last, to any connection of a queue and its clones, is the [`Standing`], and three things follow
-//! from it:
+//! SQL Server's last response to any connection of a queue and its clones is the [`Standing`]. It determines:
 //!
 //! - **Which logins go alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password policy"
-//!   in Microsoft's SQL documentation), and a password may have been changed since it was last right. So only a
-//!   password that was let in within the last half a minute is sent by many connections at once. Any other is tried by
-//!   one connection, and the others wait for the outcome. The first may hang: every two seconds, one more goes. Tokens
-//!   and the system's accounts lock nothing, and go without.
-//! - **When the next login is.** What was refused is not sent again before a pause is over, which grows as long as
-//!   logins are refused. Until then, every connection gets the error of the refusal. Another password in the file is
-//!   tried at once. So is another token in place of one that has let connections in, which may have been withdrawn.
-//! - **Whether the refusal is final.** At the start it is: somebody waits for the message. Where these credentials have
-//!   let a connection in before and can change without this process, it may pass: the file follows the password some
-//!   time later (a mounted Secret of Kubernetes' within a minute or two), or a domain controller or Azure is under
+//!   in Microsoft's SQL documentation), and a password may have changed since it was last accepted. So many connections
+//!   may send a password at once only if it was accepted within the last half minute. Otherwise one connection tries
+//!   it, and the others wait for the outcome. Because that login may hang, one more starts every two seconds. Tokens
+//!   and the system's accounts lock nothing, so they need no turn.
+//! - **When the next login is.** Refused credentials are sent again only after a pause, which grows while logins are
+//!   refused. Until then, every connection returns the error of the refusal. A changed password is tried at once. So is
+//!   a new token in place of one that was accepted before, because the old token may have been revoked.
+//! - **Whether the refusal is final.** At the start it is, so that the message reaches an operator. It is transient if
+//!   these credentials were accepted before and can change outside this process: the password file is updated some time
+//!   after the password (a mounted Kubernetes Secret within a minute or two), or a domain controller or Azure is under
 //!   maintenance. Workers wait for that. A password in the connection string cannot change.
 //!
-//! Open connections are not touched by any of it.
+//! Open connections are not affected.
 
 #[cfg(feature = "entra")]
 use super::entra::tokens;
@@ -39,12 +38,11 @@ use tiberius::AuthMethod;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
-/// How long the next connection waits for the outcome of the one that logs in alone. A login takes less than a second;
-/// one that hangs must not hold up the others for long, among which is the heartbeat's.
+/// How long the next connection waits for the outcome of a login that goes alone. A login takes less than a second. A
+/// login that hangs must not block the others for long, one of which is the heartbeat's.
 const OUTCOME_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long after its sending a password is not sent again whose answer nobody has waited for: it may have been
-/// refused.
+/// If nobody waited for the response to a password, it may have been refused. It is not sent again for this long.
 const UNANSWERED_FOR: Duration = Duration::from_secs(15);
 
 /// The error of a login with a wrong password.
@@ -53,15 +51,14 @@ const WRONG_PASSWORD: i32 = 18456;
 /// The longest pause before a wrong password is tried once more, because a replica may be behind.
 const ONCE_MORE_AFTER: Duration = Duration::from_secs(15);
 
-/// The first and the longest pause after that. Each try counts towards the account's being locked, and gains little:
-/// the policy's count begins anew when there was no wrong password for a while, which is half an hour or less with
-/// most.
+/// The first and the longest pause after that. Each try counts towards locking the account and gains little: most
+/// policies reset the count after half an hour or less without a wrong password.
 const WRONG_PASSWORD_PAUSES: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(3600));
 
-/// The same where the login is disabled or locked, or needs another password: that is mended at the server.
+/// The pauses if the login is disabled or locked, or needs another password: an operator fixes that at the server.
 const ACCOUNT_PAUSES: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5 * 60));
 
-/// The same for tokens and the system's accounts, which no try locks. Much less than a lease.
+/// The pauses for tokens and the system's accounts, which no try locks. Much shorter than a lease.
 const OTHER_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
 /// Shared by all connections of a queue and its clones.
@@ -70,9 +67,9 @@ pub(crate) struct Credentials {
     source: LoginSource,
     standing: Mutex<Standing>,
     clock: BootClock,
-    /// Of the logins with a password that is not proved.
+    /// Serializes logins with an unproved password.
     turn: tokio::sync::Mutex<()>,
-    /// Held by who waits for the turn; the others wait for this.
+    /// Held by the login that waits for `turn`; all others wait for `next`.
     next: tokio::sync::Mutex<()>,
 }
 
@@ -83,7 +80,7 @@ enum LoginSource {
     Tokens(TokenSource),
 }
 
-/// What one login is tried with.
+/// What one login presents.
 #[derive(Debug)]
 pub(crate) enum Proof {
     Password { user: Secret, password: Secret },
@@ -91,18 +88,17 @@ pub(crate) enum Proof {
     Token(Granted),
 }
 
-/// One login. Its caller reports what became of it; one that is dropped had no outcome.
+/// One login. The caller reports its outcome; dropping it means that there was none.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     credentials: &'a Credentials,
     proof: Proof,
     begun_at: Instant,
-    /// Of its caller.
     deadline: Instant,
-    /// It may have been sent, and the answer has not come.
+    /// It may have been sent, and SQL Server has not responded.
     awaits_answer: bool,
-    /// Held where it goes alone.
+    /// Held by a login that goes alone.
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
@@ -123,14 +119,15 @@ impl Credentials {
         }
     }
 
-    /// Begins a login; waits for its turn, where it has to, for half of the time that there is. A source of tokens has
-    /// until `deadline`, which is `limit` after the call.
+    /// Begins a login. Waits for its turn, if necessary, for half of the remaining time. A source of tokens has until
+    /// `deadline`, which is `limit` after the call.
     ///
     /// # Errors
     ///
-    /// [`Error::Credentials`]; [`Error::LoginFailed`] where the same was refused, and its pause is not over;
-    /// [`Error::TimedOut`] where the turn does not come, or the same was sent just now and nobody waited for the
-    /// answer.
+    /// - [`Error::Credentials`]
+    /// - [`Error::LoginFailed`] if the same credentials were refused and the pause has not passed
+    /// - [`Error::TimedOut`] if the turn does not come, or the same password was sent recently and nobody waited for
+    ///   the response
     pub(crate) async fn attempt(&self, deadline: Instant, limit: Duration) -> Result<Attempt<'_>, Error> {
         let attempt = self.attempt_now(deadline, limit).await?;
         if attempt.may_go_with_others() {
@@ -145,7 +142,7 @@ impl Credentials {
 
     async fn attempt_in_turn(&self, deadline: Instant, limit: Duration) -> Result<Attempt<'_>, Error> {
         let _next = self.next.lock().await;
-        // Those before may have been refused, or have proved it for all.
+        // Earlier logins may have been refused, or have proved the password for all.
         let attempt = self.attempt_now(deadline, limit).await?;
         if attempt.may_go_with_others() {
             return Ok(attempt);
@@ -205,7 +202,7 @@ impl Credentials {
         }
     }
 
-    /// The first pause after a refusal, and those that follow.
+    /// Returns the first pause after a refusal, and the pauses after that.
     fn pauses(&self, number: i32) -> (Duration, Pauses) {
         let from = |(first, longest)| {
             let mut pauses = Pauses::new(first, longest);
@@ -248,11 +245,11 @@ impl Credentials {
 fn no_password_within(limit: Duration) -> Error {
     Error::Credentials {
         source_name: "the password file".to_string(),
-        message: format!("no answer within {} ms", limit.as_millis()),
+        message: format!("no response within {} ms", limit.as_millis()),
     }
 }
 
-/// Of a login that does not go because of another, which may have sent a wrong password.
+/// A login was not sent because another login may have sent a wrong password.
 fn no_answer_before(after: Duration) -> Error {
     Error::TimedOut { call: "the login before this one".to_string(), after }
 }
@@ -269,17 +266,17 @@ impl Attempt<'_> {
         }
     }
 
-    /// It is sent now, or soon.
+    /// The login is sent now, or soon.
     pub(crate) fn is_sent(&mut self) {
         self.awaits_answer = true;
     }
 
-    /// SQL Server has answered, or the connection is lost.
+    /// SQL Server has responded, or the connection is lost.
     pub(crate) fn is_over(&mut self) {
         self.awaits_answer = false;
     }
 
-    /// SQL Server has let the connection in.
+    /// SQL Server accepted the login.
     pub(crate) fn was_let_in(self) {
         if let (Proof::Token(granted), LoginSource::Tokens(tokens)) = (&self.proof, &self.credentials.source) {
             tokens.has_let_in(&granted.token);
@@ -293,11 +290,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// SQL Server has refused the login. Returns whether it is worth another attempt at once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::LoginFailed`], where it is not.
+    /// SQL Server refused the login. Returns `Ok` if another attempt should follow at once, otherwise
+    /// [`Error::LoginFailed`].
     pub(crate) fn was_refused(self, number: i32, message: String) -> Result<(), Error> {
         if let (Proof::Token(granted), LoginSource::Tokens(tokens)) = (&self.proof, &self.credentials.source) {
             tokens.forget(&granted.token);
@@ -313,7 +307,7 @@ impl Attempt<'_> {
                 Some(LastAnswer { password, outcome: LoginOutcome::Refused(mut refused), .. })
                     if password.as_ref() == self.proof.password() && refused.number == number =>
                 {
-                    // Within the pause, this is the answer to an attempt that began before it.
+                    // Within the pause, this is the response to an attempt that began before the pause.
                     let again_at = if refused.again_at > now { refused.again_at } else { now + refused.pauses.next() };
                     (refused.pauses, again_at)
                 }
@@ -351,7 +345,7 @@ impl Drop for Attempt<'_> {
 }
 
 impl Proof {
-    /// As the driver has it.
+    /// Converts to the driver's type.
     pub(crate) fn method(&self) -> AuthMethod {
         match self {
             Proof::Password { user, password } => AuthMethod::sql_server(user.reveal(), password.reveal()),
@@ -371,7 +365,7 @@ impl Proof {
     }
 }
 
-/// Without the feature `entra`: each fetch of a token fails.
+/// Without the feature `entra`, each fetch of a token fails.
 #[cfg(not(feature = "entra"))]
 fn tokens(_: super::login::Identity) -> TokenSource {
     TokenSource::named("Microsoft Entra ID", || async { Err("the crate was built without its feature entra".into()) })

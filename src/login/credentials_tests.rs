@@ -1,4 +1,4 @@
-//! Which logins go when, and what becomes of those that are refused.
+//! When logins are sent, and what happens to refused logins.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Credentials {
     }
 }
 
-/// Begins so many logins at once; each takes a second, and ends as is said. Returns how many were sent.
+/// Begins `logins` logins at once; each takes a second, and has the given outcome. Returns how many were sent.
 async fn log_in_at_once(credentials: &Arc<Credentials>, logins: usize, are_let_in: bool) -> usize {
     let logging_in: Vec<_> = (0..logins)
         .map(|_| {
@@ -60,7 +60,7 @@ async fn one_connection_tries_what_is_not_proved_and_the_others_wait_for_the_out
     assert_eq!(log_in_at_once(&credentials, 10, true).await, 10);
     assert_eq!(began_at.elapsed(), 3 * SECOND, "it is proved for a while");
 
-    // Perhaps the machine was suspended.
+    // The machine may have been suspended.
     credentials.clock.shift(PROVED_FOR);
     assert_eq!(log_in_at_once(&credentials, 10, false).await, 1, "it was changed meanwhile");
     assert!(matches!(credentials.begin().await, Err(Error::LoginFailed { number: 18456, .. })));
@@ -134,7 +134,7 @@ async fn a_password_that_was_sent_and_given_up_is_not_sent_again_at_once() {
     assert!(credentials.begin().await.is_ok(), "it is proved");
 }
 
-/// Otherwise maintenance, which begins with two seconds a call, would keep the heartbeat out while logins are slow.
+/// Otherwise maintenance, which starts with two seconds per call, would block the heartbeat while logins are slow.
 #[tokio::test(start_paused = true)]
 async fn who_has_much_more_time_need_not_wait_for_a_login_that_had_too_little() {
     let credentials = password();
@@ -167,7 +167,7 @@ async fn late_words_about_an_older_password_do_not_count() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// After how long each login is sent that is refused so within a day.
+/// Returns the times at which logins are sent within a day if each is refused with this error.
 async fn refusals(credentials: &Credentials, number: i32) -> Vec<Duration> {
     let began_at = Instant::now();
     let mut sent_after = Vec::new();
@@ -208,7 +208,7 @@ async fn a_locked_account_is_tried_every_five_minutes_in_the_end() {
     assert!(pauses.iter().all(|pause| *pause <= ACCOUNT_PAUSES.1 + SECOND), "{pauses:?}");
 }
 
-/// The default lease is 30 seconds, and a try has to be left after the longest pause.
+/// The default lease is 30 seconds, and there must be time for a try after the longest pause.
 #[tokio::test(start_paused = true)]
 async fn what_no_try_locks_is_tried_again_within_seconds_and_by_all_at_once() {
     let credentials = Arc::new(Credentials::new(Login::Integrated));
@@ -234,7 +234,7 @@ async fn answers_to_attempts_that_began_before_the_refusal_add_nothing_to_the_pa
     credentials.is_let_in().await;
 }
 
-/// 18452: the login is from an untrusted domain, or nobody could be asked.
+/// 18452: the login is from an untrusted domain, or no domain controller could be asked.
 #[tokio::test(start_paused = true)]
 async fn a_refused_windows_account_is_final_at_the_start_and_passes_later() {
     let credentials = Credentials::new(Login::Integrated);

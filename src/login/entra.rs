@@ -1,7 +1,7 @@
-//! Tokens of Microsoft Entra ID, by Microsoft's own crate.
+//! Tokens of Microsoft Entra ID, from Microsoft's own crate.
 //!
-//! Its credentials are made anew for each token, so that a secret that was changed in its file is used. The token
-//! itself is kept by the [`TokenSource`].
+//! Its credentials are created anew for each token, so that a secret that changed in its file is used. The
+//! [`TokenSource`] keeps the token.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,13 +19,12 @@ use super::login::{Identity, IdentityKind};
 use super::secrets::{AccessToken, Password};
 use super::token_source::TokenSource;
 
-/// Where Azure's virtual machines ask for tokens ("How to use managed identities for Azure resources on an Azure VM").
+/// Where Azure's virtual machines request tokens ("How to use managed identities for Azure resources on an Azure VM").
 const METADATA_SERVICE: &str = "169.254.169.254:80";
 
-/// As long as Microsoft's other libraries wait to see whether there is a metadata service.
+/// The time that Microsoft's other libraries wait for a metadata service.
 const METADATA_PROBE: Duration = Duration::from_secs(1);
 
-/// A source of the identity's tokens.
 pub(crate) fn tokens(identity: Identity) -> TokenSource {
     let name = match &identity.kind {
         IdentityKind::Managed => "the managed identity",
@@ -53,16 +52,16 @@ async fn fetch(identity: &Identity) -> Result<AccessToken, BoxError> {
         IdentityKind::ServicePrincipal { tenant_id, secret } => {
             let tenant_id = tenant_id.clone().or_else(|| variable("AZURE_TENANT_ID"));
             let tenant_id =
-                tenant_id.ok_or("which tenant? write User ID=<client ID>@<tenant ID>, or set AZURE_TENANT_ID")?;
+                tenant_id.ok_or("the tenant is missing; write User ID=<client ID>@<tenant ID>, or set AZURE_TENANT_ID")?;
             ask(service_principal(&tenant_id, client_id.unwrap_or_default(), secret).await?, scope).await
         }
         IdentityKind::Default => default_identity(client_id, scope).await,
     }
 }
 
-/// In the order of the `DefaultAzureCredential` of Microsoft's other libraries, which the Rust one has not ("Credential
-/// chains in the Azure Identity library"): a service principal in the environment, a workload identity, a managed
-/// identity, and whoever has logged in to `az` or `azd` here.
+/// Tries the sources in the order of the `DefaultAzureCredential` of Microsoft's other libraries, which the Rust
+/// library lacks ("Credential chains in the Azure Identity library"): a service principal in the environment, a
+/// workload identity, a managed identity, and the user logged in to `az` or `azd` on this machine.
 async fn default_identity(client_id: Option<String>, scope: &str) -> Result<AccessToken, BoxError> {
     if let (Some(tenant_id), Some(app), Some(secret)) =
         (variable("AZURE_TENANT_ID"), variable("AZURE_CLIENT_ID"), variable("AZURE_CLIENT_SECRET"))
@@ -117,7 +116,7 @@ async fn ask(credential: Arc<dyn TokenCredential>, scope: &str) -> Result<Access
     Ok(AccessToken::new(answer.token.secret(), SystemTime::from(answer.expires_on)))
 }
 
-/// A variable of the environment that is set and not empty.
+/// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

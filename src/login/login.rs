@@ -1,31 +1,31 @@
-//! Who logs in.
+//! Kinds of logins.
 
 use super::secrets::{Password, Secret};
 use super::token_source::TokenSource;
 
-/// `Integrated Security=true` can be done: by Kerberos with the feature `gssapi`, by SSPI with `windows-auth`.
+/// Whether `Integrated Security=true` is supported: by Kerberos with the feature `gssapi`, by SSPI with `windows-auth`.
 pub(crate) const INTEGRATED: bool = cfg!(any(all(unix, feature = "gssapi"), all(windows, feature = "windows-auth")));
 
-/// How a connection logs in.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Login {
-    /// A login of SQL Server's own.
+    /// A SQL login.
     Sql { user: Secret, password: Password },
-    /// As the operating system's user, or whom Kerberos takes the process for.
+    /// As the operating system's user, or the principal of the Kerberos ticket.
     Integrated,
-    /// With a token that Microsoft Entra ID gives.
+    /// With a token from Microsoft Entra ID.
     Entra(Identity),
-    /// With a token that the program gives.
+    /// With a token from the program.
     Own(TokenSource),
 }
 
-/// For whom a token is to be had.
+/// The identity for which a token is requested.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Identity {
     pub(crate) kind: IdentityKind,
-    /// `User ID`: the client ID. For a service principal it is there; for the others, where they have several.
+    /// `User ID`: the client ID. Required for a service principal, optional for the others, which may have several
+    /// identities.
     pub(crate) client_id: Option<String>,
-    /// What the token is for.
+    /// The resource that the token is for.
     pub(crate) scope: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Who logs in, with which secret, and when the next attempt is due.
+//! Logins, their secrets, and when the next attempt is due.
 
 mod credentials;
 #[cfg(feature = "entra")]

@@ -1,4 +1,4 @@
-//! What shows nowhere: passwords and tokens.
+//! Passwords and tokens, which must never be printed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::Error;
 
-/// A token for SQL Server, as Microsoft Entra ID issues them. Its Debug output hides it.
+/// A token for SQL Server, issued by Microsoft Entra ID. Its `Debug` output hides it.
 ///
-/// Its audience must be `https://database.windows.net/` (the scope `https://database.windows.net/.default`), or what
-/// that is called in another cloud of Azure's.
+/// Its audience must be `https://database.windows.net/` (the scope `https://database.windows.net/.default`), or the
+/// equivalent in another Azure cloud.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessToken {
     token: Secret,
@@ -17,12 +17,12 @@ pub struct AccessToken {
 }
 
 impl AccessToken {
-    /// A token, and when it runs out. One that has run out is refused by SQL Server.
+    /// Creates a token that expires at the given time. SQL Server refuses an expired token.
     pub fn new(token: impl Into<String>, expires_at: SystemTime) -> AccessToken {
         AccessToken { token: Secret::new(token), expires_at }
     }
 
-    /// When it runs out.
+    /// The time at which it expires.
     pub fn expires_at(&self) -> SystemTime {
         self.expires_at
     }
@@ -36,21 +36,20 @@ impl AccessToken {
     }
 }
 
-/// Where a password is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Password {
     Given(Secret),
-    /// Read each time it is needed.
+    /// The file is read each time the password is needed.
     File(PathBuf),
 }
 
 impl Password {
-    /// The password as it is now. The file is read on a thread for it: this one serves connections, and a network drive
-    /// may take its time.
+    /// Returns the current password. Reads the file on a separate thread, because this thread serves connections and a
+    /// network drive may be slow.
     ///
     /// # Errors
     ///
-    /// [`Error::Credentials`] where the file cannot be read, or is empty.
+    /// [`Error::Credentials`] if the file cannot be read, or is empty.
     pub(crate) async fn read(&self) -> Result<Secret, Error> {
         let path: &Path = match self {
             Password::Given(password) => return Ok(password.clone()),
@@ -64,18 +63,18 @@ impl Password {
         let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(file));
         let read = reading.await.unwrap_or_else(|ended| Err(ended.into()));
         let text = read.map_err(|cause| failed(cause.to_string()))?;
-        // Some editors, and PowerShell, begin UTF-8 with a byte order mark.
+        // Some editors, and PowerShell, write a byte order mark before UTF-8.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         // Editors and `echo` end the last line.
         let text = text.strip_suffix('\n').unwrap_or(text);
         match text.strip_suffix('\r').unwrap_or(text) {
-            "" => Err(failed("it is empty".to_string())),
+            "" => Err(failed("the file is empty".to_string())),
             password => Ok(Secret::new(password)),
         }
     }
 }
 
-/// Its Debug output hides it.
+/// `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -84,7 +83,6 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text, for whoever it is meant for.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -96,7 +94,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a token's end is told by. One that is used too long because this clock is wrong is refused, and replaced.
+/// The clock for a token's expiry. If this clock is wrong and an expired token is used, it is refused and replaced.
 #[expect(clippy::disallowed_methods, reason = "Entra's tokens end by the calendar")]
 pub(super) fn now() -> SystemTime {
     SystemTime::now()

@@ -1,4 +1,4 @@
-//! What SQL Server has said to a queue's credentials, and what follows for the next login.
+//! SQL Server's last responses to a queue's credentials, and when the next login may go.
 
 use std::time::Duration;
 
@@ -8,20 +8,19 @@ use crate::time::Pauses;
 
 use super::secrets::Secret;
 
-/// How long a password that was let in counts as proved. Connections that break together are made anew within less.
+/// How long an accepted password counts as proved. Connections that break together reconnect in less time.
 pub(super) const PROVED_FOR: Duration = Duration::from_secs(30);
 
-/// What SQL Server has said to these credentials. Passwords are told apart; with the others, there is none.
+/// SQL Server's responses to these credentials, by password. Other credentials have none.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Ever.
+    /// Whether a login was ever accepted.
     pub(super) was_let_in: bool,
     pub(super) last: Option<LastAnswer>,
-    /// The last password whose answer nobody has waited for, unless something was let in since.
+    /// The last password whose response nobody waited for, unless a login was accepted since.
     pub(super) unanswered: Option<Unanswered>,
 }
 
-/// What SQL Server said last.
 #[derive(Debug)]
 pub(super) struct LastAnswer {
     pub(super) password: Option<Secret>,
@@ -32,7 +31,7 @@ pub(super) struct LastAnswer {
 
 #[derive(Debug)]
 pub(super) enum LoginOutcome {
-    /// When, by the boot clock.
+    /// The time by the boot clock.
     LetIn(Duration),
     Refused(Refusal),
 }
@@ -42,23 +41,23 @@ pub(super) struct Refusal {
     pub(super) number: i32,
     pub(super) message: String,
     pub(super) pauses: Pauses,
-    /// Before that, it is not sent again.
+    /// The password is not sent again before.
     pub(super) again_at: Instant,
 }
 
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) password: Secret,
-    /// How long it was waited for.
+    /// How long the login waited for the response.
     pub(super) after: Duration,
-    /// That was all the time that there was. Some calls have two seconds; the heartbeat has more, and need not wait.
+    /// Whether it used up its time. Some calls have two seconds; the heartbeat has more, and need not wait.
     pub(super) was_out_of_time: bool,
-    /// Before that, it is not sent again.
+    /// The password is not sent again before.
     pub(super) again_at: Instant,
 }
 
 impl Standing {
-    /// Whether many may log in with this password at once. `now` is the boot clock's.
+    /// Whether many connections may log in with this password at once. `now` is the boot clock's.
     pub(super) fn proves(&self, password: &Secret, now: Duration) -> bool {
         match &self.last {
             Some(LastAnswer { password: Some(last), outcome: LoginOutcome::LetIn(at), .. }) => {
@@ -68,8 +67,8 @@ impl Standing {
         }
     }
 
-    /// Whether an attempt's outcome says anything new: not where the last verdict is about another password that was
-    /// read later.
+    /// Whether an attempt's outcome is news. It is not if the last response concerns another password that was read
+    /// later.
     pub(super) fn learns_from(&self, password: Option<&Secret>, begun_at: Instant) -> bool {
         match &self.last {
             Some(last) => last.password.as_ref() == password || last.begun_at <= begun_at,

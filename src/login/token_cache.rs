@@ -1,4 +1,4 @@
-//! The kept token and the last fetch of a source. Knows no lock and awaits nothing.
+//! The kept token and the last fetch of a source. Neither locks nor awaits.
 
 use std::time::Duration;
 
@@ -9,34 +9,33 @@ use crate::time::Pauses;
 
 use super::secrets::AccessToken;
 
-/// A token with less time left is not used where another can be had. Entra's live for an hour or more, so that there is
-/// time for a source that is out of order to come back.
+/// A token with less time left is replaced if possible. Entra's tokens live for an hour or more, so this leaves time
+/// for a failing source to recover.
 const FETCH_BEFORE_END: Duration = Duration::from_secs(5 * 60);
 
-/// How long a fetch may take. `azure_identity` tries several times, with pauses of its own.
+/// The time limit of a fetch. `azure_identity` retries with pauses of its own.
 pub(super) const FETCH_LIMIT: Duration = Duration::from_secs(90);
 
-/// The first and the longest pause after a fetch that failed. Shorter than after a refused login: no account is locked
-/// for it, and a source that is well again should be noticed soon.
+/// The first and the longest pause after a failed fetch. Shorter than after a refused login, because no account is
+/// locked and a source's recovery should be noticed soon.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 #[derive(Default)]
 pub(super) struct TokenCache {
     pub(super) kept: Option<Kept>,
     pub(super) fetch: Option<FetchBegun>,
-    /// Of the last fetch, if it failed.
+    /// The error of the last fetch, if it failed.
     pub(super) failure: Option<LastFailure>,
 }
 
-/// The last fetch.
 pub(super) struct FetchBegun {
     /// By the boot clock.
     pub(super) at: Duration,
-    /// Its other end is dropped when the fetch has ended, or its runtime has.
+    /// The sender is dropped when the fetch or its runtime has ended.
     pub(super) outcome: watch::Receiver<FetchOutcome>,
 }
 
-/// Of a fetch; `None` while it is under way.
+/// The outcome of a fetch, or `None` while it is running.
 pub(super) type FetchOutcome = Option<Result<AccessToken, String>>;
 
 pub(super) struct Kept {
@@ -49,14 +48,14 @@ pub(super) struct Kept {
 pub(super) struct LastFailure {
     pub(super) message: String,
     pub(super) pauses: Pauses,
-    /// Before that, nothing is fetched.
+    /// Nothing is fetched before.
     pub(super) again_at: Instant,
 }
 
-/// For the log, which is not written while the lock is held.
+/// A log entry, to be written after the lock is released.
 pub(super) struct FetchFailed {
     pub(super) message: String,
-    /// Of the kept token, if it lives.
+    /// The time left of the kept token, if it has not expired.
     pub(super) seconds_left: Option<u64>,
     pub(super) retry_in: Duration,
 }
@@ -65,12 +64,12 @@ pub(super) struct FetchFailed {
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) token: AccessToken,
-    /// SQL Server has let a connection in with it. Where it is refused now, it was withdrawn.
+    /// Whether SQL Server has accepted it before. If it is refused now, it was revoked.
     pub(crate) has_let_in: bool,
 }
 
-/// A fetch whose task panicked, or whose runtime ended or stands still.
-pub(super) const NO_OUTCOME: &str = "it ended without an answer";
+/// The task of the fetch panicked, or its runtime ended or is blocked.
+pub(super) const NO_OUTCOME: &str = "the fetch ended without a result";
 
 impl TokenCache {
     pub(super) fn keep(&mut self, token: AccessToken) {
@@ -87,8 +86,8 @@ impl TokenCache {
         FetchFailed { message, seconds_left, retry_in }
     }
 
-    /// Takes the last fetch for a failure, where its task has ended without an outcome or has had its time: it is not
-    /// run where its runtime stands still.
+    /// Records the last fetch as failed if its task ended without an outcome or exceeded its time. A blocked runtime
+    /// does not enforce the time limit.
     pub(super) fn take_without_outcome(&mut self, now: Duration) -> Option<FetchFailed> {
         self.fetch.take_if(|begun| {
             let is_over = begun.outcome.has_changed().is_err() || now > begun.at + FETCH_LIMIT;
@@ -97,12 +96,12 @@ impl TokenCache {
         Some(self.failed(NO_OUTCOME.to_string()))
     }
 
-    /// The kept token, if it has not run out.
+    /// The kept token, if it has not expired.
     pub(super) fn living(&self) -> Option<&Kept> {
         self.kept.as_ref().filter(|kept| !kept.token.time_left().is_zero())
     }
 
-    /// A token that was fetched just now; perhaps others have used it already.
+    /// A token that was just fetched. Other logins may have used it already.
     pub(super) fn granted(&self, token: AccessToken) -> Granted {
         let has_let_in = self.kept.as_ref().is_some_and(|kept| kept.token == token && kept.has_let_in);
         Granted { token, has_let_in }

@@ -1,10 +1,10 @@
-//! Access tokens: where they come from, and the one that all connections share.
+//! Access tokens: their sources, and the token that all connections share.
 //!
-//! A token is sent when a connection logs in, and there is no way to send another on it later. An open connection
-//! mostly goes on after its token has run out. Azure SQL may look at it again, after hours or when the server was
-//! reconfigured, and then refuses the next call: with an error of its own (37396, dotnet/SqlClient#2792), or with that
-//! of a login (18456, dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is made anew. So
-//! nothing fetches by the clock.
+//! A token is sent only when a connection logs in. An open connection usually keeps working after its token has
+//! expired. Azure SQL may check the token again, after hours or after a reconfiguration of the server, and then refuse
+//! the next call: with an error for tokens (37396, dotnet/SqlClient#2792), or with a login error (18456,
+//! dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is replaced. So tokens are not fetched on
+//! a timer.
 //!
 //! ```text
 //! a login ──▶ kept token, fresh ──────────────────────────▶ at once
@@ -12,10 +12,10 @@
 //!    └──▶ one fetch, a task of its own ──▶ its outcome ────▶ to all logins that still wait
 //! ```
 //!
-//! The connection that needs a token takes the one that is kept. Where that has little time left, a fetch is begun,
-//! unless one is under way or the last one failed just now. The fetch belongs to no caller: it has a time limit of its
-//! own, and the callers that wait for it come and go with theirs. While the kept token lives, a caller waits a moment
-//! for a fresher one and then takes the kept one. The lock is held for moments only, never across an await.
+//! A login uses the kept token. If that token has little time left, the login starts a fetch, unless one is running or
+//! the last one failed recently. The fetch belongs to no caller: it and the waiting callers have separate time limits.
+//! While the kept token is valid, a caller waits briefly for a fresher one and then uses the kept one. The lock is
+//! never held across an await.
 
 use super::secrets::AccessToken;
 use super::token_cache::{FETCH_LIMIT, FetchBegun, FetchOutcome, Granted, NO_OUTCOME, TokenCache};
@@ -30,7 +30,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a login with a living token waits for a fresher one. A source that is well answers sooner.
+/// How long a login with a valid token waits for a fresher one. A working source responds sooner.
 const FRESHER_WITHIN: Duration = Duration::from_secs(1);
 
 type Fetched = Pin<Box<dyn Future<Output = Result<AccessToken, BoxError>> + Send>>;
@@ -55,17 +55,19 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 /// }));
 /// ```
 ///
-/// It is asked when a connection logs in and the token before has run out or is about to: in its last five minutes, or
-/// the last quarter of a short life. Clones share one token: however many connections are made at once, it is asked
-/// once. It has 90 seconds, even where the connections that wait for it give up sooner; its future is a task of the
-/// tokio runtime of the first of them, and is dropped when the time is over. Where that runtime stands still for so
-/// long, the next connection begins another. While it fails, it is asked again after pauses that grow from
-/// one second to one minute, and the token before is used as long as it lives; then connections cannot be made, which
-/// is a [transient](crate::error::Error::is_transient) error: workers wait, and what they hold is not lost.
+/// The function is called when a connection logs in and the previous token has expired or is about to: in its last five
+/// minutes, or in the last quarter of a short lifetime. Clones share one token, so many connections that are opened at
+/// once cause only one call.
 ///
-/// Where SQL Server refuses a token that has let connections in, another is fetched at once. Where it refuses one that
-/// has not, the next is fetched and tried after a pause, which grows from one second to ten. Where it refuses a call on
-/// an open connection because the token has run out, that connection is made anew, with another.
+/// A call may take 90 seconds, even if the connections that wait for it give up sooner. Its future is a task on the
+/// tokio runtime of the first of them, and is dropped when the time has passed. If that runtime is blocked for that
+/// long, the next connection starts another call. After a failure, the pauses grow from one second to one minute, and
+/// the previous token is used until it expires. After that, connecting returns a
+/// [transient](crate::error::Error::is_transient) error: workers wait, and keep their jobs.
+///
+/// If SQL Server refuses a token that was accepted before, another is fetched at once. If the token was never accepted,
+/// the next is fetched and tried after a pause, which grows from one second to ten. If SQL Server refuses a call on an
+/// open connection because the token has expired, the connection is replaced, with another token.
 #[derive(Clone)]
 pub struct TokenSource {
     shared: Arc<Shared>,
@@ -80,10 +82,10 @@ struct Shared {
 }
 
 impl TokenSource {
-    /// A source that fetches tokens by this function.
+    /// Creates a source that fetches tokens with this function.
     ///
-    /// What it answers is kept: it need not keep tokens itself. The text of its error goes into logs and
-    /// [`Error::Credentials`](crate::error::Error::Credentials); it must hold no secret.
+    /// The source keeps the tokens, so the function need not. The text of its error is logged and is part of
+    /// [`Error::Credentials`](crate::error::Error::Credentials); it must contain no secret.
     pub fn new<F, Fut>(fetch: F) -> TokenSource
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -110,15 +112,8 @@ impl TokenSource {
         &self.shared.name
     }
 
-    /// The token that is kept, or one that is fetched now; has until `deadline`, which is `limit` after the call.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Credentials`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The fetch goes on.
+    /// Returns the kept token, or fetches one until `deadline`, which is `limit` after the call. The error is
+    /// [`Error::Credentials`]. If the future is dropped, the fetch continues.
     pub(crate) async fn token(&self, deadline: Instant, limit: Duration) -> Result<Granted, Error> {
         let (fetch, without_outcome) = {
             let mut cache = self.shared.cache.lock();
@@ -141,7 +136,7 @@ impl TokenSource {
                 match outcome {
                     Some(Ok(token)) => return Ok(self.shared.cache.lock().granted(token)),
                     Some(Err(message)) => message,
-                    None => format!("no answer within {} ms", limit.as_millis()),
+                    None => format!("no response within {} ms", limit.as_millis()),
                 }
             }
             Err(message) => message,
@@ -152,8 +147,7 @@ impl TokenSource {
         }
     }
 
-    /// The fetch that is under way, or one that begins now; the message of the last one, while it is too early for
-    /// another.
+    /// Returns the running fetch, or starts one. During the pause after a failed fetch, returns its message.
     fn fetch(&self, cache: &mut TokenCache) -> Result<watch::Receiver<FetchOutcome>, String> {
         if let Some(begun) = &cache.fetch
             && begun.outcome.has_changed().is_ok()
@@ -171,20 +165,20 @@ impl TokenSource {
         Ok(outcome)
     }
 
-    /// SQL Server has let a connection in with this token.
+    /// SQL Server accepted a login with this token.
     pub(crate) fn has_let_in(&self, token: &AccessToken) {
         if let Some(kept) = self.shared.cache.lock().kept.as_mut().filter(|kept| kept.token == *token) {
             kept.has_let_in = true;
         }
     }
 
-    /// SQL Server has refused this token: it is kept no longer.
+    /// SQL Server refused this token: stop keeping it.
     pub(crate) fn forget(&self, refused: &AccessToken) {
         self.shared.cache.lock().kept.take_if(|kept| kept.token == *refused);
     }
 }
 
-/// The outcome of a fetch, if it comes in time.
+/// The outcome of a fetch, if it arrives in time.
 async fn outcome_of(mut fetch: watch::Receiver<FetchOutcome>, patience: Instant) -> FetchOutcome {
     match tokio::time::timeout_at(patience, fetch.wait_for(Option::is_some)).await {
         Ok(Ok(outcome)) => outcome.clone(),
@@ -198,7 +192,7 @@ impl Shared {
         let fetched = match tokio::time::timeout(FETCH_LIMIT, (self.fetch)()).await {
             Ok(Ok(token)) => Ok(token),
             Ok(Err(cause)) => Err(with_sources(&*cause)),
-            Err(_) => Err(format!("no answer within {} s", FETCH_LIMIT.as_secs())),
+            Err(_) => Err(format!("no response within {} s", FETCH_LIMIT.as_secs())),
         };
         match fetched.clone() {
             Ok(token) => self.cache.lock().keep(token),
@@ -211,7 +205,7 @@ impl Shared {
     }
 }
 
-/// An error and its causes on one line: HTTP clients say what has happened only in the last.
+/// An error and its causes on one line: with HTTP clients, only the last cause says what happened.
 fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -232,7 +226,7 @@ impl fmt::Debug for TokenSource {
     }
 }
 
-/// The same source, not only one like it.
+/// Equal only if it is the same source.
 impl PartialEq for TokenSource {
     fn eq(&self, other: &TokenSource) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -251,7 +245,7 @@ mod tests {
     use crate::login::secrets::now;
     use crate::login::token_cache::PAUSES;
 
-    /// Answers one fetch for each permit, with tokens that live so long; fails from one of the fetches on.
+    /// Returns one token per permit, each valid for `lives_for`; fails from a given fetch on.
     struct Source {
         fetches: Arc<AtomicUsize>,
         permits: Arc<Semaphore>,
@@ -280,7 +274,7 @@ mod tests {
             self.fetches.load(Ordering::Acquire)
         }
 
-        /// The token that is kept lives, and is to be replaced.
+        /// The kept token is valid, but due to be replaced.
         fn is_due(&self) {
             self.tokens.shared.cache.lock().kept.as_mut().unwrap().fetch_before_end = HOUR;
         }
@@ -342,7 +336,7 @@ mod tests {
         let source = source(HOUR, usize::MAX);
         for _ in 0..10 {
             let message = revealed_within(&source.tokens, 2 * SECOND).await.unwrap_err();
-            assert!(message.contains("no answer within 2000 ms"), "{message}");
+            assert!(message.contains("no response within 2000 ms"), "{message}");
         }
         source.permits.add_permits(1);
         assert_eq!(revealed_within(&source.tokens, 2 * SECOND).await.unwrap(), "token 1");
@@ -360,12 +354,12 @@ mod tests {
         assert_eq!(began_at.elapsed(), FRESHER_WITHIN);
         assert_eq!(source.fetches(), 2, "it is asked for another");
 
-        // SQL Server refuses it meanwhile: that is noted at once, and there is none any more.
+        // SQL Server refuses the token meanwhile, which removes it at once.
         source.forgets("token 1");
         let message = revealed_within(&source.tokens, SECOND).await.unwrap_err();
-        assert!(message.contains("no answer within 1000 ms"), "{message}");
+        assert!(message.contains("no response within 1000 ms"), "{message}");
         let message = revealed(&source.tokens).await.unwrap_err();
-        assert!(message.contains("no answer within 90 s"), "the fetch has a limit of its own: {message}");
+        assert!(message.contains("no response within 90 s"), "the fetch has a limit of its own: {message}");
         assert_eq!(source.fetches(), 2);
     }
 
@@ -444,7 +438,7 @@ mod tests {
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime().block_on(async {
-            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no answer within"));
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no response within"));
         });
         source.permits.add_permits(1);
         runtime().block_on(async {
@@ -465,7 +459,7 @@ mod tests {
         });
         driven.block_on(async {
             source.tokens.shared.clock.shift(FETCH_LIMIT / 2);
-            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no answer within 1000 ms"));
+            assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains("no response within 1000 ms"));
             assert_eq!(source.fetches(), 1);
             source.tokens.shared.clock.shift(FETCH_LIMIT);
             assert!(revealed_within(&source.tokens, SECOND).await.unwrap_err().contains(NO_OUTCOME));

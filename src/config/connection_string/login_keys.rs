@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(password.read().await.unwrap().reveal(), read);
         }
         std::fs::write(&directory, "\n").unwrap();
-        assert!(password.read().await.unwrap_err().to_string().contains("it is empty"));
+        assert!(password.read().await.unwrap_err().to_string().contains("the file is empty"));
         std::fs::remove_file(directory).unwrap();
     }
 
