@@ -269,8 +269,14 @@ async fn what_is_no_object_or_has_reserved_names_is_refused_in_t_sql() {
 async fn what_sql_server_would_refuse_is_refused_before_anything_is_sent() {
     let fixture = Fixture::new("headers_checked").await;
     for (bad, expected) in [
-        (NewJob::text("").header("readpast-batch", "1"), "the header 'readpast-batch' is reserved; names that begin with"),
-        (longest().header("x", "y".repeat(1_293)), "the headers as JSON are 1301 UTF-16 units; they must be at most 1300"),
+        (
+            NewJob::text("").header("readpast-batch", "1"),
+            "the header 'readpast-batch' is reserved; names that begin with",
+        ),
+        (
+            longest().header("x", "y".repeat(1_293)),
+            "the headers as JSON are 1301 UTF-16 units; they must be at most 1300",
+        ),
         (longest().header("x", "🦀".repeat(647)), "the headers as JSON are 1302 UTF-16 units"),
         (longest().header("x", "\u{1}".repeat(216)), "the headers as JSON are 1304 UTF-16 units"),
     ] {

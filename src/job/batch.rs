@@ -69,7 +69,9 @@ impl NewBatch {
         }
         let Some(job) = &self.follow_up else {
             return match self.parent {
-                Some(_) => invalid("it has a parent but no follow-up; only a follow-up can belong to the parent".to_string()),
+                Some(_) => {
+                    invalid("it has a parent but no follow-up; only a follow-up can belong to the parent".to_string())
+                }
                 None => Ok(()),
             };
         };

@@ -53,7 +53,9 @@ impl Headers {
     /// Rejects what the procedures would reject. The error says what is wrong and what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(name) = self.0.keys().find(|name| name.starts_with(RESERVED)) {
-            return Err(format!("the header '{name}' is reserved; names that begin with {RESERVED} are readpast's own"));
+            return Err(format!(
+                "the header '{name}' is reserved; names that begin with {RESERVED} are readpast's own"
+            ));
         }
         let units = self.json().encode_utf16().count();
         if units > MAX_UNITS {

@@ -104,7 +104,9 @@ impl Schedule {
             return invalid("its job has delay or due_at; the schedule determines when it is due".to_string());
         }
         if self.job.batch.is_some() {
-            return invalid("its job has a batch; a batch is sealed at some time, but a schedule never ends".to_string());
+            return invalid(
+                "its job has a batch; a batch is sealed at some time, but a schedule never ends".to_string(),
+            );
         }
         match self.job.check() {
             Err(Error::InvalidJob { reason }) => invalid(format!("its job: {reason}")),

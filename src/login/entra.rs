@@ -51,8 +51,8 @@ async fn fetch(identity: &Identity) -> Result<AccessToken, BoxError> {
         IdentityKind::Workload => ask(workload(client_id)?, scope).await,
         IdentityKind::ServicePrincipal { tenant_id, secret } => {
             let tenant_id = tenant_id.clone().or_else(|| variable("AZURE_TENANT_ID"));
-            let tenant_id =
-                tenant_id.ok_or("the tenant is missing; write User ID=<client ID>@<tenant ID>, or set AZURE_TENANT_ID")?;
+            let tenant_id = tenant_id
+                .ok_or("the tenant is missing; write User ID=<client ID>@<tenant ID>, or set AZURE_TENANT_ID")?;
             ask(service_principal(&tenant_id, client_id.unwrap_or_default(), secret).await?, scope).await
         }
         IdentityKind::Default => default_identity(client_id, scope).await,

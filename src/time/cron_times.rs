@@ -308,7 +308,7 @@ mod tests {
             assert!(error.starts_with(&format!("cron is '{cron}'; it must have 5 fields")), "{error}");
             assert!(error.contains(reason), "{error}");
         }
-        assert!(CronTimes::read(&" ".repeat(257), "UTC").unwrap_err().contains("256 at most"));
+        assert!(CronTimes::read(&" ".repeat(257), "UTC").unwrap_err().contains("at most 256"));
         for zone in ["", "Europe/Berlinn", "W. Europe Standard Time", "+01:00", "Etc/Unknown"] {
             let error = CronTimes::read("0 3 * * *", zone).unwrap_err();
             assert!(error.starts_with(&format!("time_zone is '{zone}'; it must be a name of the IANA")), "{error}");
