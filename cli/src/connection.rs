@@ -15,17 +15,16 @@ const NO_QUEUE: &str = "-";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of all commands")]
 pub struct Common {
-    /// A file of settings, as examples/readpast.toml; the environment (READPAST_URL, READPAST_WORKER_THREADS, …)
-    /// overrides it, and the options below both
+    /// TOML file of settings, as examples/readpast.toml; the environment (READPAST_…) overrides it
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The connection string, as ADO.NET has it. Other users of this machine can see it: READPAST_URL is better
+    /// ADO.NET connection string; other users of this machine can see it, so prefer READPAST_URL
     #[arg(long, global = true, value_name = "STRING")]
     pub url: Option<String>,
-    /// The schema that readpast is installed in
+    /// Schema in which readpast is installed [default: readpast]
     #[arg(long, global = true, value_name = "NAME")]
     pub schema: Option<String>,
-    /// Print JSON, one object a line, instead of tables
+    /// Print one JSON object per line instead of tables
     #[arg(long, global = true)]
     pub json: bool,
 }

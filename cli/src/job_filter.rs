@@ -10,36 +10,36 @@ use crate::texts::{duration, read_time};
 
 /// Which jobs: all that have everything that is asked for.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Which jobs")]
+#[command(next_help_heading = "Filter")]
 pub struct FilterOptions {
-    /// In this state
+    /// Only jobs in this state
     #[arg(long, value_name = "STATE")]
     pub state: Option<State>,
-    /// Of this kind
+    /// Only jobs of this kind
     #[arg(long)]
     pub kind: Option<String>,
-    /// Ended longer ago than this; jobs that have not ended: enqueued longer ago
+    /// Only jobs that finished longer ago than this; unfinished jobs: enqueued longer ago
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<Duration>,
-    /// Ended at this time or later; jobs that have not ended: enqueued. In UTC: 2026-11-23, 2026-11-23T10:20
+    /// Only jobs that finished at this UTC time or later, such as 2026-11-23T10:20; unfinished jobs: enqueued
     #[arg(long, value_name = "TIME", value_parser = read_time)]
     pub since: Option<SystemTime>,
-    /// Ended before this time; jobs that have not ended: enqueued
+    /// Only jobs that finished before this UTC time; unfinished jobs: enqueued
     #[arg(long, value_name = "TIME", value_parser = read_time)]
     pub until: Option<SystemTime>,
-    /// With this de-duplication key
+    /// Only jobs with this deduplication key
     #[arg(long)]
     pub key: Option<String>,
-    /// Of this group
+    /// Only jobs of this group
     #[arg(long, value_name = "KEY")]
     pub group: Option<String>,
-    /// Of this batch
+    /// Only jobs of this batch
     #[arg(long, value_name = "NUMBER")]
     pub batch: Option<i64>,
-    /// With this correlation id
+    /// Only jobs with this correlation id
     #[arg(long, value_name = "UUID")]
     pub correlation_id: Option<Uuid>,
-    /// With this text in their last error
+    /// Only jobs with this text in their last error
     #[arg(long, value_name = "TEXT")]
     pub error: Option<String>,
 }

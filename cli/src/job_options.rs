@@ -10,36 +10,36 @@ use crate::texts::duration;
 
 /// How new jobs are to be.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "How the jobs are to be")]
+#[command(next_help_heading = "Job options")]
 pub struct JobOptions {
-    /// What sort of job it is: chooses the handler
+    /// Kind of the job: chooses the handler
     #[arg(long)]
     pub kind: Option<String>,
-    /// Smaller runs first
+    /// Priority, -32768 to 32767; smaller runs first [default: 0]
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub priority: Option<i16>,
-    /// Run it so much later
+    /// Delay before the job is due
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "at")]
     pub delay: Option<Duration>,
-    /// Run it at this time, such as 2027-01-31T04:00:00Z
+    /// Time at which the job is due, such as 2027-01-31T04:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<SystemTime>,
-    /// The group that it belongs to: jobs of one group run one after the other
+    /// Group key; jobs of one group run one at a time, in order
     #[arg(long, value_name = "KEY")]
     pub group: Option<String>,
-    /// The batch that it belongs to (`readpast batch create`)
+    /// Batch of the job (see `readpast batch create`)
     #[arg(long, value_name = "NUMBER")]
     pub batch: Option<i64>,
-    /// An id of your own, to find it by
+    /// Your own id, to find the job by
     #[arg(long, value_name = "UUID")]
     pub correlation_id: Option<Uuid>,
-    /// A header; may be given several times
+    /// Header; can be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     pub headers: Vec<(String, String)>,
-    /// After how many attempts it is dead, instead of the queue's number
+    /// Attempts after which the job is dead [default: as for the queue]
     #[arg(long, value_name = "NUMBER")]
     pub max_attempts: Option<u32>,
-    /// How long it may run, instead of the worker's limit
+    /// Maximum run time [default: as for the worker]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub time_limit: Option<Duration>,
 }

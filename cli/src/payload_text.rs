@@ -6,11 +6,11 @@ use readpast_web::payload_view::{dump, laid_out};
 /// How bytes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// JSON in lines where it is JSON, text where it is text, otherwise hexadecimal digits
+    /// indented JSON, other text as it is, otherwise hexadecimal digits
     Auto,
-    /// As text, whatever it is
+    /// text, even if it is not valid UTF-8
     Text,
-    /// As hexadecimal digits
+    /// hexadecimal digits
     Hex,
 }
 

@@ -14,28 +14,28 @@ use crate::output::{Output, confirm};
 
 /// Use an existing table as a queue.
 ///
-/// A mapping says what its columns mean (docs/adopt.md, examples/adopt/). Without an option below, the command inspects
-/// the table and prints what it would do. The procedures go into their own schema: --schema, or the mapping's `schema`.
+/// A mapping says what the table's columns mean (docs/adopt.md). Without --print, --install, --check or --remove, the
+/// command prints what it would do. The procedures get their own schema: --schema, or `schema` in the mapping.
 ///
 /// Role: db_owner; for --print and --check, any login that can view the table's definition.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// The mapping, a TOML file; --check and --remove use the installed one
+    /// Mapping, a TOML file; --check and --remove use the installed one
     #[arg(required_unless_present_any = ["check", "remove"], conflicts_with_all = ["check", "remove"])]
     mapping: Option<PathBuf>,
-    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    /// Print the script for sqlcmd or Management Studio, and run nothing
     #[arg(long, conflicts_with_all = ["install", "check", "remove"])]
     print: bool,
-    /// Install it, or install it again after the mapping or this program has changed
+    /// Install the adoption, also after a change of the mapping or of this program
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     install: bool,
-    /// Compare the adoption in the schema with its current table; the exit code is 1 if they differ
+    /// Compare the adoption with the table; exit code 1 if they differ
     #[arg(long, conflicts_with = "remove")]
     check: bool,
-    /// Restore the rows that are held, and remove the adoption with its schema
+    /// Restore the held rows, and remove the adoption with its schema
     #[arg(long)]
     remove: bool,
-    /// With --remove, if the table is gone or has changed: restore nothing; rows that a claim deleted are lost
+    /// With --remove, if the table is gone or has changed: restore nothing; rows deleted by a claim are lost
     #[arg(long, requires = "remove")]
     force: bool,
     /// Do not ask for confirmation

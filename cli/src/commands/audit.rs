@@ -14,13 +14,12 @@ const PAGE: usize = 500;
 
 /// Show who did what to queues and jobs, newest first.
 ///
-/// Includes actions of this program and of others that record them, such as web pages and scripts. Entries are kept for
-/// at least 400 days.
+/// Includes actions in the web UI, and of scripts that record them. Entries are kept for at least 400 days.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Audit {
-    /// Only actions on this queue, which may be deleted by now
+    /// Only actions on this queue, even if it has been deleted
     queue: Option<String>,
     /// Maximum entries to show
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]

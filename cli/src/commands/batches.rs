@@ -23,7 +23,7 @@ use crate::texts;
 pub struct Batches {
     /// Only batches whose follow-ups go to this queue
     queue: Option<String>,
-    /// Include completed batches
+    /// Also list completed batches
     #[arg(long)]
     all: bool,
     /// Maximum batches per queue
@@ -34,19 +34,19 @@ pub struct Batches {
 /// Create, show, seal or cancel a batch.
 #[derive(Debug, Subcommand)]
 pub enum BatchCommand {
-    /// Create a batch, to which `enqueue --batch` adds jobs until it is sealed
+    /// Create a batch; `enqueue --batch` adds jobs until it is sealed
     ///
     /// Role: producer or operator.
     Create {
-        /// The queue of the follow-up
+        /// Queue of the follow-up
         queue: String,
-        /// A name to show
+        /// Name to show
         #[arg(long)]
         name: Option<String>,
-        /// The payload of the follow-up, which is enqueued when all jobs of the batch have finished
+        /// Payload of the follow-up, enqueued when all jobs of the batch have finished
         #[arg(long, value_name = "PAYLOAD")]
         then: Option<String>,
-        /// The batch to which the follow-up belongs
+        /// Batch to which the follow-up belongs
         #[arg(long, value_name = "NUMBER", requires = "then")]
         parent: Option<i64>,
         #[command(flatten)]
@@ -56,7 +56,7 @@ pub enum BatchCommand {
     ///
     /// Role: producer, operator or monitor.
     Show { batch: i64 },
-    /// Seal a batch: no more jobs can be added, and it completes when all its jobs have finished
+    /// Seal a batch: no more jobs can be added, and it completes when all have finished
     ///
     /// Role: producer or operator.
     Seal { batch: i64 },
@@ -65,8 +65,8 @@ pub enum BatchCommand {
     /// Role: operator.
     Cancel {
         batch: i64,
-        /// The reason, shown with the jobs
-        #[arg(long, default_value = "", value_name = "TEXT")]
+        /// Reason, shown with the jobs
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
         why: String,
         /// Do not ask for confirmation
         #[arg(long, short)]

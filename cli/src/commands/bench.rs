@@ -19,23 +19,22 @@ use crate::texts;
 
 /// Measure this server with jobs that do nothing.
 ///
-/// The jobs have their own queue, which is deleted afterwards. Enqueued jobs count when their call has returned. Jobs
-/// are worked off when SQL Server has confirmed their acknowledgement; the rate is taken from the first confirmation to
-/// the last, without connecting. Latency is measured from before the call of `enqueue` to the handler's start, one job
-/// after another, with an idle worker in the same process. State with your figures whether this process and the server
-/// share a machine, and compare only runs on the same one. The settings are those of the worker (--config,
-/// READPAST_WORKER_…).
+/// The jobs have their own queue, which is deleted afterwards. A job counts as enqueued when its call has returned, and
+/// as worked off when SQL Server has confirmed its finish. That rate runs from the first confirmation to the last.
+/// Latency runs from the call of `enqueue` to the start of the handler, one job at a time, with an idle worker in this
+/// process. The settings are those of the worker (--config, READPAST_WORKER_…). Compare only runs on the same machines,
+/// and say whether client and server shared one.
 ///
 /// Role: worker and operator.
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// Number of jobs
+    /// Number of jobs, 1 to 10000000
     #[arg(long, default_value_t = 100_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     jobs: u64,
-    /// Size of their payloads
+    /// Payload size, 0 to 65535
     #[arg(long, default_value_t = 200, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(0..=65_535))]
     payload: u64,
-    /// Number of jobs that are timed one by one
+    /// Number of jobs whose latency is measured, 1 to 10000
     #[arg(long, default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     single: u64,
 }

@@ -26,37 +26,37 @@ use crate::texts;
 
 /// Make dead jobs ready again, with all their attempts.
 ///
-/// A filter selects dead jobs, or with `--state cancelled` cancelled ones; ids may name both. A job whose
-/// de-duplication key is in use by another job stays as it is.
+/// A filter selects dead jobs, or cancelled ones with `--state cancelled`; ids may name both. A job stays unchanged if
+/// another job uses its deduplication key.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Requeue {
-    #[command(flatten)]
-    selection: Selection,
-    /// Replace the payload (only with the id of one job)
+    /// Replace the payload; needs the id of one job
     #[arg(long, value_name = "TEXT")]
     payload: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// Cancel unfinished jobs.
 ///
-/// An unstarted job is cancelled immediately. For a running job, the worker is told: it asks the handler to stop, and
-/// `readpast work` stops the job's program.
+/// An unstarted job is cancelled immediately. If a job is running, its worker asks the handler to stop; `readpast work`
+/// stops the job's program.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Cancel {
+    /// Reason, shown with the job
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    why: String,
     #[command(flatten)]
     selection: Selection,
-    /// The reason, shown with the job
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    why: String,
 }
 
 /// Delete jobs for good, except running ones.
 ///
-/// A filter must include the state.
+/// A filter must include `--state`.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
@@ -67,21 +67,21 @@ pub struct Purge {
 
 /// Change the priority of unfinished jobs.
 ///
-/// For a running job, the new priority takes effect if the job is retried or released.
+/// A running job has the new priority if it is retried or released.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
 pub struct Priority {
-    #[command(flatten)]
-    selection: Selection,
-    /// The new priority, -32768 to 32767; smaller runs first
+    /// New priority, -32768 to 32767; smaller runs first
     #[arg(long = "to", value_name = "NUMBER", allow_negative_numbers = true)]
     priority: i16,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// Make scheduled jobs ready before their time.
 ///
-/// With ids, there is no prompt.
+/// With ids, the command does not ask for confirmation.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]
@@ -94,19 +94,18 @@ pub struct Promote {
 #[derive(Debug, Args)]
 struct Selection {
     queue: String,
-    /// The jobs' ids
     ids: Vec<i64>,
-    #[command(flatten)]
-    filter: FilterOptions,
-    /// All jobs that can be changed this way
-    #[arg(long, action = ArgAction::SetTrue)]
+    /// All jobs that the command can change
+    #[arg(long, action = ArgAction::SetTrue, help_heading = "Selection")]
     all: bool,
     /// Print how many jobs match, and change nothing
-    #[arg(long, short = 'n')]
+    #[arg(long, short = 'n', help_heading = "Selection")]
     dry_run: bool,
     /// Do not ask for confirmation
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Selection")]
     yes: bool,
+    #[command(flatten)]
+    filter: FilterOptions,
 }
 
 impl Requeue {

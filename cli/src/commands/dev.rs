@@ -15,17 +15,16 @@ use crate::output::Output;
 /// The queue that is there from the start.
 const QUEUE: &str = "default";
 
-/// Start a stand-in for SQL Server, with readpast installed and a queue `default`.
+/// Start the dev server, a stand-in for SQL Server, with readpast and a queue `default`.
 ///
-/// Prints the connection string, and serves until Ctrl-C or SIGTERM. It is not SQL Server: it listens on 127.0.0.1
-/// only, keeps all in memory, and nothing survives its end. With --json it prints one object: `url` (the connection
-/// string), `address`, `schema` and `queue`.
+/// Prints the connection string, and serves on 127.0.0.1 until Ctrl-C or SIGTERM. All data is in memory. With --json,
+/// it prints an object with `url` (the connection string), `address`, `schema` and `queue`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// The port on 127.0.0.1; 0: any free port
+    /// Port on 127.0.0.1; 0: any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The password of the login sa
+    /// Password of the login sa
     #[arg(long, value_name = "TEXT", default_value = "readpast")]
     password: String,
     /// Whether the connection string asks for encryption

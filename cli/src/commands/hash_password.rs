@@ -12,9 +12,8 @@ use crate::output::Output;
 
 /// Hash a password for the file of `readpast web --users`.
 ///
-/// On a terminal it asks for the password twice and does not show it. Otherwise it reads one line of standard input, as
-/// in `readpast hash-password < FILE`. The hash is argon2id with a random salt, so it differs each time. With --json it
-/// prints one object: `password_hash`.
+/// Asks twice on a terminal, without echo; otherwise reads one line of standard input. The hash is argon2id with a
+/// random salt. With --json, it prints an object with `password_hash`.
 #[derive(Debug, Args)]
 pub struct HashPassword {}
 

@@ -13,16 +13,15 @@ use crate::output::Output;
 
 /// Check the health of a worker on this machine, for containers without curl.
 ///
-/// The worker serves its health at the address of `--metrics` or `metrics.listen`. /healthz tells whether the process
-/// is alive and its worker thread is not stuck; /readyz, whether the worker holds its lease and its claims succeed. Use
-/// /healthz for a check that restarts workers: during an outage of SQL Server no worker is ready, but each still holds
-/// results to deliver.
+/// The worker serves its health at the address of `--metrics` or `metrics.listen`. /healthz: the process is alive, and
+/// its worker thread is not stuck. /readyz: the worker holds its lease, and its claims succeed. Restart workers by
+/// /healthz: during an outage of SQL Server no worker is ready, but each still holds results.
 ///
-/// Exit code 0: healthy. 1: not healthy, or no response within five seconds. Needs no connection to SQL Server.
+/// Exit code 1: not healthy, or no response within five seconds.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: readpast health http://127.0.0.1:9464/readyz")]
 pub struct Health {
-    /// The address to ask
+    /// Address to ask
     #[arg(default_value = "http://127.0.0.1:9464/healthz")]
     url: String,
 }

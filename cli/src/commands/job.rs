@@ -12,15 +12,13 @@ use crate::output::Output;
 use crate::payload_text::{Form, shown};
 use crate::texts;
 
-/// Show one job.
-///
-/// Shows its settings, payload and output, every failed attempt, and its progress.
+/// Show one job: settings, payload, output, failed attempts and progress.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Job {
     id: i64,
-    /// How payload and output are shown
+    /// Format of payload and output
     #[arg(long, default_value = "auto")]
     form: Form,
 }

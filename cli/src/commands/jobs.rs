@@ -13,24 +13,24 @@ use crate::texts;
 
 /// List the jobs of a queue.
 ///
-/// Ready jobs are listed in claim order, scheduled ones by due time, finished ones by the time at which they finished.
-/// Never blocks: jobs that are locked at the moment are left out.
+/// Ready jobs are listed in claim order, scheduled jobs by due time, finished jobs by finish time. The command never
+/// blocks: it leaves out jobs that are locked at the moment.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Jobs {
     queue: String,
-    #[command(flatten)]
-    filter: FilterOptions,
-    /// Only jobs held by the worker with this id (`worker_id` in `readpast workers --json`)
-    #[arg(long, value_name = "UUID", help_heading = "Which jobs")]
+    /// Only jobs held by this worker (`worker_id` in `readpast workers --json`)
+    #[arg(long, value_name = "UUID")]
     worker: Option<Uuid>,
-    /// Newest first; for --state done, dead, cancelled or archived
+    /// List the newest first; needs --state done, dead, cancelled or archived
     #[arg(long)]
     newest: bool,
     /// Maximum jobs to list
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
+    #[command(flatten)]
+    filter: FilterOptions,
 }
 
 /// The most jobs of one page.

@@ -26,7 +26,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         settings: Settings,
     },
-    /// Change a queue's settings; settings that are not given keep their values
+    /// Change settings of a queue; the others keep their values
     ///
     /// Role: operator.
     Set {
@@ -34,7 +34,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         settings: Settings,
     },
-    /// Show a queue's settings and how many jobs it has
+    /// Show a queue's settings and job counts
     ///
     /// Role: worker, operator or monitor.
     Show { name: String },
@@ -48,12 +48,12 @@ pub enum QueueCommand {
     Resume { name: String },
     /// Delete a queue
     ///
-    /// Refused while the queue has workers, jobs, or batches whose follow-ups go to it.
+    /// Fails while the queue has workers, jobs, or batches whose follow-ups go to it.
     ///
     /// Role: operator.
     Delete {
         name: String,
-        /// Delete its jobs too, whatever their state, and those in the archive
+        /// Also delete its jobs, in every state and in the archive
         #[arg(long)]
         with_jobs: bool,
         /// Do not ask for confirmation
@@ -63,38 +63,39 @@ pub enum QueueCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Queue settings")]
 pub struct Settings {
-    /// The order in which jobs are claimed, within a priority
+    /// Order of claims within a priority [initially: fifo]
     #[arg(long)]
     order: Option<Order>,
-    /// What happens to done jobs
+    /// What happens to done jobs [initially: delete]
     #[arg(long)]
     completion: Option<Completion>,
-    /// The delivery guarantee
+    /// Delivery guarantee [initially: at_least_once]
     #[arg(long)]
     delivery: Option<DeliveryOption>,
-    /// Number of attempts after which a job is dead
+    /// Attempts after which a job is dead [initially: 5]
     #[arg(long, value_name = "NUMBER")]
     max_attempts: Option<u32>,
-    /// How long done jobs stay: a duration, or `forever`
+    /// How long done jobs stay, 1s to ten years or `forever` [initially: forever]
     #[arg(long, value_name = "DURATION", value_parser = keep)]
     keep_done: Option<Keep>,
-    /// How long dead and cancelled jobs stay: a duration, or `forever`
+    /// How long dead and cancelled jobs stay, 1s to ten years or `forever` [initially: forever]
     #[arg(long, value_name = "DURATION", value_parser = keep)]
     keep_dead: Option<Keep>,
-    /// Maximum jobs of one group that run at the same time
+    /// Jobs of one group that run at the same time, 1 to 1000 [initially: 1]
     #[arg(long, value_name = "NUMBER")]
     group_limit: Option<u32>,
-    /// Whether a job of a group passes its turn on when it is retried
+    /// Whether a retried job of a group passes its turn on [initially: false]
     #[arg(long, value_name = "BOOL")]
     retry_passes: Option<bool>,
-    /// Maximum jobs that all workers together hold, or `none`
+    /// Jobs that all workers together hold, 1 to 100000 or `none` [initially: none]
     #[arg(long, value_name = "NUMBER", value_parser = max_running)]
     max_running: Option<Limit<u32>>,
-    /// Maximum jobs that all workers together claim per interval, such as `100/60s`, or `none`
+    /// Jobs that all workers together claim per interval of 100ms to 1d, such as `100/60s`, or `none` [initially: none]
     #[arg(long, value_name = "JOBS/DURATION", value_parser = rate)]
     rate: Option<Limit<Rate>>,
-    /// Your procedure that gets the results in the acknowledgement's transaction, or `none`
+    /// Your procedure that gets the results when jobs are finished, or `none` [initially: none]
     #[arg(long, value_name = "PROCEDURE")]
     sink: Option<String>,
 }
@@ -112,11 +113,11 @@ enum Order {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Completion {
-    /// Delete them
+    /// deleted
     Delete,
-    /// Keep them in the table, with times and output
+    /// kept in the table, with times and output
     Annotate,
-    /// Move them to the archive
+    /// moved to the archive
     Archive,
 }
 

@@ -15,8 +15,7 @@ use crate::texts;
 
 /// List the queues with their settings.
 ///
-/// ATTENTION lists what needs action: a pause, ready jobs without a worker, jobs that died within the last 15 minutes,
-/// late schedules. `readpast stats` shows how many jobs the queues have.
+/// ATTENTION shows a pause, ready jobs without a worker, jobs that died within the last 15 minutes, and late schedules.
 ///
 /// Role: worker, operator or monitor.
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use crate::texts::{self, duration, nearest};
 
 /// List the schedules with their next times.
 ///
-/// Until a worker of the queue has calculated the next time of a new schedule, the time at which it was set is shown.
+/// NEXT is the time at which a new schedule was set until a worker has calculated its next time.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
@@ -30,27 +30,27 @@ pub struct Schedules {
 /// Set, pause, run or delete a schedule.
 #[derive(Debug, Subcommand)]
 pub enum ScheduleCommand {
-    /// Create a schedule, or replace everything of an existing one except its pause
+    /// Create or replace a schedule; a paused one stays paused
     ///
     /// Role: operator.
     Set {
         queue: String,
         name: String,
-        /// Minute, hour, day of month, month, day of week; or six fields, with the second first
+        /// Minute, hour, day of month, month, day of week; with six fields, the second first
         cron: String,
-        /// The payload of its jobs
-        #[arg(default_value = "")]
+        /// Payload of its jobs
+        #[arg(default_value = "", hide_default_value = true)]
         payload: String,
-        /// The time zone of the times
+        /// Time zone of CRON
         #[arg(long, default_value = "UTC", value_name = "NAME")]
         time_zone: String,
-        /// How many of the most recent missed times to make up for
+        /// How many of the latest missed times to make up for
         #[arg(long, default_value_t = 1, value_name = "NUMBER")]
         make_up: u32,
-        /// Delay each job by a random time up to this
+        /// Maximum random delay of each job
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         jitter: Option<Duration>,
-        /// The de-duplication key of its jobs: no job is added while the last one is unfinished
+        /// Deduplication key of its jobs: no job is added while the last one is unfinished
         #[arg(long)]
         key: Option<String>,
         #[command(flatten)]
@@ -60,15 +60,15 @@ pub enum ScheduleCommand {
     ///
     /// Role: operator.
     Pause { queue: String, name: String },
-    /// Resume a paused schedule with its next time
+    /// Resume a paused schedule at its next time
     ///
     /// Role: operator.
     Resume { queue: String, name: String },
-    /// Enqueue the job of a schedule now, in addition to its times
+    /// Enqueue a schedule's job now, in addition to its times
     ///
     /// Role: operator.
     Run { queue: String, name: String },
-    /// Delete a schedule; the jobs that it enqueued stay
+    /// Delete a schedule, but not the jobs that it enqueued
     ///
     /// Role: operator.
     Delete {

@@ -13,24 +13,24 @@ use crate::texts;
 
 /// Install the schema: tables, procedures and roles.
 ///
-/// Does nothing if it is installed already. Upgrades an older schema while workers and producers keep running.
+/// Does nothing if the schema is current. Upgrades an older one while workers and producers keep running.
 ///
 /// Role: db_owner; none with --script.
 #[derive(Debug, Args)]
 pub struct Install {
-    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    /// Print the script for sqlcmd or Management Studio, and run nothing
     #[arg(long)]
     script: bool,
 }
 
 /// Upgrade the schema to the version of this program.
 ///
-/// The same as `install`: workers and producers of the previous release keep running meanwhile.
+/// Does the same as `install`.
 ///
 /// Role: db_owner; none with --script.
 #[derive(Debug, Args)]
 pub struct Upgrade {
-    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    /// Print the script for sqlcmd or Management Studio, and run nothing
     #[arg(long)]
     script: bool,
 }
@@ -40,7 +40,7 @@ pub struct Upgrade {
 /// Role: db_owner; none with --script.
 #[derive(Debug, Args)]
 pub struct Uninstall {
-    /// Print the script that would run, for sqlcmd or Management Studio, and run nothing
+    /// Print the script for sqlcmd or Management Studio, and run nothing
     #[arg(long)]
     script: bool,
     /// Do not ask for confirmation
@@ -48,14 +48,14 @@ pub struct Uninstall {
     yes: bool,
 }
 
-/// Check everything that could keep a queue from being used, and say how to fix it.
+/// Check all that a queue needs, and say how to fix failures.
 ///
-/// The exit code is that of the first check that fails.
+/// The exit code is that of the first failed check.
 ///
 /// Role: any.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// The queue to check, instead of the one in the settings
+    /// Queue to check [default: the one in the settings]
     queue: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 
-/// Print the completions of a shell.
+/// Print the completion script for a shell.
 ///
 /// For bash: `readpast completions bash > ~/.local/share/bash-completion/completions/readpast`
 #[derive(Debug, Args)]
@@ -20,7 +20,8 @@ pub struct Completions {
 /// Write the manual pages to a directory.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The directory, such as ~/.local/share/man/man1
+    /// Directory, such as ~/.local/share/man/man1
+    #[arg(value_name = "DIRECTORY")]
     folder: PathBuf,
 }
 

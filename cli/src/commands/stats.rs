@@ -21,19 +21,18 @@ use crate::texts;
 
 /// Show how many jobs the queues have, and how fast they are processed.
 ///
-/// Counting never blocks. OUT/S is the number of jobs done per second, as each worker of the queue counted between its
-/// last two heartbeats (10 seconds apart). It is a dash if no worker has reported, or if the login may not see workers.
+/// Counting never blocks. OUT/S is the number of jobs done per second between the last two heartbeats of the workers
+/// (10 seconds apart). It is a dash if no worker has reported, or if the login may not see workers.
 ///
-/// With --json an object for each queue: its settings, its counts (`ready`, `scheduled`, `waiting`, `claimed`, `done`,
-/// `dead`, `cancelled`, `archived`), `oldest_ready_s`, `workers`, `done_per_s`, `failed_per_s` and `limits` (pairs:
-/// what limits, how many workers); with --watch also `at`, the time by this machine's clock.
+/// With --json, `limits` pairs each bottleneck with its number of workers. With --watch, `at` is the time by this
+/// machine's clock.
 ///
 /// Role: operator, monitor or worker; a worker's login does not see the rates.
 #[derive(Debug, Args)]
 pub struct Stats {
     /// Only this queue
     queue: Option<String>,
-    /// Repeat at this interval in seconds until Ctrl-C, also through outages of the server
+    /// Repeat at this interval until Ctrl-C, also through outages of the server; at least 0.1 [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
 }

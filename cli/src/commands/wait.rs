@@ -26,30 +26,30 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Wait until a job has finished, and print its output.
 ///
-/// The output is written unchanged; on a terminal, as `readpast job` shows it.
+/// The output is printed unchanged; on a terminal, as `readpast job` shows it.
 ///
-/// Exit codes: 0 done, 9 dead, 10 cancelled, 8 timed out. In a queue with `completion = delete` a done job is deleted:
-/// if that happens during the wait, it counts as done (0); a job deleted earlier looks like one that never existed (3).
+/// Exit codes: 0 done, 8 timed out, 9 dead, 10 cancelled. A job that is done and deleted during the wait counts as
+/// done; a job deleted earlier is not found (3).
 ///
 /// Role: producer or operator.
 #[derive(Debug, Args)]
 pub struct Wait {
     id: i64,
-    /// Maximum time to wait
+    /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 }
 
 /// Wait until a queue has no unfinished jobs.
 ///
-/// Dead and cancelled jobs count as finished. Exit code 8: unfinished jobs are left when the time is up. Outages of the
-/// server do not end the wait.
+/// Dead and cancelled jobs count as finished. Outages of the server do not end the wait. Exit code 8: timed out with
+/// unfinished jobs.
 ///
 /// Role: worker, operator or monitor.
 #[derive(Debug, Args)]
 pub struct Drain {
     queue: String,
-    /// Maximum time to wait
+    /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
     /// Do not wait for jobs that are scheduled for later

@@ -16,40 +16,39 @@ use crate::interrupt::StopSignals;
 use crate::logs;
 use crate::output::Output;
 
-/// Serve a web page that shows and controls the queues.
+/// Serve the web UI, which shows and controls the queues.
 ///
-/// The page shows all queues of the schema; if the login is an operator, it has buttons. By default it listens on this
-/// machine only, and everyone who works on it may view and act. On another address it needs a token, users with
-/// passwords, or a proxy that checks visitors. It speaks HTTP: put HTTPS in front of it. Ctrl-C stops it. The log
-/// (logins, actions, failures) goes to standard error. With --json it prints one object: `url`.
+/// By default it is for everyone on this machine, to view and act. On another address it needs a token, users, or a
+/// proxy that admits only authorized visitors. It speaks HTTP: put an HTTPS proxy in front of it. Logins, actions and
+/// failures are logged to standard error. With --json, it prints an object with `url`. See docs/web.md.
 ///
-/// Role: monitor to look, operator to act.
+/// Role: monitor to view, operator to act.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("access"))]
 pub struct Web {
-    /// The address to listen on; port 0: any free port
+    /// Address to listen on; port 0: any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7380")]
     listen: SocketAddr,
-    /// Ask for the token in this file. Or set READPAST_WEB_TOKEN
+    /// File with the token that visitors need; or set READPAST_WEB_TOKEN
     #[arg(long, value_name = "FILE", group = "access")]
     token_file: Option<PathBuf>,
-    /// Ask for a name and a password, of those in this file: TOML with a `[[user]]` for each, with `name`,
-    /// `password_hash` (see `readpast hash-password`) and, for somebody who may only look, `read_only = true`
+    /// TOML file of users, each a `[[user]]` with `name`, `password_hash` (see `readpast hash-password`) and optionally
+    /// `read_only = true`
     #[arg(long, value_name = "FILE", group = "access")]
     users: Option<PathBuf>,
-    /// Rely on a proxy in front of the page to admit only authorized visitors
+    /// Rely on a proxy to admit only authorized visitors
     #[arg(long, group = "access")]
     behind_proxy: bool,
-    /// The header in which the proxy says who it is, for the audit
+    /// Header in which the proxy names the visitor, for the audit
     #[arg(long, value_name = "NAME", requires = "behind_proxy")]
     user_header: Option<HeaderName>,
-    /// The browser speaks HTTPS, with whatever is in front: its cookie goes over HTTPS alone
+    /// Send the session cookie over HTTPS only
     #[arg(long)]
     https: bool,
-    /// Nobody may act
+    /// Disable all actions
     #[arg(long)]
     read_only: bool,
-    /// Show no payloads, outputs and checkpoints: they may be personal data
+    /// Hide payloads, outputs and checkpoints, which may be personal data
     #[arg(long)]
     hide_payloads: bool,
 }

@@ -9,17 +9,14 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::texts;
 
-/// List the workers.
-///
-/// Shows each worker's lease, the jobs that it holds and since when, its speed and what limits it, as of its last
-/// heartbeat.
+/// List the workers: lease, held jobs, speed and bottleneck as of the last heartbeat.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
 pub struct Workers {
     /// Only workers of this queue
     queue: Option<String>,
-    /// Include workers that stopped or were lost within the last day
+    /// Also list workers that stopped or were lost within the last day
     #[arg(long)]
     lost: bool,
 }

@@ -26,17 +26,16 @@ use crate::interrupt::StopSignals;
 use crate::output::Output;
 use crate::texts;
 
-/// See it work, with nothing to set up: server, producers and workers in one process.
+/// Try readpast without a server: dev server, producers and workers in one process.
 ///
-/// On a terminal it shows the screen of `readpast top` for that server until q is pressed. Otherwise it prints a line
-/// per second and stops after ten seconds; with --json it prints only the summary. It needs no SQL Server, reads no
-/// settings and leaves nothing behind.
+/// On a terminal it shows `readpast top` until q is pressed. Otherwise it prints a line per second for ten seconds;
+/// with --json only the summary. It reads no settings and leaves nothing behind.
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Stop after this many seconds
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
-    /// Serve the web page on this port of 127.0.0.1 [default: 7380]
+    /// Serve the web UI on this port of 127.0.0.1 [default: 7380]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "7380")]
     web: Option<u16>,
 }

@@ -47,9 +47,9 @@ const PIECE_BYTES: usize = 256 << 10;
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// The payload
+    /// the payload
     Text,
-    /// An object with the payload and what else belongs to the job
+    /// an object with the payload and other members
     Json,
 }
 

@@ -31,35 +31,33 @@ use crate::texts;
 
 /// Add jobs: one, or one for each line of standard input.
 ///
-/// Lines are enqueued in their order, in chunks of up to 1,000, each in its own transaction. If input arrives slowly, a
-/// line waits at most 200 ms for others. Empty lines are skipped. With `--format json` a line is an object with
-/// `payload` (text, or any other value, which becomes the job's JSON) or `payload_hex`. Optional members, which override
-/// the options: `kind`, `priority`, `delay_s`, `due_at`, `key`, `group`, `batch`, `correlation_id`, `headers`,
-/// `max_attempts`, `time_limit_s`.
+/// Lines are enqueued in order, in transactions of up to 1,000; a line waits at most 200 ms for others. Empty lines are
+/// skipped. With `--format json`, each line is an object with `payload` (text or any other JSON value) or
+/// `payload_hex`. It can also have `kind`, `priority`, `delay_s`, `due_at`, `key`, `group`, `batch`, `correlation_id`,
+/// `headers`, `max_attempts` and `time_limit_s`, which override the options.
 ///
-/// With `--resume FILE` the command can be repeated after any failure with the same input: each line is enqueued exactly
-/// once. The jobs then belong to a batch, which is sealed at the end (see `readpast batches`). The chunks must be the
-/// same in every run, so a line waits until 1,000 have arrived or the input has ended: not for endless input such as
-/// `tail -f`. The last line must end with a newline; without one it may have been cut off. Only one process at a time
-/// can use the file, next to which a `.lock` file is created. `enqueued` then counts the jobs of all runs.
+/// With `--resume FILE`, repeat the command with the same input after any failure: each line is enqueued exactly once,
+/// in one batch, which is sealed at the end. A transaction then waits for 1,000 lines or the end of the input, so
+/// endless input does not work. The last line must end with a newline. Only one process at a time can use FILE (locked
+/// by FILE.lock). `enqueued` counts the jobs of all runs.
 ///
-/// Role: producer or operator; with --resume as well.
+/// Role: producer or operator.
 #[derive(Debug, Args)]
 pub struct Enqueue {
     queue: String,
-    /// The payload of one job; without it, and without --file, standard input is read
+    /// Payload of one job; without it and --file, standard input is read
     #[arg(conflicts_with = "file")]
     payload: Option<String>,
-    /// A file whose bytes are the payload of one job
+    /// File whose bytes are the payload of one job
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The format of the lines of standard input
+    /// Format of the lines of standard input
     #[arg(long, default_value = "text", conflicts_with_all = ["payload", "file"])]
     format: Format,
     /// Save the progress in this file, and continue from there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "file", "batch"])]
     resume: Option<PathBuf>,
-    /// The de-duplication key of one job: it is not added while another job with this key is unfinished
+    /// Deduplication key of one job; not added while another job with this key is unfinished
     #[arg(long)]
     key: Option<String>,
     #[command(flatten)]

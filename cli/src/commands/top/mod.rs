@@ -42,12 +42,12 @@ use theme::Theme;
 
 /// Watch all queues and workers live; pause, resume and requeue.
 ///
-/// Needs a terminal; without one, use `readpast stats --watch`. `?` shows the keys and what the numbers mean.
+/// Needs a terminal; otherwise use `readpast stats --watch`. `?` explains the keys and numbers.
 ///
 /// Role: operator or monitor; only an operator can change anything.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// How often to ask the server
+    /// How often to read from the server, at least 100ms
     #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "2s")]
     interval: Duration,
 }

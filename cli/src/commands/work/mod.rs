@@ -80,65 +80,61 @@ pub use guard::GuardCommand;
 
 /// Run a program for each job of a queue.
 ///
-/// The program gets the payload on standard input or in its arguments: {payload} is the path of a file with the payload,
-/// {text} its text, {.name} a member of a JSON payload. {job_id}, {attempt} and {kind} are available, too, and {{ is a
-/// brace. The program's standard output is the job's output. Its environment contains READPAST_JOB_ID, READPAST_ATTEMPT
-/// and more, but not the connection string.
+/// The program gets the payload on standard input, or in arguments with {payload} (path of a file with the payload),
+/// {text} or {.name} (member of a JSON payload). Arguments can also contain {job_id}, {attempt}, {kind}, and {{ for a
+/// brace. Standard output becomes the job's output.
 ///
 /// Exit code 0: the job is done. 65: it is dead. Any other code, or a signal: it is retried, with the end of standard
-/// error as its error. --on-exit changes this.
+/// error as its error.
 ///
-/// The first Ctrl-C, SIGTERM or SIGHUP lets running programs finish, the second stops them. As a systemd service
-/// (Type=notify, WatchdogSec) it reports when it is ready, alive and stopping. See docs/work.md for details.
+/// After the first Ctrl-C, SIGTERM or SIGHUP, running programs finish; the second stops them. See docs/work.md.
 ///
 /// Role: worker.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: readpast work thumbnails -- convert {.from} -resize 200 {.to}")]
 pub struct Work {
-    /// The queue
     queue: String,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "shell")]
     program: Vec<String>,
-    /// Run this shell command line instead. The payload is never part of it: it is on standard input and, if it is text
-    /// without NUL of less than 128 KiB, in READPAST_PAYLOAD_TEXT
+    /// Run this shell command line instead; the payload is on standard input, and in READPAST_PAYLOAD_TEXT if it is
+    /// text without NUL of less than 128 KiB
     #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
     shell: Option<String>,
-    /// Start one program per thread and keep it: it reads one line of JSON per job and replies with one line each
+    /// Keep one program per thread, which reads one line of JSON per job and replies with one
     #[arg(long, conflicts_with = "on_exit")]
     keep: bool,
     /// Maximum jobs that run at the same time [default: one per core]
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
-    /// Run only jobs of these kinds; others are postponed, however long, until a worker for them claims them
+    /// Run only jobs of these kinds (comma-separated); postpone others
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Stop a program that runs longer. A job's own time limit takes precedence
+    /// Stop a program that runs longer; a job's own time limit takes precedence
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     time_limit: Option<Duration>,
-    /// Grace period between asking a program to stop (SIGTERM) and killing it
+    /// Time between asking a program to stop (SIGTERM) and killing it
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
     grace: Duration,
-    /// How long running programs may continue after the first Ctrl-C, SIGTERM or SIGHUP [default: 25s]
+    /// Time for running programs to finish after the first signal [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     shutdown_deadline: Option<Duration>,
-    /// What exit codes mean: 1-9=dead, 80=snooze:60s, other=retry:5m. Can be repeated
+    /// Outcome of exit codes, such as 1-9=dead, 80=snooze:60s or other=retry:5m; can be repeated
     #[arg(long, value_name = "CODES=OUTCOME")]
     on_exit: Vec<ExitRule>,
     /// Maximum size of standard output, at most 256MiB; a program that exceeds it is stopped, and its job is dead
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "16MiB")]
     max_output: usize,
-    /// Exit when the queue is empty. Also waits for scheduled jobs, and while the queue is paused
+    /// Exit when the queue is empty; also waits for scheduled jobs, and while the queue is paused
     #[arg(long)]
     drain: bool,
-    /// With --drain: do not wait for jobs that are scheduled for later
+    /// With --drain: do not wait for scheduled jobs
     #[arg(long, requires = "drain")]
     not_scheduled: bool,
-    /// Pass on these variables of the worker to the program. By default its settings and credentials
-    /// (AZURE_CLIENT_SECRET, KRB5_CLIENT_KTNAME, …) are removed
+    /// Pass these variables to the program, although they are settings or credentials of the worker (comma-separated)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pass_env: Vec<String>,
-    /// Serve metrics for Prometheus on this address, for example 127.0.0.1:9464
+    /// Serve Prometheus metrics on this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
 }
