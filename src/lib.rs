@@ -177,9 +177,7 @@ pub use crate::id::{BatchId, Enqueued, Fence, JobId};
 pub use crate::job::{BatchEnd, BatchRow, FollowUp, Job, NewBatch, NewJob, Outcome, SealedBatch};
 pub use crate::procedures::producer::JobEnd;
 pub use crate::queue::Queue;
-pub use crate::worker::report::{DrainProgress, Monitor};
-pub use crate::worker::state::{Bottleneck, StopHandle, WorkerStats};
-pub use crate::worker::{Summary, Worker, WorkerBuilder};
+pub use crate::worker::{Bottleneck, DrainProgress, Monitor, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
 /// The traits that the driver, [`enqueue_in`](crate::transaction::enqueue_in) and
 /// [`finish_in`](crate::transaction::finish_in()) require of a connection.

@@ -8,7 +8,7 @@ use crate::connection::{Answer, AnswerLimit, into_rows, one_row};
 use crate::error::{BoxError, Error};
 use crate::handler::{Context, IntoOutput, Output};
 use crate::id::{BatchId, Enqueued, Fence};
-use crate::job::{NewBatch, NewJob, SealedBatch, check};
+use crate::job::{NewBatch, NewJob, SealedBatch, check_jobs};
 use crate::procedures::producer::{
     ENQUEUE_BATCH, Lists, SEAL_BATCH, batch_command, chunks, create_command, enqueue_command, in_order, read_created,
     read_enqueued, read_sealed, seal_command,
@@ -225,7 +225,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     check_schema(schema)?;
-    check(jobs)?;
+    check_jobs(jobs)?;
     let lists = Lists::of(schema);
     let mut enqueued = Vec::with_capacity(jobs.len());
     for chunk in chunks(jobs) {

@@ -10,6 +10,13 @@ const RULES: Rules = Rules {
     layers: &[
         "lib.rs",
         "worker/",
+        "worker/claim/",
+        "worker/duties/",
+        "worker/report/",
+        "worker/run/",
+        "worker/finish/",
+        "worker/lease/",
+        "worker/state/",
         "admin/",
         "transaction.rs",
         "queue/",
@@ -29,7 +36,9 @@ const RULES: Rules = Rules {
     ],
     largest_circle: 2,
     most_lines: 520,
-    allowed: &[],
+    has_faces: true,
+    // The path by which readpast-adopt reaches what is hidden for it.
+    allowed: &["opened: admin/mod.rs seam"],
 };
 
 #[test]

@@ -7,7 +7,7 @@
 //! they would then lie between those that are ready, and each claim would read over them; nor what keeps back rows
 //! whose time has not come.
 
-use crate::expression::{Known, Predicate, Terms, read};
+use crate::expression::{Known, Predicate, Terms, read_predicate};
 
 use super::catalog::{Index, Table};
 use super::names::bracketed;
@@ -103,7 +103,7 @@ impl Wanted<'_> {
         let filter = match &index.filter {
             None => Vec::new(),
             Some(text) => {
-                let filter = read::predicate(text).ok()?;
+                let filter = read_predicate(text).ok()?;
                 let parts: Vec<String> = filter.conjuncts().into_iter().map(written).collect();
                 let said: Vec<String> = self.conjuncts.iter().map(|part| written(part)).collect();
                 if !parts.iter().all(|part| said.contains(part)) {
@@ -252,7 +252,7 @@ mod tests {
 
     /// `marked`: columns that a claim sets to 9.
     fn chosen(table: &Table, ready: &str, order: &[(&str, bool)], marked: &[&str]) -> String {
-        let ready = (!ready.is_empty()).then(|| read::predicate(ready).unwrap());
+        let ready = (!ready.is_empty()).then(|| read_predicate(ready).unwrap());
         let order: Vec<(String, bool)> = order.iter().map(|(name, desc)| ((*name).to_string(), *desc)).collect();
         let marks: Vec<(String, Option<Known>)> =
             marked.iter().map(|name| ((*name).to_string(), Some(Known::Number(9.0)))).collect();

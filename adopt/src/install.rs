@@ -5,7 +5,7 @@ use readpast::admin::seam::{self, Seam};
 
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::script::script;
+use crate::script;
 
 use super::catalog;
 use super::catalog::Table;

@@ -24,6 +24,7 @@ const RULES: Rules = Rules {
     ],
     largest_circle: 2,
     most_lines: 520,
+    has_faces: true,
     allowed: &[],
 };
 

@@ -11,7 +11,7 @@ use crate::error::{Error, GAP, error_pattern};
 use crate::id::JobId;
 use crate::job::JobState;
 use crate::procedures::operator::FailedJob;
-use crate::time::json;
+use crate::time::json_time_of;
 
 /// The reasons why jobs of a queue have failed, from [`Admin::failures`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,10 +35,10 @@ pub struct FailureGroup {
     /// How many jobs.
     pub count: u64,
     /// When the first of them failed, by SQL Server's clock.
-    #[serde(serialize_with = "json::time_of")]
+    #[serde(serialize_with = "json_time_of")]
     pub first_at: SystemTime,
     /// When the last of them failed.
-    #[serde(serialize_with = "json::time_of")]
+    #[serde(serialize_with = "json_time_of")]
     pub last_at: SystemTime,
     /// The job that failed last.
     pub example: JobId,

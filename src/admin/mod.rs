@@ -10,7 +10,7 @@ mod jobs;
 mod matching;
 mod queues;
 mod schedules;
-pub(crate) mod schema;
+mod schema;
 #[doc(hidden)]
 pub mod seam;
 

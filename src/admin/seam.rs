@@ -8,9 +8,7 @@ use crate::config;
 use crate::connection::{Columns, Lent};
 use crate::error::Error;
 
-use super::schema::scripts;
-
-pub use scripts::{UNINSTALL, in_one, scripts};
+pub use super::schema::{UNINSTALL, in_one, scripts};
 
 /// Rejects a name that no schema can have.
 pub fn check_schema(schema: &str) -> Result<(), Error> {

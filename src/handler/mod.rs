@@ -20,7 +20,7 @@ mod job_error;
 mod kind_options;
 mod output;
 mod places;
-pub(crate) mod run;
+mod run;
 mod surroundings;
 mod typed_job;
 mod unknown_kinds;
@@ -35,7 +35,7 @@ pub use output::{IntoOutput, Json, Output};
 #[cfg(test)]
 pub(crate) use places::HOLD;
 pub(crate) use places::{Line, Permit, Places, Threads, WaiterId};
-pub(crate) use run::{failure, panic_message, retry_delay};
+pub(crate) use run::{RunResult, failure, panic_message, retry_delay};
 pub(crate) use surroundings::{State, Surroundings};
 pub use typed_job::TypedJob;
 pub(crate) use unknown_kinds::UnknownKinds;

@@ -70,7 +70,7 @@ impl Headers {
 /// SQL Server accepts JSON that Rust cannot represent, such as the number 1e999 or half a surrogate pair (`"\ud800"`).
 /// A T-SQL producer must not be able to stop all workers, or to hide a page of jobs from operators, with one such job.
 /// Such a header is therefore ignored. If even its name cannot be read, all headers of the job are.
-pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
+pub(crate) fn read_headers(json: &str) -> Option<Map<String, Value>> {
     let cannot_be_read =
         |error: serde_json::Error| tracing::warn!(%error, "cannot read a header of a job; its handler runs without it");
     let named: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).map_err(cannot_be_read).ok()?;
@@ -82,8 +82,8 @@ pub(crate) fn read(json: &str) -> Option<Map<String, Value>> {
     (!read.is_empty()).then_some(read)
 }
 
-/// [`read`], for a member of a larger object.
+/// [`read_headers`], for a member of a larger object.
 pub(crate) fn read_member<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Headers>, D::Error> {
     let json = Option::<Box<RawValue>>::deserialize(deserializer)?;
-    Ok(json.and_then(|json| read(json.get())).map(|headers| Headers(Box::new(headers))))
+    Ok(json.and_then(|json| read_headers(json.get())).map(|headers| Headers(Box::new(headers))))
 }

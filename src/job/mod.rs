@@ -1,10 +1,10 @@
 //! Jobs and related data, without behaviour of their own.
 
 mod batch;
-pub(crate) mod headers;
+mod headers;
 mod job;
 mod job_state;
-pub(crate) mod new_job;
+mod new_job;
 mod notes;
 mod outcome;
 mod policies;
@@ -12,11 +12,11 @@ mod schedule;
 mod trace_context;
 
 pub use batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
-pub(crate) use headers::Headers;
+pub(crate) use headers::{Headers, read_headers};
 pub use job::Job;
 pub use job_state::JobState;
 pub use new_job::NewJob;
-pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check, due_at, is_kind};
+pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check_jobs, due_at, is_kind};
 pub(crate) use notes::{Note, NotedRun, Notes, Taken};
 pub use outcome::{FollowUp, Outcome};
 pub use policies::{ClaimOrder, CompletionPolicy, Delivery};

@@ -282,7 +282,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
 
 /// Checks jobs before anything is sent. The error names the index of the job if there are several.
-pub(crate) fn check(jobs: &[NewJob]) -> Result<(), Error> {
+pub(crate) fn check_jobs(jobs: &[NewJob]) -> Result<(), Error> {
     for (index, job) in jobs.iter().enumerate() {
         match job.check() {
             Err(Error::InvalidJob { reason }) if jobs.len() > 1 => {

@@ -7,8 +7,8 @@ use super::queue::Queue;
 use crate::connection::Lent;
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued};
-use crate::job::{NewJob, new_job};
-use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, enqueue};
+use crate::job::{NewJob, check_jobs};
+use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, chunks};
 use tokio::time::Instant;
 
 /// The least time that a sent call waits for its answer, however little is left. A shorter wait would put a call in
@@ -92,9 +92,9 @@ impl Queue {
     ///
     /// If the future is dropped, some of the chunks may be in the queue.
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-        new_job::check(jobs)?;
+        check_jobs(jobs)?;
         let mut enqueued = Vec::with_capacity(jobs.len());
-        for chunk in enqueue::chunks(jobs) {
+        for chunk in chunks(jobs) {
             let started_at = Instant::now();
             match self.enqueue_with_retries(chunk, None).await {
                 Ok(answers) => {
@@ -155,7 +155,7 @@ impl Queue {
         part: i64,
         jobs: &[NewJob],
     ) -> Result<Option<Vec<Enqueued>>, Error> {
-        let part = enqueue::Part { batch, number: part };
+        let part = Part { batch, number: part };
         part.check(jobs)?;
         if jobs.is_empty() {
             return Ok(Some(Vec::new()));

@@ -4,7 +4,7 @@ mod boot_clock;
 mod cron_times;
 mod datetime2;
 mod durations;
-pub(crate) mod json;
+mod json;
 mod pauses;
 
 pub(crate) use boot_clock::BootClock;
@@ -12,5 +12,5 @@ pub(crate) use cron_times::CronTimes;
 pub(crate) use datetime2::{TEN_YEARS, from_datetime2, to_datetime2};
 pub use durations::Durations;
 pub(crate) use durations::{BUCKETS, bucket, of_json, to_json};
-pub(crate) use json::{rfc3339, seconds_of};
+pub(crate) use json::{json_seconds, json_seconds_of, json_time, json_time_of, rfc3339};
 pub(crate) use pauses::{Pauses, jittered};

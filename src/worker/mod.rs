@@ -27,17 +27,19 @@
 //! | what it shows | `report/` | |
 
 mod builder;
-pub(crate) mod claim;
-pub(crate) mod duties;
-pub(crate) mod finish;
+mod claim;
+mod duties;
+mod finish;
 mod io_thread;
-pub(crate) mod lease;
-pub(crate) mod report;
-pub(crate) mod run;
-pub(crate) mod shutdown;
-pub(crate) mod state;
+mod lease;
+mod report;
+mod run;
+mod shutdown;
+mod state;
 mod worker;
 
 pub use builder::WorkerBuilder;
+pub use report::{DrainProgress, Monitor};
+pub use state::{Bottleneck, StopHandle, WorkerStats};
 pub(crate) use worker::Stages;
 pub use worker::{Summary, Worker};

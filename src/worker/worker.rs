@@ -12,12 +12,12 @@ use crate::metrics::Scale;
 use crate::queue::Queue;
 use crate::worker::claim::{Prefetcher, Watcher, most_ahead};
 use crate::worker::duties::Maintenance;
-use crate::worker::finish::{finisher, notes_writer};
+use crate::worker::finish;
 use crate::worker::lease::{Lease, LeaseKeeper};
-use crate::worker::report::{DrainProgress, Left, Monitor, Readings, gauges, progress};
+use crate::worker::report::{self, DrainProgress, Left, Monitor, Readings};
 use crate::worker::run::{DroppedElsewhere, Executor, FairPool, JobCode};
-use crate::worker::shutdown::{End, drain, ending};
-use crate::worker::state::{StopHandle, WorkerState, WorkerStats, pulse, stop};
+use crate::worker::shutdown::{self, End};
+use crate::worker::state::{self, Phase, StopHandle, WorkerState, WorkerStats};
 
 use super::io_thread;
 use super::io_thread::IoThread;
@@ -89,7 +89,8 @@ impl Worker {
         queue.check_version(&mut session).await?;
         let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
-        let (ended, completion, own_lines) = finisher::channel(&state, &pool);
+        let pumped = pool.clone();
+        let (ended, completion, own_lines) = finish::channel(&state, move || pumped.pump());
         let executor = Executor::new(&state, pool, code, lease.clock(), ended, most_ahead(&state.config));
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
@@ -106,10 +107,10 @@ impl Worker {
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
-        stages.spawn(notes_writer::keep_writing(state.clone(), lease.clone()));
-        stages.spawn(gauges::keep_levels_shown(state.clone(), lease.clone()));
-        stages.spawn(gauges::keep_depth_shown(queue.clone(), duties));
-        stages.spawn(pulse::keep_beating(state.clone()));
+        stages.spawn(finish::keep_writing_notes(state.clone(), lease.clone()));
+        stages.spawn(report::keep_levels_shown(state.clone(), lease.clone()));
+        stages.spawn(report::keep_depth_shown(queue.clone(), duties));
+        stages.spawn(state::keep_beating(state.clone()));
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }
@@ -183,7 +184,7 @@ impl Worker {
     /// What [`run`](Self::run) does, on the worker's own thread.
     async fn run_to_end(mut self) -> Result<Summary, Error> {
         self.stopping().await;
-        let End { in_order, cut_off } = ending::end(&mut self).await;
+        let End { in_order, cut_off } = shutdown::end(&mut self).await;
         let stats = self.stats();
         let WorkerStats { done, retried, snoozed, dead, cancelled, released, lost, .. } = stats;
         self.span.in_scope(|| {
@@ -234,7 +235,7 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
         self.state.metrics.drains();
-        self.spawn(drain::stop_when_empty(self.state.clone(), None));
+        self.spawn(shutdown::stop_when_empty(self.state.clone(), None));
         self.run().await
     }
 
@@ -261,7 +262,7 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
         self.state.metrics.drains();
-        self.spawn(drain::stop_when_empty(self.state.clone(), Some(within)));
+        self.spawn(shutdown::stop_when_empty(self.state.clone(), Some(within)));
         self.run().await
     }
 
@@ -295,7 +296,7 @@ impl Worker {
         let mut readings = Readings::default();
         let summary = tokio::select! {
             summary = self.drain() => summary,
-            never = progress::report(&queue, &monitor, every, &mut readings, &mut show) => match never {},
+            never = report::report_progress(&queue, &monitor, every, &mut readings, &mut show) => match never {},
         }?;
         let left = Left::of(&queue, Duration::ZERO).await;
         show(&readings.progress(Instant::now(), left, summary.stats));
@@ -307,12 +308,12 @@ impl Worker {
         let Worker { state, stages, .. } = self;
         loop {
             let ended = tokio::select! {
-                () = state.stop.reached(stop::Phase::Stopping) => return,
+                () = state.stop.reached(Phase::Stopping) => return,
                 Some(ended) = stages.prefetch.join_next() => ended,
                 Some(ended) = stages.acknowledging.join_next() => ended,
                 Some(ended) = stages.others.join_next() => ended,
             };
-            ending::note_panic(state, ended);
+            shutdown::note_panic(state, ended);
         }
     }
 }

@@ -146,13 +146,15 @@ fn known(value: &Value, set: &dyn Fn(&str) -> Option<Known>) -> Option<Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::read::{predicate, value};
+    use crate::expression::read::{read_predicate, read_value};
 
     #[test]
     fn it_is_known_when_a_predicate_cannot_be_true() {
         let never = |text: &str, set: &[(&str, &str)]| {
-            predicate(text).unwrap().is_never_true(&|name| {
-                set.iter().find(|(column, _)| *column == name).and_then(|(_, text)| Known::of(&value(text).unwrap()))
+            read_predicate(text).unwrap().is_never_true(&|name| {
+                set.iter()
+                    .find(|(column, _)| *column == name)
+                    .and_then(|(_, text)| Known::of(&read_value(text).unwrap()))
             })
         };
         assert!(never("started is null", &[("started", "getdate()")]));

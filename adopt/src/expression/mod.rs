@@ -4,8 +4,9 @@
 
 mod known;
 mod model;
-pub(crate) mod read;
+mod read;
 mod shape;
 
 pub(super) use known::Known;
 pub(super) use model::{CLOCKS, CastTo, Predicate, Terms, Value, WORDS, Word};
+pub(crate) use read::{read_predicate, read_value};

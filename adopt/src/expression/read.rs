@@ -51,7 +51,7 @@ const RESERVED: [&str; 30] = [
 /// # Errors
 ///
 /// What is wrong, as a sentence's end.
-pub(crate) fn predicate(text: &str) -> Result<Predicate, String> {
+pub(crate) fn read_predicate(text: &str) -> Result<Predicate, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let predicate = parser.any()?;
     parser.end()?;
@@ -63,7 +63,7 @@ pub(crate) fn predicate(text: &str) -> Result<Predicate, String> {
 /// # Errors
 ///
 /// As [`predicate`].
-pub(crate) fn value(text: &str) -> Result<Value, String> {
+pub(crate) fn read_value(text: &str) -> Result<Value, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let value = parser.sum()?;
     parser.end()?;
@@ -416,7 +416,7 @@ mod tests {
 
     fn written(text: &str) -> String {
         let terms = Terms { column: &|name| bracketed(name), word: &|word| format!("@{word:?}") };
-        predicate(text).map(|predicate| predicate.sql(&terms)).unwrap_or_else(|error| format!("error: {error}"))
+        read_predicate(text).map(|predicate| predicate.sql(&terms)).unwrap_or_else(|error| format!("error: {error}"))
     }
 
     #[test]
@@ -451,11 +451,11 @@ mod tests {
             ("a = dateadd(1, 2, 3)", "begins with"),
             ("a = {nothing}", "{error}"),
         ] {
-            let error = predicate(text).expect_err(text);
+            let error = read_predicate(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
         let deep = format!("{}a = 1{}", "(".repeat(100), ")".repeat(100));
-        assert!(predicate(&deep).is_err());
+        assert!(read_predicate(&deep).is_err());
     }
 
     proptest::proptest! {
@@ -473,12 +473,12 @@ mod tests {
         ) {
             let text = format!("{}{noise}", words.join(" "));
             let terms = Terms { column: &|name| bracketed(name), word: &|_| "{error}".to_string() };
-            if let Ok(read) = predicate(&text) {
-                let again = predicate(&read.sql(&terms)).expect("what is written can be read");
+            if let Ok(read) = read_predicate(&text) {
+                let again = read_predicate(&read.sql(&terms)).expect("what is written can be read");
                 proptest::prop_assert_eq!(again.sql(&terms), read.sql(&terms));
             }
-            if let Ok(read) = value(&text) {
-                let again = value(&read.sql(&terms)).expect("what is written can be read");
+            if let Ok(read) = read_value(&text) {
+                let again = read_value(&read.sql(&terms)).expect("what is written can be read");
                 proptest::prop_assert_eq!(again.sql(&terms), read.sql(&terms));
             }
         }

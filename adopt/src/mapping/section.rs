@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::expression::{Value, read};
+use crate::expression::{Value, read_value};
 
 use super::model::{At, Set};
 
@@ -126,7 +126,7 @@ impl<'t, 's> Section<'t, 's> {
 
     pub(super) fn value(&self, key: &'static str) -> Read<Option<At<Value>>> {
         let Some(text) = self.text(key)? else { return Ok(None) };
-        match (read::value(&text.it), self.get(key)) {
+        match (read_value(&text.it), self.get(key)) {
             (Ok(it), _) => Ok(Some(At { it, line: text.line })),
             (Err(message), Some(place)) => self.mistake(key, place, &message),
             (Err(message), None) => Err(Mistake { at: 0, message }),
@@ -143,7 +143,7 @@ impl<'t, 's> Section<'t, 's> {
         for (column, value) in table {
             let name = column.get_ref().to_string();
             let it = match value.get_ref() {
-                DeValue::String(text) => match read::value(text) {
+                DeValue::String(text) => match read_value(text) {
                     Ok(value) => value,
                     Err(message) => {
                         let hint = "; a text as a value has quotes of its own: \"'done'\"";

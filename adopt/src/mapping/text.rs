@@ -3,7 +3,7 @@
 use readpast::admin::seam::check_schema;
 use toml::de::{DeTable, DeValue};
 
-use crate::expression::{Value, Word, read};
+use crate::expression::{Value, Word, read_predicate, read_value};
 use crate::names::TableName;
 
 use super::mapping::Mapping;
@@ -85,7 +85,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
     }
     let ready = match root.text("ready")? {
         None => None,
-        Some(ready) => match read::predicate(&ready.it) {
+        Some(ready) => match read_predicate(&ready.it) {
             Ok(it) => Some(At { it, line: ready.line }),
             Err(message) => {
                 return root.mistake("ready", &root.table["ready"], &format!("it is no predicate: {message}"));
@@ -190,7 +190,7 @@ fn ordered(text: &At<String>) -> Result<Ordered, String> {
         Some((name, direction)) if direction.eq_ignore_ascii_case("ASC") => (name.trim(), false),
         _ => (trimmed, false),
     };
-    match read::value(name) {
+    match read_value(name) {
         Ok(Value::Column(column)) => Ok(Ordered { column: At { it: column, line: text.line }, descending }),
         Ok(_) => Err("it must be columns, each with or without DESC".to_string()),
         Err(message) => Err(format!("it must be columns, each with or without DESC: {message}")),

@@ -2,7 +2,7 @@
 
 use crate::catalog::{Column, Family, Index, Table};
 use crate::error::Error;
-use crate::expression::{Value, Word, read};
+use crate::expression::{Value, Word, read_predicate};
 use crate::mapping::{End, Set};
 use crate::names::bracketed;
 
@@ -72,7 +72,7 @@ impl Plan {
     fn refuse_limits(&self) -> Result<(), Error> {
         for index in self.table.indexes.iter().filter(|index| index.is_unique) {
             let Some(filter) = &index.filter else { continue };
-            let Ok(filter) = read::predicate(filter) else { continue };
+            let Ok(filter) = read_predicate(filter) else { continue };
             let mut sets = self.mapping.claim_sets().iter();
             let is_in_it = |set: &Set| filter.columns().iter().any(|name| name.eq_ignore_ascii_case(&set.column.it));
             // Where a claim takes rows out of the index, there is nothing that it could refuse.

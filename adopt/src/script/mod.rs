@@ -5,7 +5,9 @@ mod held;
 mod job;
 mod json_object;
 mod marks;
-pub(crate) mod script;
+mod script;
 mod table;
 mod texts;
 mod values;
+
+pub(crate) use script::{removal, scripts};

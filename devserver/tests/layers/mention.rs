@@ -148,6 +148,49 @@ pub fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
+/// What makes a `mod.rs` more than a table of contents, with its line: anything but attributes, `mod`, and `use`; and a
+/// `mod` that others may name, with the module's name.
+pub fn not_contents(text: &str) -> Vec<(usize, Option<String>)> {
+    let words = without_tests(words(text));
+    let (mut found, mut at) = (Vec::new(), 0);
+    let word = |at: usize| words.get(at).map_or("", |(word, _)| word);
+    let after = |mut at: usize, open: &str, close: &str| {
+        let mut depth = 0;
+        while at < words.len() {
+            depth += i32::from(word(at) == open) - i32::from(word(at) == close);
+            at += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+        at
+    };
+    while at < words.len() {
+        let (start, line) = (at, words[at].1);
+        if word(at) == "#" {
+            at = after(at + 1 + usize::from(word(at + 1) == "!"), "[", "]");
+            continue;
+        }
+        if word(at) == "pub" {
+            at = if word(at + 1) == "(" { after(at + 1, "(", ")") } else { at + 1 };
+        }
+        match word(at) {
+            "mod" if word(at + 2) == ";" => {
+                if at > start {
+                    found.push((line, Some(word(at + 1).to_string())));
+                }
+                at += 3;
+            }
+            "use" => at += 1 + words[at..].iter().position(|(word, _)| *word == ";").unwrap_or(words.len()),
+            _ => {
+                found.push((line, None));
+                break;
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn a_nested_use_is_taken_apart() {
     let found = mentions("pub use a::{b::{C, self}, d as e};\nfn f() { g::h::<i::J>() }");

@@ -29,6 +29,7 @@ const RULES: Rules = Rules {
     ],
     largest_circle: 3,
     most_lines: 520,
+    has_faces: false,
     allowed: &[],
 };
 
@@ -37,8 +38,14 @@ fn the_source_is_in_layers() {
     source::check(&RULES, env!("CARGO_MANIFEST_DIR"));
 }
 
+const WITH_FACES: Rules = Rules { has_faces: true, ..RULES };
+
 fn faults(files: &[(&str, &str)]) -> Vec<String> {
-    Source::new(&RULES, files.iter().copied())
+    faults_by(&RULES, files)
+}
+
+fn faults_by(rules: &'static Rules, files: &[(&str, &str)]) -> Vec<String> {
+    Source::new(rules, files.iter().copied())
         .faults()
         .into_iter()
         .map(|(fault, text)| format!("{fault}; {text}"))
@@ -112,4 +119,17 @@ fn a_long_file_and_one_without_a_layer_are_found() {
     let found = faults(&[("session/tests/t.rs", &"\n".repeat(RULES.most_lines + 1)), ("other/o.rs", "")]);
     assert!(found[0].starts_with("long: session/tests/t.rs; 521 lines"), "{found:?}");
     assert!(found[1].starts_with("no layer: other/o.rs"), "{found:?}");
+}
+
+#[test]
+fn a_face_that_defines_something_or_opens_a_file_is_found() {
+    let face = "//! Docs.\n#![allow(x)]\n#[cfg(a(b))]\nmod a;\npub(crate) mod room;\n#[cfg(test)]\nmod tests { fn f() {} }\npub use a::{A, b};";
+    let good = [("bind/mod.rs", face), ("bind/a.rs", ""), ("bind/room/mod.rs", "")];
+    assert_eq!(faults_by(&WITH_FACES, &good), [""; 0]);
+    let defines = face.to_string() + "\n/// Docs.\npub(crate) struct S;";
+    let found = faults_by(&WITH_FACES, &[("bind/mod.rs", &defines), good[1], good[2]]);
+    assert!(found.len() == 1 && found[0].starts_with("face: bind/mod.rs; line 10 defines something"), "{found:?}");
+    let opened = face.replace("mod a;", "pub(super) mod a;");
+    let found = faults_by(&WITH_FACES, &[("bind/mod.rs", &opened), good[1], good[2]]);
+    assert!(found.len() == 1 && found[0].starts_with("opened: bind/mod.rs a; line 4: keep"), "{found:?}");
 }

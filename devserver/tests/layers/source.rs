@@ -12,7 +12,7 @@ mod mention;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use mention::{Mention, Words, mentions};
+use mention::{Mention, Words, mentions, not_contents};
 
 /// What a crate's source keeps to.
 pub struct Rules {
@@ -22,6 +22,9 @@ pub struct Rules {
     pub layers: &'static [&'static str],
     pub largest_circle: usize,
     pub most_lines: usize,
+    /// Each `mod.rs` is a face: it defines nothing, and hands out names but no module that is a single file. So others
+    /// take a room's names from its face, or do not compile.
+    pub has_faces: bool,
     /// What is still open, as the failure message names it. An entry that is no longer needed fails the test too.
     pub allowed: &'static [&'static str],
 }
@@ -29,6 +32,7 @@ pub struct Rules {
 struct File {
     path: String,
     lines: usize,
+    not_contents: Vec<(usize, Option<String>)>,
     mentions: Vec<Mention>,
 }
 
@@ -59,7 +63,8 @@ impl Source {
         };
         let file = |path: &str, text: &str| {
             let mentions = if is_test(path) { Vec::new() } else { mentions(text) };
-            File { path: path.to_string(), lines: text.lines().count(), mentions }
+            let not_contents = if path.ends_with("/mod.rs") { not_contents(text) } else { Vec::new() };
+            File { path: path.to_string(), lines: text.lines().count(), not_contents, mentions }
         };
         let files = files.into_iter().map(|(path, text)| (module(path), file(path, text))).collect();
         Source { rules, files }
@@ -109,6 +114,26 @@ impl Source {
         arrows
     }
 
+    fn check_faces(&self, faults: &mut BTreeMap<String, String>) {
+        for (module, File { path, not_contents, .. }) in &self.files {
+            for (line, opened) in not_contents {
+                match opened {
+                    None => {
+                        let advice = format!("line {line} defines something: move it to a file of its own name");
+                        faults.insert(format!("face: {path}"), advice);
+                    }
+                    Some(name) => {
+                        let opened = &self.files.get(&[&module[..], std::slice::from_ref(name)].concat());
+                        if opened.is_some_and(|file| !file.path.ends_with("/mod.rs")) {
+                            let advice = format!("line {line}: keep the module private and `use` its names here");
+                            faults.insert(format!("opened: {path} {name}"), advice);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// What is wrong, each with what is to be said of it.
     pub fn faults(&self) -> BTreeMap<String, String> {
         let mut faults = BTreeMap::new();
@@ -124,6 +149,9 @@ impl Source {
             if *lines > self.rules.most_lines {
                 faults.insert(format!("long: {path}"), format!("{lines} lines: split it by subject"));
             }
+        }
+        if self.rules.has_faces {
+            self.check_faces(&mut faults);
         }
         for Arrow { from, line, to, name } in arrows.iter().filter(|arrow| layer(arrow.from) > layer(arrow.to)) {
             let advice = "move it below both, split the file in two, or hand in what is needed";

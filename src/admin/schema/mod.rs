@@ -3,7 +3,7 @@
 mod findings;
 mod install;
 mod script_batches;
-pub(crate) mod scripts;
+mod scripts;
 
 pub use findings::{Check, CheckResult, Finding};
-pub use scripts::{install_script, uninstall_script};
+pub use scripts::{UNINSTALL, in_one, install_script, scripts, uninstall_script};

@@ -114,7 +114,7 @@ pub struct JobProgress {
     /// The size of its [checkpoint](crate::handler::Context::checkpoint) in bytes, or 0 if it has none.
     pub checkpoint_bytes: u64,
     /// How long ago the job last reported progress or a checkpoint, by SQL Server's clock.
-    #[serde(rename = "noted_s", serialize_with = "crate::time::seconds_of")]
+    #[serde(rename = "noted_s", serialize_with = "crate::time::json_seconds_of")]
     pub noted: Duration,
 }
 

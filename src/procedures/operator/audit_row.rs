@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::connection::{Columns, Session, big, int};
 use crate::error::Error;
 use crate::id::{AuditId, JobId};
-use crate::time::json;
+use crate::time::{json_time, json_time_of};
 
 use super::job_changes::JobChange;
 use super::job_filter::JobFilter;
@@ -110,10 +110,10 @@ pub struct AuditRow {
     /// The number of the entry.
     pub audit_id: AuditId,
     /// When the entry was made, before the action started.
-    #[serde(serialize_with = "json::time_of")]
+    #[serde(serialize_with = "json_time_of")]
     pub began_at: SystemTime,
     /// When the action ended, or `None` if it is in progress or was interrupted.
-    #[serde(serialize_with = "json::time")]
+    #[serde(serialize_with = "json_time")]
     pub ended_at: Option<SystemTime>,
     /// Who performed the action, as the program said.
     pub who: String,

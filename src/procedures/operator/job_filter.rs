@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::id::{BatchId, WorkerId};
 use crate::job::JobState;
-use crate::time::json;
+use crate::time::{json_seconds, json_time};
 
 /// Which jobs [`Admin::list`](crate::admin::Admin::list) returns: all that meet every condition.
 ///
@@ -40,11 +40,11 @@ pub struct JobFilter {
     pub(crate) group_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<BatchId>,
-    #[serde(rename = "older_than_s", skip_serializing_if = "Option::is_none", serialize_with = "json::seconds")]
+    #[serde(rename = "older_than_s", skip_serializing_if = "Option::is_none", serialize_with = "json_seconds")]
     pub(crate) older_than: Option<Duration>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "json::time")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "json_time")]
     pub(crate) since: Option<SystemTime>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "json::time")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "json_time")]
     pub(crate) until: Option<SystemTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker: Option<WorkerId>,

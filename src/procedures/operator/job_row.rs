@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::connection::{Columns, Session};
 use crate::error::Error;
 use crate::id::{BatchId, Fence, JobId, WorkerId};
-use crate::job::{JobState, headers};
+use crate::job::{JobState, read_headers};
 use crate::text::{decode_text, hex};
 use crate::time::rfc3339;
 
@@ -205,6 +205,6 @@ impl Session {
 impl Columns {
     /// Reads a job's headers, or `None` if they cannot be read.
     pub(crate) fn optional_headers(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Error> {
-        Ok(self.optional::<String>(name)?.and_then(|json| headers::read(&json)))
+        Ok(self.optional::<String>(name)?.and_then(|json| read_headers(&json)))
     }
 }

@@ -172,7 +172,7 @@ pub struct Rate {
     pub jobs: u32,
     /// The length of the interval: 100 ms to a day, rounded up to whole milliseconds. It is enforced to within a
     /// hundredth, and never exceeded.
-    #[serde(rename = "interval_s", serialize_with = "crate::time::seconds_of")]
+    #[serde(rename = "interval_s", serialize_with = "crate::time::json_seconds_of")]
     pub interval: Duration,
 }
 

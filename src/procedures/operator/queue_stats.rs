@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::connection::{Columns, Session};
 use crate::error::Error;
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState};
-use crate::time::json;
+use crate::time::json_seconds;
 
 use super::queue_options::{Keep, Rate, read_keep};
 
@@ -49,7 +49,7 @@ pub struct QueueStats {
     /// Workers with a lease.
     pub workers: u64,
     /// How long the oldest ready job has been ready.
-    #[serde(rename = "oldest_ready_s", serialize_with = "json::seconds")]
+    #[serde(rename = "oldest_ready_s", serialize_with = "json_seconds")]
     pub oldest_ready: Option<Duration>,
     /// How long done jobs stay.
     #[serde(rename = "keep_done_s")]

@@ -7,7 +7,7 @@ use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 use crate::connection::{Answer, Columns, Session, int, ms, procedure, table_type};
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued, JobId};
-use crate::job::{MAX_TABLE_VALUE_BYTES, NewJob, TraceContext, check, due_at};
+use crate::job::{MAX_TABLE_VALUE_BYTES, NewJob, TraceContext, check_jobs, due_at};
 
 /// The names of the calls.
 pub(crate) const ENQUEUE: &str = "enqueue";
@@ -68,7 +68,7 @@ impl Part {
     ///
     /// [`Error::InvalidJob`].
     pub(crate) fn check(self, jobs: &[NewJob]) -> Result<(), Error> {
-        check(jobs)?;
+        check_jobs(jobs)?;
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
         let mut batches = jobs.iter().enumerate().filter_map(|(index, job)| Some((index, job.batch?)));
         if let Some((index, other)) = batches.find(|(_, batch)| *batch != self.batch) {

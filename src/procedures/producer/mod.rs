@@ -1,7 +1,7 @@
 //! What producers call.
 
 mod batch;
-pub(crate) mod enqueue;
+mod enqueue;
 mod job_end;
 
 pub(crate) use batch::{SEAL_BATCH, create_command, read_created, read_sealed, seal_command};

@@ -11,9 +11,8 @@ use crate::connection::Session;
 use crate::error::{Error, LOCK_TIME_OUT};
 use crate::procedures::worker::DueSchedule;
 use crate::time::rfc3339;
-use crate::worker::state::WorkerState;
+use crate::worker::state::{Duty, WorkerState};
 
-use super::duty_failures::Duty;
 use super::firing_plan::FiringPlan;
 use super::patience::Patience;
 

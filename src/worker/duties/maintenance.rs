@@ -3,7 +3,7 @@
 //! timer with jitter (schedules with promote, which says whether one is due), on a connection of its own, by the one
 //! worker that is elected ([`Election`]); the others wait here without a connection.
 //!
-//! What fails ends no worker ([`DutyFailures`](super::duty_failures::DutyFailures)).
+//! What fails ends no worker (`state/duty_failures.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +13,8 @@ use crate::error::Error;
 use crate::procedures::worker::{LostWorker, Promoted};
 use crate::time::jittered;
 use crate::worker::lease::{Election, Lease};
-use crate::worker::state::{Phase, WorkerState};
+use crate::worker::state::{Duty, Phase, WorkerState};
 
-use super::duty_failures::Duty;
 use super::fire_schedules::fire_schedules;
 use super::patience::Patience;
 

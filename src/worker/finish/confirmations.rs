@@ -14,11 +14,9 @@ use crate::procedures::worker::{Finish, FinishResult, UNCOMMITTED};
 use crate::text::cut;
 use crate::time::Pauses;
 use crate::worker::lease::{Held, Registration};
-use crate::worker::run::FairPool;
 use crate::worker::state::WorkerState;
 
-use super::notes_writer;
-use super::notes_writer::write_next;
+use super::notes_writer::{NOTES_BATCH, write_next};
 use super::tries::{Acknowledging, FinishTries};
 
 /// A job that has run, and the outcome to report to SQL Server.
@@ -36,13 +34,14 @@ pub(in crate::worker) struct Ran {
 /// Shared by all sessions that finish jobs.
 pub(in crate::worker) struct Confirmations {
     state: Arc<WorkerState>,
-    pool: Arc<FairPool>,
+    /// Makes the pool look for jobs that can start now.
+    pump: Box<dyn Fn() + Send + Sync>,
     acknowledging: Acknowledging,
 }
 
 impl Confirmations {
-    pub(in crate::worker) fn new(state: Arc<WorkerState>, pool: Arc<FairPool>) -> Confirmations {
-        Confirmations { acknowledging: Acknowledging::new(state.clone()), pool, state }
+    pub(in crate::worker) fn new(state: Arc<WorkerState>, pump: Box<dyn Fn() + Send + Sync>) -> Confirmations {
+        Confirmations { acknowledging: Acknowledging::new(state.clone()), pump, state }
     }
 
     /// The tries of one call.
@@ -97,7 +96,7 @@ impl Confirmations {
     /// Signals that jobs have left memory: claims may have been waiting for their bytes.
     pub(crate) fn have_left(&self) {
         self.state.in_flight.confirmed();
-        self.pool.pump();
+        (self.pump)();
     }
 
     fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
@@ -175,7 +174,7 @@ impl Confirmations {
         let _writing = notes.writing().await;
         let mut taken = notes.take(runs.iter().copied());
         while !taken.is_empty() {
-            write_next(session, registration.worker_id, &mut taken, notes_writer::BATCH).await?;
+            write_next(session, registration.worker_id, &mut taken, NOTES_BATCH).await?;
         }
         Ok(())
     }

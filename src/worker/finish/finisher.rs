@@ -25,7 +25,6 @@ use crate::id::{Fence, JobId};
 use crate::job::Outcome;
 use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
 use crate::worker::lease::{Held, Registration};
-use crate::worker::run::FairPool;
 use crate::worker::state::{CallSize, Phase, WorkerState};
 
 use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
@@ -110,13 +109,13 @@ struct Collecting {
     look_at: Option<tokio::time::Instant>,
 }
 
-/// The stage, and the way into it.
+/// The stage, and the way into it. It calls `pump` when jobs have left memory.
 pub(in crate::worker) fn channel(
     state: &Arc<WorkerState>,
-    pool: &Arc<FairPool>,
+    pump: impl Fn() + Send + Sync + 'static,
 ) -> (FinishSender, Arc<Completion>, OwnLines) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let confirmations = Arc::new(Confirmations::new(state.clone(), pool.clone()));
+    let confirmations = Arc::new(Confirmations::new(state.clone(), Box::new(pump)));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
     let (locked, locked_rows) = locked_rows::channel(state, &confirmations, &large);
     let filling = Arc::new(Filling::new(state.config.finish_batch_size));

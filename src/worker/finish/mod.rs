@@ -2,13 +2,13 @@
 
 mod confirmations;
 mod filling;
-pub(crate) mod finisher;
+mod finisher;
 mod large_outputs;
 mod locked_rows;
-pub(crate) mod notes_writer;
+mod notes_writer;
 mod refused_result_search;
 mod tries;
 
 pub(super) use confirmations::Ran;
-pub(super) use finisher::{Ended, FinishSender};
-pub(super) use notes_writer::write_unlocked;
+pub(super) use finisher::{Ended, FinishSender, channel};
+pub(super) use notes_writer::{NOTES_BATCH, keep_writing_notes, write_unlocked};

@@ -23,13 +23,13 @@ const WAIT: Duration = Duration::from_secs(1);
 const LOCK_WAIT_MS: u32 = 100;
 
 /// The most jobs whose notes go with one call: with the largest checkpoints 4 MiB.
-pub(in crate::worker) const BATCH: usize = 64;
+pub(in crate::worker) const NOTES_BATCH: usize = 64;
 
 /// Writes until the future is dropped.
-pub(in crate::worker) async fn keep_writing(state: Arc<WorkerState>, lease: Lease) {
+pub(in crate::worker) async fn keep_writing_notes(state: Arc<WorkerState>, lease: Lease) {
     let mut session = state.session();
     let mut failed = Pauses::for_errors();
-    let mut size = CallSize::new(BATCH);
+    let mut size = CallSize::new(NOTES_BATCH);
     loop {
         tokio::select! {
             () = state.notes.changed() => {}

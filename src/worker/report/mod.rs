@@ -1,9 +1,10 @@
 //! What a worker tells about itself: what it has done, what it holds, what limits it.
 
-pub(crate) mod gauges;
+mod gauges;
 mod monitor;
-pub(crate) mod progress;
+mod progress;
 
+pub(super) use gauges::{keep_depth_shown, keep_levels_shown};
 pub use monitor::Monitor;
 pub use progress::DrainProgress;
-pub(super) use progress::{Left, Readings};
+pub(super) use progress::{Left, Readings, report_progress};

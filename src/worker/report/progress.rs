@@ -128,7 +128,7 @@ impl Readings {
 }
 
 /// Shows the progress again and again, until it is dropped.
-pub(in crate::worker) async fn report(
+pub(in crate::worker) async fn report_progress(
     queue: &Queue,
     monitor: &Monitor,
     every: Duration,

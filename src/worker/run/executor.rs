@@ -216,10 +216,15 @@ mod tests {
     use crate::config::WorkerConfig;
     use crate::handler::{Context, Handlers, KindOptions, Output, Permit, Places};
     use crate::job::{Job, NewJob};
-    use crate::worker::finish::finisher;
+    use crate::worker::finish;
     use crate::worker::run::job_code::Hooks;
 
     const LEASE: Duration = Duration::from_secs(60);
+
+    fn pumping(pool: &Arc<FairPool>) -> impl Fn() + Send + Sync + 'static {
+        let pool = pool.clone();
+        move || pool.pump()
+    }
 
     #[tokio::test]
     async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() {
@@ -270,7 +275,7 @@ mod tests {
         let config = WorkerConfig { max_in_flight_bytes: 1_000, ..WorkerConfig::default() };
         let state = Arc::new(WorkerState::for_test(config));
         let pool = FairPool::own(1, None).unwrap();
-        let (sender, completion, _large) = finisher::channel(&state, &pool);
+        let (sender, completion, _large) = finish::channel(&state, pumping(&pool));
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
@@ -330,7 +335,7 @@ mod tests {
             assert!(places.change(|line, now| line.take_place(other, now)));
             let taken = Permit::new(&places, other);
             let pool = FairPool::own(1, None).unwrap();
-            let (completion, batches, large) = finisher::channel(&state, &pool);
+            let (completion, batches, large) = finish::channel(&state, pumping(&pool));
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
             let executor = Executor::new(&state, pool, code, clock, completion, 64);
@@ -383,7 +388,7 @@ mod tests {
 
     fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
         let pool = FairPool::own(1, None).unwrap();
-        let (completion, ..) = finisher::channel(state, &pool);
+        let (completion, ..) = finish::channel(state, pumping(&pool));
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {

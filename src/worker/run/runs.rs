@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::handler::{Context, Surroundings, UnknownKinds, run};
+use crate::handler::{Context, RunResult, Surroundings, UnknownKinds};
 use crate::job::Outcome;
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
@@ -156,7 +156,7 @@ impl Runs {
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
-        let run::RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        let RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
         let by_handler = context.was_acknowledging();
         let job = context.into_job();

@@ -19,7 +19,7 @@ use crate::connection::Session;
 use crate::error::Error;
 use crate::id::{Fence, JobId};
 use crate::time::Pauses;
-use crate::worker::finish::{notes_writer, write_unlocked};
+use crate::worker::finish::{NOTES_BATCH, write_unlocked};
 use crate::worker::lease::{Lease, Registration};
 use crate::worker::run::Executor;
 use crate::worker::state::{CallSize, Phase, WorkerState};
@@ -200,7 +200,7 @@ async fn write_notes(state: &WorkerState, session: &mut Session, registration: &
     let written = async {
         let _writing = state.notes.writing().await;
         let (mut taken, mut pauses) = (state.notes.take_all(), pauses());
-        let mut size = CallSize::new(notes_writer::BATCH);
+        let mut size = CallSize::new(NOTES_BATCH);
         while !taken.is_empty() {
             let writing = write_unlocked(session, registration.worker_id, &mut taken, &mut size, LOCK_WAIT_MS);
             if writing.await.is_err() {

@@ -1,6 +1,7 @@
 //! How a worker stops: on request, or when its queue has no unfinished job.
 
-pub(crate) mod drain;
-pub(crate) mod ending;
+mod drain;
+mod ending;
 
-pub(super) use ending::End;
+pub(super) use drain::stop_when_empty;
+pub(super) use ending::{End, end, note_panic};

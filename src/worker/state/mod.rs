@@ -3,17 +3,19 @@
 mod arrivals;
 mod bottleneck_meter;
 mod call_size;
+mod duty_failures;
 mod in_flight;
 mod outage;
-pub(crate) mod pulse;
-pub(crate) mod stop;
+mod pulse;
+mod stop;
 mod tally;
 mod worker_state;
 mod worker_stats;
 
 pub(super) use call_size::CallSize;
+pub(super) use duty_failures::Duty;
 pub(super) use in_flight::{InFlight, Stage, Started};
-pub(super) use outage::Outage;
+pub(super) use pulse::keep_beating;
 pub(crate) use stop::Phase;
 pub use stop::StopHandle;
 pub(super) use tally::{RunTimes, Tally};

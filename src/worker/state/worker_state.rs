@@ -8,10 +8,10 @@ use crate::connection::{Connector, Session};
 use crate::job::Notes;
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
-use crate::worker::duties::DutyFailures;
 
 use super::arrivals::Arrivals;
 use super::bottleneck_meter::BottleneckMeter;
+use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
 use super::outage::Outage;
 use super::pulse::Pulse;

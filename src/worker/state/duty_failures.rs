@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, error_pattern};
 use crate::metrics::{DUTIES, WorkerMetrics};
-use crate::worker::state::Outage;
+
+use super::outage::Outage;
 
 /// How long this worker yields the duties to others after one of them failed. (Until another worker takes them, it
 /// continues with those that succeed.)
