@@ -64,7 +64,7 @@ fn batches(report: &mut Report, sizes: &Sizes) {
         let near = |model: f64, simulated: f64| (0.66..=1.5).contains(&(model / simulated));
         report.claim(
             &format!(
-                "{what}: the model's {} claims and {} acknowledgements a second are near",
+                "{what}: the model's {} claims and {} finish calls per second are near",
                 number(modelled_claims),
                 number(modelled_finishes)
             ),
@@ -82,7 +82,7 @@ fn batches(report: &mut Report, sizes: &Sizes) {
         "jobs per claim",
         "jobs per finish call",
         "threads busy",
-        "least of a worker, of the mean",
+        "jobs of the slowest worker / mean",
     ];
     report.table("batches", &columns, &rows);
 }
@@ -94,7 +94,7 @@ struct Setting {
 }
 
 const SETTINGS: [Setting; 4] = [
-    Setting { name: "as it is by default", change: |_| {} },
+    Setting { name: "default", change: |_| {} },
     Setting { name: "`batch_size` 1", change: |config| config.batch_size = 1 },
     Setting { name: "`buffer` 50", change: |config| config.buffer = 50 },
     Setting { name: "`buffer` 500", change: |config| config.buffer = 500 },
@@ -118,7 +118,7 @@ fn few_jobs(report: &mut Report, sizes: &Sizes) {
         let expected = if config.buffer > 0 { "a fixed buffer keeps" } else { "no worker keeps" };
         report.claim(&format!("{}: {expected} few long jobs from idle workers", setting.name), holds);
     }
-    let columns = ["", "last end after the ideal, in jobs: they come behind tiny ones", "they come to an idle fleet"];
+    let columns = ["settings", "delay, in jobs, behind tiny jobs", "on an idle fleet"];
     report.table("few jobs", &columns, &rows);
 }
 
@@ -172,5 +172,5 @@ fn queues(report: &mut Report, sizes: &Sizes) {
             apart <= 0.02,
         );
     }
-    report.table("queues of one process", &["threads", "weights", "their jobs take", "due", "got"], &rows);
+    report.table("queues of one process", &["threads", "weights", "run times", "due share", "actual share"], &rows);
 }

@@ -16,7 +16,7 @@ const LOOK_FOR: Micros = 600 * SECOND;
 pub fn simulate(report: &mut Report, sizes: &Sizes) {
     let many = sizes.workers;
     let fleets = [(1, 1), (many / 10, 1), (many, 1), (many, 10)];
-    let mut columns = vec!["calls per second".to_string()];
+    let mut columns = vec!["calls/s".to_string()];
     let mut rows: Vec<Vec<String>> = PROCEDURES.iter().map(|(_, name)| vec![format!("`{name}`")]).collect();
     rows[0][0] = "logins".to_string();
     let (mut all, mut waiting, mut sessions) = (Vec::new(), Vec::new(), Vec::new());
@@ -24,7 +24,8 @@ pub fn simulate(report: &mut Report, sizes: &Sizes) {
         let mut fleet = Fleet::new(workers, queues, &config(), sizes.seed);
         let from = STARTING + 320 * SECOND; // after the first claims that come anyway
         fleet.run_until(from + LOOK_FOR);
-        columns.push(format!("{} of {queues} queue{}", number(workers as f64), if queues == 1 { "" } else { "s" }));
+        let of_queues = if queues == 1 { String::new() } else { format!(" of {queues} queues") };
+        columns.push(format!("{} worker{}{of_queues}", number(workers as f64), if workers == 1 { "" } else { "s" }));
         for (row, (procedure, _)) in rows.iter_mut().zip(&PROCEDURES) {
             row.push(number(fleet.rate(*procedure, from, from + LOOK_FOR)));
         }
@@ -35,8 +36,8 @@ pub fn simulate(report: &mut Report, sizes: &Sizes) {
     }
     rows.retain(|row| row[1..].iter().any(|rate| rate != "0"));
     let line = |name: &str, values: Vec<String>| [vec![name.to_string()], values].concat();
-    rows.push(line("**all but logins**", all.iter().map(|rate| number(*rate)).collect()));
-    rows.push(line("threads of SQL Server that wait", waiting.iter().map(ToString::to_string).collect()));
+    rows.push(line("**all except logins**", all.iter().map(|rate| number(*rate)).collect()));
+    rows.push(line("waiting threads of SQL Server", waiting.iter().map(ToString::to_string).collect()));
     rows.push(line("connections", sessions.iter().map(|sessions| number(*sessions as f64)).collect()));
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     report.table("idle fleets", &columns, &rows);
@@ -85,6 +86,6 @@ fn wakes(report: &mut Report, sizes: &Sizes) {
             );
         }
     }
-    let columns = ["`poll_max_ms`", "s until the first job runs", "half of the threads", "all threads"];
+    let columns = ["`poll_max_ms`", "s until the first job runs", "… half of the threads", "… all threads"];
     report.table("a burst on an idle fleet", &columns, &rows);
 }

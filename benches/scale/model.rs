@@ -27,9 +27,6 @@ const REST: f64 = 1.2;
 /// How many jobs producers hand in with a call.
 const ENQUEUED_TOGETHER: f64 = 500.0;
 
-/// Of a worker that works: one claims, two acknowledge, one keeps the lease (`src/worker/worker.rs`).
-const CONNECTIONS: f64 = 4.0;
-
 /// Ten claims a second at the most (`src/worker/claim/demand.rs`, `MIN_HORIZON`).
 const HORIZON_S: f64 = 0.1;
 
@@ -74,15 +71,13 @@ pub fn tables(report: &mut Report) {
         record("the row, deleted", "`finish`", ROW, true),
         record("an entry out of `jobs_claimed`", "`finish`", CLAIMED_ENTRY, false),
     ];
-    let sum = vec!["**a job**, a fifth added".to_string(), String::new(), format!("{} + 2 S", number(log_bytes(0.0)))];
+    let sum = vec!["**per job**, plus a fifth".to_string(), String::new(), format!("{} + 2 S", number(log_bytes(0.0)))];
     report.table("log of a job", &["log record", "written by", "bytes"], &[records.to_vec(), vec![sum]].concat());
 
     let config = crate::fleet::config();
     let mut rows = Vec::new();
-    for (jobs, fleets) in
-        [(1e3, [10.0, 100.0, 1e3]), (1e4, [10.0, 100.0, 1e3]), (1e5, [10.0, 100.0, 1e3]), (1e6, [10.0, 100.0, 1e3])]
-    {
-        for workers in fleets {
+    for jobs in [1e3, 1e4, 1e5] {
+        for workers in [10.0, 100.0, 1e3] {
             let calls = calls_of_worker(jobs / workers, config.threads, &config);
             let (claims, finishes) = (calls.claims * workers, calls.finishes * workers);
             let enqueues = jobs / ENQUEUED_TOGETHER;
@@ -95,7 +90,6 @@ pub fn tables(report: &mut Report) {
                 number(claims + finishes + enqueues),
                 log(200.0),
                 log(4_000.0),
-                number(workers * CONNECTIONS),
             ]);
         }
     }
@@ -107,7 +101,6 @@ pub fn tables(report: &mut Report) {
         "commits/s",
         "log, MB/s, 200 bytes",
         "log, MB/s, 4 KB",
-        "connections",
     ];
     report.table("what it costs", &columns, &rows);
     report.claim(

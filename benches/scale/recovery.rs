@@ -68,12 +68,12 @@ fn outage(report: &mut Report, sizes: &Sizes) {
         }
     }
     let columns = [
-        "the fleet",
-        "calls per second before",
-        "connection tries per second while it is away",
-        "most logins in a second after it",
-        "most calls in a second after it",
-        "s until as many jobs end as before",
+        "fleet",
+        "calls/s before",
+        "connection tries/s during",
+        "most logins/s after",
+        "most calls/s after",
+        "s until the job rate is back",
         "leases lost",
     ];
     report.table("an outage of 60 s", &columns, &rows);
@@ -126,6 +126,6 @@ fn deaths(report: &mut Report, sizes: &Sizes) {
         report.claim("the dead alone are called lost", lost == dying.len());
     }
     let columns =
-        ["jobs of", "workers that die", "jobs they held", "s until all are ready again", "s until all run again"];
+        ["job length", "dead workers", "jobs they held", "s until all are ready", "s until all run"];
     report.table("a third of the workers die", &columns, &rows);
 }
