@@ -104,8 +104,8 @@ impl QueueOptions {
     /// have EXECUTE or VIEW DEFINITION on it. The sink must neither commit nor roll back. If it raises an error, the
     /// acknowledgement is rolled back, too, and repeated in smaller and smaller parts until the job whose result the
     /// sink refuses is found. That job's attempt has failed, with the sink's error; the others are done. After a
-    /// deadlock or another transient error, the call is repeated. See `sql/README.md`, "Results in the
-    /// acknowledgement's transaction".
+    /// deadlock or another transient error, the call is repeated. See `sql/README.md`, "Sinks and
+    /// follow-ups".
     ///
     /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns at its start that
     /// there is a sink, and then sends calls that time out in smaller parts, down to one job. Restart the workers after
