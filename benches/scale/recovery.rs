@@ -125,7 +125,6 @@ fn deaths(report: &mut Report, sizes: &Sizes) {
         let lost = fleet.world.server.leases_lost;
         report.claim("the dead alone are called lost", lost == dying.len());
     }
-    let columns =
-        ["job length", "dead workers", "jobs they held", "s until all are ready", "s until all run"];
+    let columns = ["job length", "dead workers", "jobs they held", "s until all are ready", "s until all run"];
     report.table("a third of the workers die", &columns, &rows);
 }
