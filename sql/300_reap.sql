@@ -39,6 +39,8 @@ SELECT @queue_id = queue_id, @max_attempts = max_attempts
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
 
 EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @elected OUTPUT;
 

@@ -21,6 +21,8 @@ DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
 
 -- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is
 -- about to be committed may be due by then. NOLOCK sees what is locked or not committed, which must not be passed.

@@ -25,8 +25,8 @@ SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dea
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
-IF @max IS NULL OR @max < 1
-    THROW 58003, N'max must be 1 or more', 1;
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
 
 BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL

@@ -33,8 +33,8 @@ DECLARE @back [$(schema)].[member_list];
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
-IF @max IS NULL OR @max < 1
-    THROW 58003, N'max must be 1 or more', 1;
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'max must be 1 to 1000', 1;
 IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs) OR @listed = 1 AND @job_id IS NOT NULL
     THROW 58003, N'jobs goes with listed = 1, and not beside job_id', 1;
 IF (SELECT COUNT(*) FROM @jobs) > 1000

@@ -37,8 +37,8 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled', 'waiting')
     EXEC [$(schema)].[refuse] N'state', @state, N'done, dead, cancelled, archived, ready, scheduled or waiting';
-IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1
-    THROW 58003, N'older_than_s must be 0 or more, max 1 or more', 1;
+IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1 OR @max > 1000
+    THROW 58003, N'older_than_s must be 0 or more, max 1 to 1000', 1;
 IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs)
     THROW 58003, N'jobs goes with listed = 1', 1;
 IF (SELECT COUNT(*) FROM @jobs) > 1000

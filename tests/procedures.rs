@@ -515,6 +515,22 @@ async fn claim_is_refused_after_the_lease_was_lost() {
     fixture.remove().await;
 }
 
+/// What a call may lock is bounded.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_takes_more_jobs_than_a_thousand() {
+    let fixture = Fixture::new("max_refused").await;
+    let mut session = fixture.session().await;
+    for call in ["promote", "reap", "expire", "requeue", "purge", "delete_queue"] {
+        let more = if call == "purge" { "@state = 'dead', " } else { "" };
+        for max in ["0", "1001", "NULL"] {
+            let call = format!("EXEC [$(schema)].[{call}] @queue = N'work', {more}@max = {max}");
+            assert_eq!(session.refusal(&call).await.0, REFUSED, "{call}");
+        }
+    }
+    drop(session);
+    fixture.remove().await;
+}
+
 // finish
 
 #[tokio::test(flavor = "multi_thread")]
