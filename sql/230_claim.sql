@@ -19,8 +19,9 @@
 -- The hints: ROWLOCK, because READPAST skips locked rows only, never locked pages. UPDLOCK, so that two claims do not
 -- both read a row before one changes it (an UPDATE reads its target so anyway; the hint keeps it so in any plan).
 -- READPAST, so that nobody waits for anybody. READCOMMITTEDLOCK, because READPAST is refused without it where
--- READ_COMMITTED_SNAPSHOT is on. INDEX, because a plan made while the queue was empty must not survive as a scan of the
--- table. KEEPFIXED PLAN, so that it survives.
+-- READ_COMMITTED_SNAPSHOT is on. (Beside UPDLOCK it is ignored ("Table hints", UPDLOCK): a caller's SERIALIZABLE, under
+-- which READPAST is refused, is kept out by the isolation level that is set below.) INDEX, because a plan made while
+-- the queue was empty must not survive as a scan of the table. KEEPFIXED PLAN, so that it survives.
 --
 -- Each priority is a statement of its own that begins at the priority's mark (see marks), and in a lifo queue one for
 -- each part of the index that its gaps leave: entries that are deleted but not yet cleaned up lie beyond. The worker

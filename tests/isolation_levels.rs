@@ -3,10 +3,13 @@
 //!
 //! Source: "Table hints", READPAST (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 
+use std::collections::HashMap;
+
 use readpast::admin::QueueOptions;
 use uuid::Uuid;
 
 use crate::support::Fixture;
+use crate::support::scripts::numbered;
 
 const LEVELS: [&str; 5] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SNAPSHOT", "SERIALIZABLE"];
 
@@ -56,6 +59,37 @@ async fn a_caller_s_isolation_level_changes_nothing() {
         drop(session);
     }
     fixture.remove().await;
+}
+
+/// A procedure, or one that it calls, reads with READPAST before READ COMMITTED is set.
+fn skips_under_the_caller_s_level(name: &str, procedures: &HashMap<String, String>) -> bool {
+    let body = &procedures[name];
+    !body.contains("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;")
+        && (body.contains("READPAST,")
+            || procedures.keys().any(|other| {
+                other != name
+                    && body.contains(&format!("[$(schema)].[{other}]"))
+                    && skips_under_the_caller_s_level(other, procedures)
+            }))
+}
+
+#[test]
+fn each_procedure_of_a_role_that_skips_locked_rows_sets_the_level() {
+    let scripts = numbered();
+    let begin = "CREATE OR ALTER PROCEDURE [$(schema)].[";
+    let procedures: HashMap<String, String> = scripts
+        .iter()
+        .filter_map(|(_, script)| script.split_once(begin))
+        .filter_map(|(_, rest)| rest.split_once(']'))
+        .map(|(name, body)| (name.to_owned(), body.to_owned()))
+        .collect();
+    let (_, roles) = scripts.iter().find(|(file, _)| file.ends_with("900_roles.sql")).unwrap();
+    let granted = roles.lines().filter_map(|line| line.strip_prefix("GRANT EXECUTE ON OBJECT::[$(schema)].["));
+    let missing: Vec<&str> = granted
+        .filter_map(|line| line.split(']').next())
+        .filter(|name| skips_under_the_caller_s_level(name, &procedures))
+        .collect();
+    assert!(procedures.len() > 80 && missing.is_empty(), "{missing:?}");
 }
 
 // Each call then leaves a transaction open, which the client commits: "SET IMPLICIT_TRANSACTIONS"
