@@ -15,7 +15,7 @@ SET XACT_ABORT ON;
 DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0,
     @next_due_at datetime2(3), @next_due_ms bigint;
 
-SELECT @queue_id = queue_id, @paused = paused FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+SELECT @queue_id = queue_id, @paused = paused FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;

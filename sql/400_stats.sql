@@ -15,7 +15,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
-IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue)
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @most < 1

@@ -16,7 +16,7 @@ DECLARE @page TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 IF @batch_id IS NULL
 BEGIN
-    SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+    SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
     IF @queue_id IS NULL
         EXEC [$(schema)].[unknown_queue] @queue;
 END;
@@ -50,7 +50,7 @@ FROM @page AS p
 INNER LOOP JOIN [$(schema)].[batches] AS b WITH (NOLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = p.batch_id
 INNER LOOP JOIN [$(schema)].[batch_counts] AS c WITH (NOLOCK, FORCESEEK (batch_counts_pk (batch_id)))
     ON c.batch_id = p.batch_id
-INNER LOOP JOIN [$(schema)].[queues] AS q WITH (FORCESEEK (queues_pk (queue_id))) ON q.queue_id = b.queue_id
+INNER LOOP JOIN [$(schema)].[queues] AS q WITH (NOLOCK, FORCESEEK (queues_pk (queue_id))) ON q.queue_id = b.queue_id
 ORDER BY p.batch_id DESC
 OPTION (MAXDOP 1);
 GO

@@ -455,7 +455,7 @@ fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_tra
     }
 }
 
-/// It reads the queue's settings, which somebody may be changing by hand.
+/// It reads the queue's settings, which somebody may be changing by hand; so does what reads without locks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_waits_for_no_change_of_the_queue() {
     let scene = Scene::new("queue_row", Jobs::Plain).await;
@@ -468,6 +468,11 @@ async fn a_heartbeat_waits_for_no_change_of_the_queue() {
         assert_eq!(other.sql(&call).await.len(), 1);
         operator.sql("ROLLBACK TRANSACTION").await;
     }
+    operator.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[queues] SET paused = 1").await;
+    for read in ["stats", "unfinished", "list_schedules", "list_batches", "progress_of"] {
+        other.sql(&format!("EXEC [$(schema)].[{read}] @queue = N'work'")).await;
+    }
+    operator.sql("ROLLBACK TRANSACTION").await;
     drop((operator, other));
     scene.fixture.remove().await;
 }
