@@ -1,4 +1,6 @@
--- Shows the schedules of a queue, by name. Reads without locks.
+-- Shows the schedules of a queue, by name. Reads without locks. If a payload of more than 8,000 bytes is replaced at
+-- that moment, SQL Server may end the call with error 7105 and close the connection: call again. (READPAST would leave
+-- out each schedule that is being fired.)
 -- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
 -- correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key. (next_at: for about a
 -- second after it was set or resumed, when that was; so it is where the clock was set back, see due_schedules.)
