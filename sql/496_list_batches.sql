@@ -1,5 +1,6 @@
 -- Batches: one by its number, or a page of those whose follow-ups belong to a queue, the newest first; the next page
--- begins below the last number of this one (@before). A few seeks for each; reads without locks (NOLOCK).
+-- begins below the last number of this one (@before). A few seeks for each, and of one that is not sealed a row for
+-- each call that has added jobs. Reads without locks (NOLOCK).
 -- Result: batch_id, name, parent_id, queue (of the follow-up), created_at, sealed_at, ended_at, members, done, dead,
 -- cancelled, follow_up_id (NULL: it is not enqueued yet, or there is none).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_batches]
@@ -42,9 +43,10 @@ ELSE
     OPTION (MAXDOP 1);
 
 SELECT b.batch_id, b.name, b.parent_id, q.name AS queue, b.created_at, b.sealed_at, c.ended_at,
-       COALESCE(c.members, (SELECT SUM(CAST(a.jobs AS bigint)) FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK)
-       WHERE a.batch_id = b.batch_id), 0)
-           AS members,
+       -- not COALESCE, which would run the subquery twice
+       ISNULL(c.members, ISNULL((SELECT SUM(CAST(a.jobs AS bigint))
+                                 FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK)
+                                 WHERE a.batch_id = b.batch_id), 0)) AS members,
        c.done, c.dead, c.cancelled, c.follow_up_id
 FROM @page AS p
 INNER LOOP JOIN [$(schema)].[batches] AS b WITH (NOLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = p.batch_id
