@@ -26,7 +26,8 @@ DECLARE @is_lifo bit, @max_attempts int, @max_running int, @rate_jobs int, @rate
     @counted int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
     @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @highest bigint, @lowered bigint,
     @from_id bigint, @end_id bigint, @part tinyint, @limited_at datetime2(3), @places_known bit = 0,
-    @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int;
+    @places_found bit = 0, @places int, @long_priority smallint, @long_id bigint, @direction int,
+    @lock_timeout int = @@LOCK_TIMEOUT;
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, priority smallint NOT NULL,
     withheld bit NOT NULL);
 DECLARE @entries TABLE (n int NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
@@ -97,7 +98,7 @@ BEGIN TRY
                                                  WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- From here on it waits as claim does: not for jobs that others have locked.
-        SET LOCK_TIMEOUT -1;
+        SET LOCK_TIMEOUT @lock_timeout;
         SET XACT_ABORT ON;
         IF @room < @allowed
         BEGIN

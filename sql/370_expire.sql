@@ -15,7 +15,8 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3),
-    @expired int = 0, @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int;
+    @expired int = 0, @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int,
+    @lock_timeout int = @@LOCK_TIMEOUT;
 -- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
@@ -151,7 +152,7 @@ BEGIN
     END CATCH;
 END;
 
-SET LOCK_TIMEOUT -1;
+SET LOCK_TIMEOUT @lock_timeout;
 SET XACT_ABORT ON;
 BEGIN TRANSACTION;
 DELETE @old;
