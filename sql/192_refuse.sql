@@ -6,7 +6,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[refuse]
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT ON;
-DECLARE @quote nvarchar(1) = CASE WHEN TRY_CAST(@value AS bigint) IS NULL THEN N'''' ELSE N'' END;
-DECLARE @message nvarchar(2048) = CONCAT(@what, N' is ', @quote, @value, @quote, N'; it must be ', @allowed);
+-- TRY_CAST takes an empty text for 0.
+DECLARE @shown nvarchar(1002) = CASE WHEN @value IS NULL THEN N'NULL'
+    WHEN TRY_CAST(NULLIF(@value, N'') AS bigint) IS NULL THEN CONCAT(N'''', @value, N'''') ELSE @value END;
+DECLARE @message nvarchar(2048) = CONCAT(@what, N' is ', @shown, N'; it must be ', @allowed);
 EXEC [$(schema)].[raise] 58003, @message;
 GO

@@ -99,7 +99,11 @@ async fn a_number_of_jobs_that_cannot_be_is_refused() {
         assert!(matches!(&error, Error::Refused { message, .. } if message == "max must be 1 to 100000"), "{error}");
     }
     let mut session = fixture.session().await;
-    for (state, expected) in [("N'done'", "state is 'done'; it must be dead or scheduled"), ("NULL", "state is ''")] {
+    for (state, expected) in [
+        ("N'done'", "state is 'done'; it must be dead or scheduled"),
+        ("NULL", "state is NULL;"),
+        ("''", "state is '';"),
+    ] {
         let call = format!("EXEC [$(schema)].[list_errors] @queue = N'work', @state = {state}");
         let (number, message) = session.refusal(&call).await;
         assert_eq!(number, 58003);
