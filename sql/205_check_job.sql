@@ -28,11 +28,13 @@ IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256
     THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
 IF @dedup_key IS NOT NULL
     EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key;
-IF @headers IS NOT NULL
-    EXEC [$(schema)].[check_text] N'headers', @headers;
 IF @group_key IS NOT NULL
     EXEC [$(schema)].[check_text] N'group_key', @group_key;
--- A statement of its own, because OPENJSON fails if the text is not JSON.
-IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
-    THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+IF @headers IS NOT NULL
+BEGIN
+    EXEC [$(schema)].[check_text] N'headers', @headers;
+    -- A statement of its own, because OPENJSON fails if the text is not JSON.
+    IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
+        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+END;
 GO
