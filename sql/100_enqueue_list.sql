@@ -11,6 +11,7 @@ IF TYPE_ID(N'[$(schema)].[enqueue_list]') IS NULL
         max_attempts   int              NULL,  -- NULL: the queue's
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
+        -- varchar: characters beyond its code page are converted before enqueue_batch can refuse them
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL
     );
 GO

@@ -3,7 +3,7 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[check_job]
     @max_attempts  int,
     @dedup_key     nvarchar(257),
-    @kind          varchar(65),
+    @kind          nvarchar(65),
     @time_limit_ms bigint,
     @headers       nvarchar(1301),
     @group_key     nvarchar(129)
@@ -17,7 +17,7 @@ IF @max_attempts < 1
 IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512
     OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
     THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
-IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 64 OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+IF DATALENGTH(@kind) = 0 OR DATALENGTH(@kind) > 128 OR @kind COLLATE Latin1_General_100_BIN2 LIKE N'%[^!-~]%'
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 IF @time_limit_ms < 1 OR @time_limit_ms > 2147483647
     EXEC [$(schema)].[refuse] N'time_limit_ms', @time_limit_ms, N'1 to 2147483647 (24 days)';

@@ -30,8 +30,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
-    -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters
-    @kind           varchar(65)      = NULL,
+    -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters (nvarchar, because a
+    -- conversion to varchar makes such of others)
+    @kind           nvarchar(65)     = NULL,
     -- after this long its handler is told that it is cancelled; NULL: as the worker has it
     @time_limit_ms  bigint           = NULL,
     @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
@@ -60,8 +61,8 @@ IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_
     THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
 -- Inline is what a job with nothing but a kind needs, so that it does not pay for the call.
 IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT NULL OR @headers IS NOT NULL
-    OR @group_key IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 1 AND 64
-    OR @kind COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
+    OR @group_key IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 2 AND 128
+    OR @kind COLLATE Latin1_General_100_BIN2 LIKE N'%[^!-~]%'
     EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
 IF @part_of IS NOT NULL OR @part IS NOT NULL
 BEGIN

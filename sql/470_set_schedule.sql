@@ -18,7 +18,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     -- NULL: each job has a key of its own, from the schedule's name and the time
     @dedup_key      nvarchar(257)    = NULL,
     @correlation_id uniqueidentifier = NULL,
-    @kind           varchar(65)      = NULL,
+    @kind           nvarchar(65)     = NULL,
     @time_limit_ms  bigint           = NULL,
     -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
     @make_up        int              = 1,

@@ -16,7 +16,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
     @priority       smallint         = 0,
     @max_attempts   int              = NULL,
     @correlation_id uniqueidentifier = NULL,
-    @kind           varchar(65)      = NULL,
+    @kind           nvarchar(65)     = NULL,
     @time_limit_ms  bigint           = NULL,
     @headers        nvarchar(1301)   = NULL,
     @parent_id      bigint           = NULL,

@@ -281,6 +281,8 @@ async fn enqueue_refuses_what_cannot_be() {
         "@text = N'x', @max_attempts = 0",
         "@text = N'x', @time_limit_ms = 0",
         "@text = N'x', @time_limit_ms = 2147483648",
+        // Not converted to what would be allowed.
+        "@text = N'x', @kind = N'p\u{142}ot'",
     ] {
         let (number, _) = session.refusal(&format!("EXEC [$(schema)].[enqueue] @queue = N'work', {parameters}")).await;
         assert_eq!(number, REFUSED, "{parameters}");

@@ -543,6 +543,7 @@ async fn what_cannot_be_is_refused_when_it_is_set() {
         ("@name = N's', @cron = '* * * * *', @text = N'x', @max_attempts = 0", "max_attempts"),
         ("@name = N's', @cron = '* * * * *', @text = N'x', @dedup_key = N' k'", "dedup_key"),
         ("@name = N's', @cron = '* * * * *', @text = N'x', @kind = 'a b'", "kind"),
+        ("@name = N's', @cron = '* * * * *', @text = N'x', @kind = N'p\u{142}ot'", "kind"),
         ("@name = N's', @cron = '* * * * *', @text = N'x', @time_limit_ms = 0", "time_limit_ms is 0"),
     ] {
         let (number, message) =
