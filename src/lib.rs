@@ -140,7 +140,8 @@
 //! - For workers: [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`], [`Output`] and [`JobError`].
 //! - For operators: [`Queue::admin`] and the types in [`admin`]. [`metrics`] lists the Prometheus metrics of a process,
 //!   and [`runbook`] says what to do about each alert.
-//! - For all: [`TypedJob`], [`Config`] and [`Error`]. [`tiberius`] is the driver, whose client [`transaction`] takes.
+//! - For all: [`TypedJob`], [`Config`] and [`Error`]. [`crates::tiberius`] is the driver, whose client [`transaction`]
+//!   takes.
 //!
 //! The [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) is organized by task.
 
@@ -179,21 +180,25 @@ pub use crate::procedures::producer::JobEnd;
 pub use crate::queue::Queue;
 pub use crate::worker::{Bottleneck, DrainProgress, Monitor, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
 
-/// The traits that the driver, [`enqueue_in`](crate::transaction::enqueue_in) and
-/// [`finish_in`](crate::transaction::finish_in()) require of a connection.
-pub use futures_io;
-/// The library of the thread pool, for [`WorkerBuilder::thread_pool`].
-pub use rayon;
-/// The values of [`Job::headers`].
-pub use serde_json;
-/// The driver, for [`enqueue_in`](crate::transaction::enqueue_in) and [`finish_in`](crate::transaction::finish_in()).
-///
-/// Your own client uses the driver's settings instead of [`Config`]. A call fails if no packet of its answer arrives
-/// within 30 seconds (`Config::command_timeout`), and the client is unusable afterwards. Text with an unpaired
-/// surrogate is an error unless `Config::lossy_utf16_decoding(true)` is set.
-pub use tiberius;
-/// The type of [`NewJob::correlation_id`] and [`WorkerId`](crate::admin::WorkerId).
-pub use uuid::Uuid;
+/// The crates whose types stand in this crate's API. Their versions are part of it: a new major version of one of them
+/// is a breaking change here.
+pub mod crates {
+    /// The traits that the driver and [`transaction`](crate::transaction) require of a connection.
+    pub use futures_io;
+    /// The library of the thread pool, for [`WorkerBuilder::thread_pool`](crate::WorkerBuilder::thread_pool).
+    pub use rayon;
+    /// The values of [`Job::headers`](crate::Job::headers).
+    pub use serde_json;
+    /// The driver, for [`transaction`](crate::transaction).
+    ///
+    /// Your own client uses the driver's settings instead of [`Config`](crate::Config). A call fails if no packet of
+    /// its answer arrives within 30 seconds (`Config::command_timeout`), and the client is unusable afterwards. Text
+    /// with an unpaired surrogate is an error unless `Config::lossy_utf16_decoding(true)` is set.
+    pub use tiberius;
+    /// The type of [`NewJob::correlation_id`](crate::NewJob::correlation_id) and
+    /// [`WorkerId`](crate::admin::WorkerId).
+    pub use uuid;
+}
 
 #[cfg(doc)]
 #[doc = include_str!("../docs/runbook.md")]

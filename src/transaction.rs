@@ -38,10 +38,10 @@ impl IntoOutput for Finished {
 /// that it returns. If the transaction was not committed, the worker notices, and the attempt has failed.
 ///
 /// ```no_run
-/// use readpast::tiberius::Client;
+/// use readpast::crates::tiberius::Client;
 /// use readpast::{BoxError, Context, Job, Output};
 /// use readpast::transaction::{Finished, finish_in};
-/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+/// # use readpast::crates::futures_io::{AsyncRead, AsyncWrite};
 /// # async fn connect() -> Result<Client<tokio_util::compat::Compat<tokio::net::TcpStream>>, BoxError> {
 /// #     unimplemented!()
 /// # }
@@ -59,9 +59,9 @@ impl IntoOutput for Finished {
 /// }
 /// ```
 ///
-/// The client is the handler's own, with the driver's [command timeout](crate::tiberius), 30 seconds by default. A
-/// handler that returns with its transaction open keeps its job locked, whatever it returns. The worker logs this,
-/// finishes its other jobs, and asks for the outcome of this one until the transaction has ended.
+/// The client is the handler's own, with the driver's [command timeout](crate::crates::tiberius), 30 seconds by
+/// default. A handler that returns with its transaction open keeps its job locked, whatever it returns. The worker logs
+/// this, finishes its other jobs, and asks for the outcome of this one until the transaction has ended.
 ///
 /// # Errors
 ///
@@ -120,10 +120,10 @@ where
 /// follow-up goes to `queue`. See [`Queue::create_batch`](crate::queue::Queue::create_batch).
 ///
 /// ```no_run
-/// use readpast::tiberius::Client;
+/// use readpast::crates::tiberius::Client;
 /// use readpast::{NewBatch, NewJob};
 /// use readpast::transaction::{create_batch_in, enqueue_in, seal_batch_in};
-/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+/// # use readpast::crates::futures_io::{AsyncRead, AsyncWrite};
 ///
 /// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>)
 /// # -> Result<(), Box<dyn std::error::Error>> {
@@ -191,10 +191,10 @@ where
 /// transaction may still be open and contain some of the jobs: roll it back, or drop the client.
 ///
 /// ```no_run
-/// use readpast::tiberius::Client;
+/// use readpast::crates::tiberius::Client;
 /// use readpast::{Error, NewJob};
 /// use readpast::transaction::enqueue_in;
-/// # use readpast::futures_io::{AsyncRead, AsyncWrite};
+/// # use readpast::crates::futures_io::{AsyncRead, AsyncWrite};
 ///
 /// # async fn order<S: AsyncRead + AsyncWrite + Unpin + Send>(client: &mut Client<S>)
 /// # -> Result<(), Box<dyn std::error::Error>> {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use readpast::admin::{CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
-use readpast::{BoxError, Error, Handlers, JobError, NewJob, Output, Queue, Uuid, Worker};
+use readpast::crates::uuid::Uuid;
+use readpast::{BoxError, Error, Handlers, JobError, NewJob, Output, Queue, Worker};
 use readpast_devserver::SqlError;
 
 use crate::support::under_faults::UnderFaults;

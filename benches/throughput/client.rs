@@ -1,7 +1,7 @@
 //! The driver itself, without the library: what somebody would write by hand with tiberius. The measures that compare
 //! use it.
 
-use readpast::tiberius::{self, Command, CommandResult, IntoSql, SqlTableDataRow, TableValueRow};
+use readpast::crates::tiberius::{self, Command, CommandResult, IntoSql, SqlTableDataRow, TableValueRow};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use uuid::Uuid;

@@ -31,7 +31,7 @@ impl Waits {
     /// The waits so far; `None` where they are refused.
     pub async fn now(bench: &Bench) -> Option<Waits> {
         let rows = bench.client().await.try_sql(WAITS).await.ok()?;
-        let wait = |row: &readpast::tiberius::Row| {
+        let wait = |row: &readpast::crates::tiberius::Row| {
             let name: &str = row.get(0)?;
             Some((name.to_owned(), row.get(1)?))
         };

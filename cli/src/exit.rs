@@ -128,7 +128,7 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> Option<&'static str> 
         return Some("it must be true or false");
     }
     source
-        .is::<<readpast::Uuid as std::str::FromStr>::Err>()
+        .is::<readpast::crates::uuid::Error>()
         .then_some("it must be a UUID, such as 67e55044-10b1-426f-9247-bb680e5fe0c8")
 }
 

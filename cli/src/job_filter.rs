@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
+use readpast::BatchId;
 use readpast::admin::{JobFilter, JobState};
-use readpast::{BatchId, Uuid};
+use readpast::crates::uuid::Uuid;
 
 use crate::texts::{duration, read_time};
 

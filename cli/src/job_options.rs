@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use jiff::Timestamp;
-use readpast::{BatchId, NewJob, Uuid};
+use readpast::crates::uuid::Uuid;
+use readpast::{BatchId, NewJob};
 
 use crate::texts::duration;
 

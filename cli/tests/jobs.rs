@@ -24,7 +24,7 @@ async fn every_filter_is_passed_on() {
     let fixture = Fixture::new("filters").await;
     let queue = fixture.queue("work").await;
     let batch = queue.create_batch(&readpast::NewBatch::new()).await.unwrap();
-    let id = readpast::Uuid::new_v4();
+    let id = readpast::crates::uuid::Uuid::new_v4();
     let jobs = [
         NewJob::text("0").kind("resize"),
         NewJob::text("1").dedup_key("k1"),
@@ -172,7 +172,7 @@ async fn jobs_are_found_by_the_worker_that_holds_them() {
     let holder = workers[0]["worker_id"].as_str().unwrap();
     let held = fixture.run(&["jobs", "work", "--worker", holder, "--json"]).json();
     assert_eq!(held.iter().map(|job| job["job_id"].as_i64().unwrap()).collect::<Vec<_>>(), [id.0]);
-    let nobody = readpast::Uuid::new_v4().to_string();
+    let nobody = readpast::crates::uuid::Uuid::new_v4().to_string();
     assert_eq!(fixture.run(&["jobs", "work", "--worker", &nobody]).ok(), "no job matches\n");
     fixture.run(&["jobs", "work", "--worker", holder, "--state", "dead"]).failed(2);
     drop(end);

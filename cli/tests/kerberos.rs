@@ -26,7 +26,7 @@ fn free_port() -> u16 {
 
 impl Realm {
     fn start(sql_server_port: u16) -> Realm {
-        let folder = std::env::temp_dir().join(format!("readpast-krb5-{}", readpast::Uuid::new_v4()));
+        let folder = std::env::temp_dir().join(format!("readpast-krb5-{}", readpast::crates::uuid::Uuid::new_v4()));
         std::fs::create_dir(&folder).unwrap();
         let (here, port) = (folder.display().to_string(), free_port());
         let client = format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use readpast::tiberius::Config as DriverConfig;
+use readpast::crates::tiberius::Config as DriverConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use readpast::admin::QueueOptions;
-use readpast::tiberius::{Client, Config as DriverConfig};
+use readpast::crates::tiberius::{Client, Config as DriverConfig};
 use readpast::{Config, Context, Handlers, Job, JobError, Queue, Worker};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};

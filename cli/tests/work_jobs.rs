@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use readpast::NewJob;
 use readpast::admin::{JobFilter, JobState};
-use readpast::{NewJob, Uuid};
+use readpast::crates::uuid::Uuid;
 
 use crate::worker_process::WorkFixture;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use readpast::admin::{ClaimOrder, CompletionPolicy, Keep, QueueOptions, Rate, Schedule};
-use readpast::rayon::ThreadPoolBuilder;
+use readpast::crates::rayon::ThreadPoolBuilder;
 use readpast::{BoxError, Config, Handlers, Job, Json, NewBatch, NewJob, Output, Queue, Worker};
 
 use crate::support::Fixture;

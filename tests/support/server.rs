@@ -4,8 +4,9 @@
 //! On the dev server most tests have a database of their own, a copy of one in which everything was installed once:
 //! half of what the tests cost was their installs.
 
-use readpast::tiberius::{Client, Config as DriverConfig};
-use readpast::{Config, Queue, Uuid};
+use readpast::crates::tiberius::{Client, Config as DriverConfig};
+use readpast::crates::uuid::Uuid;
+use readpast::{Config, Queue};
 use readpast_devserver::DevServer;
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;

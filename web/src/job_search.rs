@@ -2,8 +2,10 @@
 
 use std::time::SystemTime;
 
+use readpast::BatchId;
 use readpast::admin::{JobCursor, JobFilter, JobState, WorkerId};
-use readpast::{BatchId, Uuid, serde_json};
+use readpast::crates::serde_json;
+use readpast::crates::uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::fields::Fields;

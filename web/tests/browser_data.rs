@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use readpast::admin::{CompletionPolicy, JobChange, JobState, NewAudit, QueueOptions, Schedule};
-use readpast::{BoxError, Context, Handlers, Job, JobError, Json, NewBatch, NewJob, Queue, Worker, serde_json};
+use readpast::crates::serde_json;
+use readpast::{BoxError, Context, Handlers, Job, JobError, Json, NewBatch, NewJob, Queue, Worker};
 use readpast_web::Options;
 use serde_json::json;
 

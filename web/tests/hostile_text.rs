@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use readpast::admin::{JobFilter, JobState, NewAudit, QueueOptions, Schedule};
-use readpast::{NewBatch, NewJob, serde_json};
+use readpast::crates::serde_json;
+use readpast::{NewBatch, NewJob};
 use readpast_web::{Access, Options};
 use scraper::{ElementRef, Html, Selector};
 

@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use futures_util::StreamExt;
 use readpast::admin::{AuditRow, QueueOptions};
-use readpast::tiberius::{Client, Config as DriverConfig};
+use readpast::crates::tiberius::{Client, Config as DriverConfig};
 use readpast::{Config, Context, Handlers, Job, JobError, Queue, Worker};
 use readpast_web::{Options, router};
 use scraper::{Html, Selector};

@@ -20,7 +20,7 @@ use fantoccini::{Client, ClientBuilder, Locator};
 use futures_util::FutureExt;
 use hyper_util::client::legacy::connect::HttpConnector;
 use readpast::admin::QueueOptions;
-use readpast::tiberius::{Client as SqlClient, Config as SqlConfig};
+use readpast::crates::tiberius::{Client as SqlClient, Config as SqlConfig};
 use readpast::{Config, Handlers, Queue, Worker};
 use readpast_web::Options;
 use serde_json::{Value, json};

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 use readpast::admin::QueueOptions;
-use readpast::{BoxError, Config, Context, Error, Handlers, Job, NewJob, Queue, Uuid, Worker};
+use readpast::crates::uuid::Uuid;
+use readpast::{BoxError, Config, Context, Error, Handlers, Job, NewJob, Queue, Worker};
 use serde::Serialize;
 
 use crate::connection::{Common, thread_count};

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use clap::Args;
+use readpast::Queue;
 use readpast::admin::{JobFilter, JobRow, JobState, WorkerId};
-use readpast::{Queue, Uuid};
+use readpast::crates::uuid::Uuid;
 
 use crate::connection::Common;
 use crate::exit::{Exit, failure};

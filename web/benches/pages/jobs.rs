@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use readpast::admin::{JobFilter, JobState, QueueOptions};
-use readpast::tiberius::{Client, Config as DriverConfig};
+use readpast::crates::tiberius::{Client, Config as DriverConfig};
 use readpast::{Config, NewBatch, NewJob, Queue};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
@@ -131,7 +131,8 @@ pub async fn middles(queue: &Queue) -> HashMap<JobState, String> {
             let Some(next) = page.next else { break };
             after = Some(next);
         }
-        middles.extend(after.map(|after| (state, readpast::serde_json::to_string(&after).expect("plain values"))));
+        middles
+            .extend(after.map(|after| (state, readpast::crates::serde_json::to_string(&after).expect("plain values"))));
     }
     middles
 }

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use readpast::admin::JobChange;
-use readpast::serde_json::json;
+use readpast::crates::serde_json::json;
 use readpast::{BatchId, Enqueued, Queue};
 
 use super::job_action::{JobAction, WHY, ids};

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use readpast::admin::{AuditId, AuditRow};
-use readpast::serde_json::Value;
+use readpast::crates::serde_json::Value;
 
 use crate::app::App;
 use crate::failure::Failure;

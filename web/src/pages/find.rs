@@ -3,8 +3,9 @@
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use readpast::JobId;
 use readpast::admin::JobState;
-use readpast::{JobId, Uuid};
+use readpast::crates::uuid::Uuid;
 
 use crate::app::App;
 use crate::failure::Failure;

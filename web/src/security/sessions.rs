@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use blake2::{Blake2s256, Digest};
 use parking_lot::Mutex;
-use readpast::Uuid;
+use readpast::crates::uuid::Uuid;
 use subtle::ConstantTimeEq;
 
 use crate::texts::in_one_direction;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use readpast::{NewJob, Uuid};
+use readpast::NewJob;
+use readpast::crates::uuid::Uuid;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;

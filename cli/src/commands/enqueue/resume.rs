@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use readpast::{BatchId, Enqueued, Error, NewBatch, Queue, Uuid};
+use readpast::crates::uuid::Uuid;
+use readpast::{BatchId, Enqueued, Error, NewBatch, Queue};
 use serde::{Deserialize, Serialize};
 
 use super::lines::{Chunk, Place};

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use readpast::Uuid;
+use readpast::crates::uuid::Uuid;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use readpast::Uuid;
+use readpast::crates::uuid::Uuid;
 
 /// Only names the run.
 pub struct Guard {

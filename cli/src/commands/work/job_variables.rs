@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::process::Command;
 
-use readpast::serde_json::Value;
+use readpast::crates::serde_json::Value;
 use readpast::{BoxError, Job};
 
 use super::placeholders::without_nul;

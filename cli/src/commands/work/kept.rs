@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use readpast::rayon;
+use readpast::crates::rayon;
 use readpast::{BoxError, Context, Job, JobError, Output};
 
 use super::ending::{Ending, pause};

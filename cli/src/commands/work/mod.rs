@@ -55,7 +55,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use readpast::rayon::{ThreadPool, ThreadPoolBuilder};
+use readpast::crates::rayon::{ThreadPool, ThreadPoolBuilder};
 use readpast::{BoxError, Config, Context, Handlers, Job, Outcome, Queue, StopHandle, Worker};
 use tempfile::TempDir;
 

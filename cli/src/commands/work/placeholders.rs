@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
-use readpast::serde_json::{Map, Value};
+use readpast::crates::serde_json::{Map, Value};
 use readpast::{BoxError, Job, JobError};
 
 use crate::texts::first_line;

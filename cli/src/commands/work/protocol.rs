@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use readpast::serde_json::{self, Map, Value};
-use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output, Uuid};
+use readpast::crates::serde_json::{self, Map, Value};
+use readpast::crates::uuid::Uuid;
+use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output};
 use serde::{Deserialize, Serialize};
 
 use super::telling_line::exception_line;
