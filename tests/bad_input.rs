@@ -126,7 +126,7 @@ proptest! {
         match config.validate() {
             Ok(()) => prop_assert!(is_plain && !schema.is_empty() && schema.len() <= 100),
             Err(error) => prop_assert!(
-                error.to_string().contains("1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word"),
+                error.to_string().contains("1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and not a reserved word"),
                 "{}", error
             ),
         }
@@ -196,7 +196,7 @@ async fn names_that_cannot_be_kept_apart_or_are_too_long_are_refused_with_the_ru
     }
     let mut config = with_url(URL);
     config.worker.name = "n".repeat(129);
-    assert!(config.validate().unwrap_err().to_string().contains("128 characters at most"));
+    assert!(config.validate().unwrap_err().to_string().contains("at most 128 characters"));
 }
 
 /// Answers of procedures that somebody has changed, or of a release that is none of ours.

@@ -1,4 +1,4 @@
-//! All settings together.
+//! All settings.
 
 use crate::error::Error;
 
@@ -10,8 +10,8 @@ use super::worker::WorkerConfig;
 
 /// All settings.
 ///
-/// They come from a file of their own and the environment ([`load`](Config::load)), from a section of the program's own
-/// file, or from code:
+/// Load them from a file and the environment ([`load`](Config::load)), from a section of the program's own file, or set
+/// them in code:
 ///
 /// ```
 /// use readpast::Config;
@@ -24,7 +24,7 @@ use super::worker::WorkerConfig;
 /// # }
 /// ```
 ///
-/// As a section of the program's own file, with the same overrides from the environment
+/// From a section of the program's own file, with overrides from the environment
 /// ([`from_section`](Config::from_section)):
 ///
 /// ```
@@ -44,11 +44,11 @@ use super::worker::WorkerConfig;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
-    /// How to reach SQL Server.
+    /// How to connect to SQL Server.
     pub connection: ConnectionConfig,
-    /// Which queue.
+    /// The queue.
     pub queue: QueueConfig,
-    /// How a worker works. Producers do not need it.
+    /// Settings of a worker. Producers do not need them.
     pub worker: WorkerConfig,
     /// Where metrics are served.
     pub metrics: MetricsConfig,
@@ -72,11 +72,11 @@ impl Section for Config {
 }
 
 impl Config {
-    /// Checks every value against its range, and the values against each other.
+    /// Checks the range of every value, and rules between several values.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] or [`Error::ConnectionString`] for the first one that is wrong.
+    /// [`Error::Config`] or [`Error::ConnectionString`] for the first fault.
     pub fn validate(&self) -> Result<(), Error> {
         self.connection.validate()?;
         self.queue.validate()?;
@@ -135,19 +135,13 @@ mod tests {
     fn mistakes_are_named_with_their_line_and_what_was_probably_meant() {
         let message = |text: &str| Config::from_toml(text).unwrap_err().to_string();
         for (text, says) in [
-            (
-                "\n[worker]\nbatch_sze = 1",
-                "line 3: there is no key 'worker.batch_sze'; did you mean worker.batch_size?",
-            ),
-            ("[worker]\nlease = 1", "line 2: there is no key 'worker.lease'; did you mean worker.lease_ms?"),
-            (
-                "[connection]\nlease_ms = 1",
-                "line 2: there is no key 'connection.lease_ms'; did you mean worker.lease_ms?",
-            ),
-            ("batch_size = 1", "line 1: there is no key 'batch_size'; did you mean worker.batch_size?"),
-            ("[workers]", "line 1: there is no section 'workers'; did you mean [worker]?"),
-            ("[colours]", "line 1: there is no section 'colours'; there are [connection], [queue], [worker]"),
-            ("colour = 1", "line 1: there is no key 'colour'; there are connection.url, "),
+            ("\n[worker]\nbatch_sze = 1", "line 3: unknown key 'worker.batch_sze'; did you mean worker.batch_size?"),
+            ("[worker]\nlease = 1", "line 2: unknown key 'worker.lease'; did you mean worker.lease_ms?"),
+            ("[connection]\nlease_ms = 1", "line 2: unknown key 'connection.lease_ms'; did you mean worker.lease_ms?"),
+            ("batch_size = 1", "line 1: unknown key 'batch_size'; did you mean worker.batch_size?"),
+            ("[workers]", "line 1: unknown section 'workers'; did you mean [worker]?"),
+            ("[colours]", "line 1: unknown section 'colours'; the sections are [connection], [queue], [worker]"),
+            ("colour = 1", "line 1: unknown key 'colour'; the keys are connection.url, "),
             (
                 "[worker]\nbatch_size = 'many'",
                 "line 2: worker.batch_size is 'many'; it must be a whole number from 1 to 1000",
@@ -177,11 +171,8 @@ mod tests {
         assert_eq!(Config::from_section(file, "nowhere").unwrap(), Config::default());
         let message = |text: &str| Config::from_section(text, "queue").unwrap_err().to_string();
         for (text, says) in [
-            (
-                "greeting = 'hello'\n[queue.worker]\nbatch_sze = 1",
-                "line 3: there is no key 'worker.batch_sze'; did you",
-            ),
-            ("[queue.workers]", "line 1: there is no section 'workers'; did you mean [worker]?"),
+            ("greeting = 'hello'\n[queue.worker]\nbatch_sze = 1", "line 3: unknown key 'worker.batch_sze'; did you"),
+            ("[queue.workers]", "line 1: unknown section 'workers'; did you mean [worker]?"),
             ("\nqueue = 1", "line 2: queue is a section, not a single value"),
             ("[other]\nx = 'a' 'b'", "line 2: "),
         ] {

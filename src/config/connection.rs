@@ -1,4 +1,4 @@
-//! Section `connection`: how to reach SQL Server.
+//! Section `connection`: how to connect to SQL Server.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::login::{Login, TokenSource};
 use super::ranges::refused_text;
 use super::table::{Section, Table, check, defaults};
 
-/// How to reach SQL Server: section `connection`.
+/// How to connect to SQL Server: section `connection`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ConnectionConfig {
@@ -33,7 +33,7 @@ pub struct ConnectionConfig {
 
     /// Database schema in which readpast is installed.
     ///
-    /// Default: `readpast`. Allowed: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word
+    /// Default: `readpast`. Allowed: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and not a reserved word
     /// of T-SQL. Key: `connection.schema`.
     pub schema: String,
 
@@ -55,8 +55,8 @@ pub struct ConnectionConfig {
     /// Default: 15 s. Allowed: 1 s to 1 h. Key: `connection.command_timeout_ms`.
     pub command_timeout: Duration,
 
-    /// TDS packet size. Larger packets make large claims and acknowledgements cheaper; SQL Server may grant
-    /// less. A packet must fit in one TLS record.
+    /// TDS packet size. Larger packets make large claims and finish calls cheaper; SQL Server may grant less. A packet
+    /// must fit in one TLS record.
     ///
     /// Default: 16000 bytes. Allowed: 512 to 16383 bytes. Key: `connection.packet_size`.
     pub packet_size: usize,
@@ -119,10 +119,10 @@ impl Section for ConnectionConfig {
 
 const URL_RULE: &str = "a connection string (READPAST_URL in the environment)";
 
-/// The longest schema name. SQL Server allows 128 characters; the roles are named after the schema and need room.
+/// SQL Server allows 128 characters; the names of the roles add to the schema's.
 const MAX_SCHEMA_LENGTH: usize = 100;
 
-/// The time limits of a connection, wherever they were set.
+/// The timeouts in effect: those of the connection string, or of this section.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
@@ -136,13 +136,12 @@ impl ConnectionConfig {
         self.login().map(|_| ())
     }
 
-    /// Who logs in.
+    /// How to log in.
     pub(crate) fn login(&self) -> Result<Login, Error> {
         let settings = LoginSettings { password_file: &self.password_file, token_source: self.token_source.as_ref() };
         self.url.parse()?.login(settings)
     }
 
-    /// The time limits: those of the connection string before those of this section.
     pub(crate) fn timeouts(&self) -> Result<Timeouts, Error> {
         let options = self.url.parse()?;
         Ok(Timeouts {
@@ -156,10 +155,11 @@ pub(crate) fn check_schema(schema: &str) -> Result<(), Error> {
     if is_schema(schema) { Ok(()) } else { Err(refused_text("connection.schema", schema, SCHEMA_RULE)) }
 }
 
-const SCHEMA_RULE: &str = "1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and no reserved word of T-SQL";
+const SCHEMA_RULE: &str =
+    "1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and not a reserved word of T-SQL";
 
-/// The schema's name goes into SQL text: into the scripts in brackets, and into the names of the table types without
-/// them, because the protocol has no brackets there. So neither special characters nor reserved words.
+/// The schema's name is part of SQL text: in brackets in the scripts, and without brackets in the names of table types,
+/// because the protocol allows none there. So it has neither special characters nor reserved words.
 fn is_schema(schema: &str) -> bool {
     let begins_well = schema.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let goes_on_well = schema.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');

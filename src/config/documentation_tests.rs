@@ -1,4 +1,4 @@
-//! Makes what is said of the settings from the table and the fields' comments: the line with default and range below
+//! Generates documentation of the settings from the table and the fields' comments: the line with default and range in
 //! each field's comment, the tables of docs/configuration.md, and the annotated file. `UPDATE_DOCS=1` writes them.
 
 use super::config::Config;
@@ -7,7 +7,7 @@ use super::table::{Allowed, Setting, Value, settings, split};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/");
 
-/// Each section's struct, and the file that it is in.
+/// Each section's struct and file.
 const SECTIONS: [(&str, &str, &str); 5] = [
     ("ConnectionConfig", "connection", "src/config/connection.rs"),
     ("QueueConfig", "queue", "src/config/queue.rs"),
@@ -19,12 +19,12 @@ const SECTIONS: [(&str, &str, &str); 5] = [
 /// The annotated file's value for the setting without a default.
 const SAMPLE_URL: &str = "Server=tcp:localhost,1433;Database=work;User ID=worker;Password=change-me";
 
-/// A field of a section, as its source has it.
+/// A field of a section, from its source.
 struct Field {
     key: String,
-    /// What the person who added it has written.
+    /// The handwritten part of its comment.
     prose: String,
-    /// The comment's lines, and what they should be.
+    /// The comment's lines as found and as they should be.
     found: String,
     made: String,
 }
@@ -62,7 +62,7 @@ fn fields() -> Vec<Field> {
     fields
 }
 
-/// A text in lines of 120 characters.
+/// Wraps a text at 120 characters.
 fn wrapped(prefix: &str, text: &str) -> String {
     let mut lines = vec![prefix.to_owned()];
     for word in text.split(' ') {
@@ -77,7 +77,7 @@ fn wrapped(prefix: &str, text: &str) -> String {
     lines.join("\n")
 }
 
-/// A number in the largest unit that it is a whole number of.
+/// A number in the largest unit of which it is a whole number.
 fn amount(number: u64, unit: &'static str) -> (u64, &'static str) {
     const TIMES: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
     const BYTES: [(u64, &str); 2] = [(1 << 40, "TiB"), (1 << 20, "MiB")];
@@ -133,7 +133,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(format!("{ROOT}{file}")).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Compares a file with what it should be, or writes it.
+/// Compares a file with the expected text, or writes it.
 fn check_file(file: &str, made: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(format!("{ROOT}{file}"), made).unwrap();
@@ -141,7 +141,7 @@ fn check_file(file: &str, made: &str) {
     assert!(read(file) == made, "{file} is behind: UPDATE_DOCS=1 cargo test -p readpast --lib documentation");
 }
 
-/// One test, because each file is made from those that were made before it.
+/// One test, because each file is generated from earlier ones.
 #[test]
 fn what_is_said_of_the_settings_is_what_the_table_says() {
     every_field_has_its_row_in_the_same_order();
@@ -218,8 +218,7 @@ fn the_annotated_file_has_every_setting_with_its_default() {
     assert_eq!(config, Config::default());
 }
 
-/// Each key sets its own field: one that is changed differs from the default, and from what every other key makes of
-/// it.
+/// Each key sets its own field: a changed field differs from the default, and from the result of every other key.
 #[test]
 fn every_key_sets_a_field_of_its_own() {
     let mut seen = vec![Config::default()];

@@ -1,4 +1,5 @@
-//! The environment: `READPAST_WORKER_LEASE_MS` for `worker.lease_ms`, under a prefix of the program's choice.
+//! Settings from the environment: `READPAST_WORKER_LEASE_MS` for `worker.lease_ms`, with a prefix of the program's
+//! choice.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use super::ranges::{refused, refused_text};
 use super::table;
 use super::table::{Allowed, Setting, Value, nearest};
 
-/// Sets what the variables set whose names begin with `prefix`.
+/// Applies the variables whose names begin with `prefix`.
 pub(super) fn apply(
     config: &mut Config,
     prefix: &str,
@@ -43,7 +44,6 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// The variable of a setting.
 fn variable(prefix: &str, setting: &Setting) -> String {
     let short = match setting.key {
         "connection.url" => "URL".to_string(),
@@ -68,11 +68,10 @@ fn hint(settings: &[Setting], prefix: &str, name: &str) -> String {
     }
 }
 
-/// Whether Kubernetes has set a variable, because a Service of the namespace is called as the prefix is, or begins so.
-/// `rest` is the name after the prefix, with its `_`. The forms are those of "Discovering services: environment
-/// variables" in Kubernetes' documentation: `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_<NAME>`, `…_PORT`, and
-/// `…_PORT_<number>_<protocol>` alone, with `_PROTO`, `_PORT`, `_ADDR`. The value must look so too:
-/// `READPAST_PORT=9464` is somebody's mistake.
+/// Whether Kubernetes set a variable for a Service whose name begins with the prefix. `rest` is the name after the
+/// prefix, with its `_`. The forms, from "Discovering services: environment variables" in Kubernetes' documentation:
+/// `…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_SERVICE_PORT_<NAME>`, `…_PORT`, and `…_PORT_<number>_<protocol>`, alone or
+/// with `_PROTO`, `_PORT`, `_ADDR`. The value must have the right form, too: `READPAST_PORT=9464` is a user's mistake.
 fn is_of_kubernetes(rest: &str, value: &str) -> bool {
     let is_number = |text: &str| text.parse::<u16>().is_ok();
     let is_address = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
@@ -105,8 +104,8 @@ fn is_of_kubernetes(rest: &str, value: &str) -> bool {
     }
 }
 
-/// What `readpast work` tells a program about its job, beside the headers: the program may be one that uses readpast
-/// itself, to enqueue what comes next.
+/// Variables in which `readpast work` describes a job to a program, besides the headers. That program may itself use
+/// readpast, to enqueue the next job.
 const OF_A_JOB: [&str; 10] = [
     "READPAST_ATTEMPT",
     "READPAST_BATCH_ID",
@@ -120,10 +119,10 @@ const OF_A_JOB: [&str; 10] = [
     "READPAST_RUN",
 ];
 
-/// Variables that the program `readpast` reads itself: `readpast web` takes its token from this one.
+/// Variables of the program `readpast` itself: `readpast web` reads its token from this one.
 const OF_THE_PROGRAM: [&str; 1] = ["READPAST_WEB_TOKEN"];
 
-/// Whether `readpast work` has set a variable.
+/// Whether `readpast work` set a variable.
 fn is_of_a_job(name: &str) -> bool {
     OF_A_JOB.contains(&name) || name.starts_with("READPAST_HEADER_")
 }
@@ -142,7 +141,7 @@ mod tests {
         with_variables(&[(name, value)]).expect_err(name).to_string()
     }
 
-    /// What `kubectl exec … env` shows beside Services named `readpast`, `readpast-worker` and `readpast-6`.
+    /// The output of `kubectl exec … env` next to Services named `readpast`, `readpast-worker` and `readpast-6`.
     #[test]
     fn what_kubernetes_says_of_its_services_is_no_setting() {
         let services = [
@@ -170,7 +169,7 @@ mod tests {
         assert!(refusal("READPAST_JOB", "7").contains("it must be unset"));
     }
 
-    /// The guide, the help and what is deployed name no variable that would be refused.
+    /// The documentation, the help and the deployment files name no variable that would be rejected.
     #[test]
     fn every_variable_that_is_documented_is_known() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
@@ -183,7 +182,8 @@ mod tests {
                 }
             }
         }
-        // Named because it is refused: docs/work.md tells of Kubernetes' variables, and examples name tests' own.
+        // Names that appear because they are rejected: docs/work.md mentions Kubernetes' variables, and examples
+        // mention tests' own.
         let of_services = |name: &str| name.starts_with("READPAST_PORT") || name.starts_with("READPAST_SERVICE");
         let mut tried = std::collections::BTreeSet::new();
         for (file, text) in &texts {
@@ -194,7 +194,7 @@ mod tests {
                 if name.ends_with('_') || of_services(name) || !tried.insert(name.to_owned()) {
                     continue; // `READPAST_HEADER_<NAME>`, `READPAST_WORKER_…`
                 }
-                // A value of the wrong type is refused in other words.
+                // A value of the wrong type has another message.
                 if let Err(error) = with_variables(&[(name, "1")]) {
                     assert!(!error.to_string().contains("it must be unset"), "{file}: {error}");
                 }

@@ -1,6 +1,6 @@
-//! The TOML text: each key is looked up, its value's type compared, and what is wrong named with its line.
+//! Settings from TOML: looks up each key, checks the value's type, and reports the line of a fault.
 //!
-//! No message quotes the line itself or a value that may be a connection string.
+//! No message quotes the line or a value that may be a connection string.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,19 +15,19 @@ use super::ranges::{refused, shown};
 use super::table;
 use super::table::{Allowed, Setting, Value, is_section, nearest, sections, split};
 
-/// What is wrong, and where in the text.
+/// A fault, and its position in the text.
 struct Mistake {
     place: Range<usize>,
     message: String,
 }
 
-/// Sets what the text sets. `file` is its name for messages, if it has one.
+/// Applies the settings of the text. `file` is its name for messages, if it has one.
 pub(super) fn apply(config: &mut Config, text: &str, file: Option<&str>) -> Result<(), Error> {
     let result = parse(text).and_then(|table| apply_table(config, table.get_ref()));
     result.map_err(placed(text, file))
 }
 
-/// Sets what one section of the text sets, whose name may have dots; nothing where there is no such section.
+/// Applies the settings of one section, whose name may have dots, if the section exists.
 pub(super) fn apply_section(config: &mut Config, text: &str, section: &str) -> Result<(), Error> {
     if section.is_empty() {
         return Err(refused("the section", "empty", "the name of a section; Config::from_toml reads a whole text"));
@@ -56,7 +56,7 @@ fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, Mistake> {
     DeTable::parse(text).map_err(mistake)
 }
 
-/// A mistake as an error that names its line.
+/// Converts a mistake to an error that names its line.
 fn placed(text: &str, file: Option<&str>) -> impl Fn(Mistake) -> Error {
     move |mistake| {
         let line = text[..mistake.place.start].matches('\n').count() + 1;
@@ -122,9 +122,9 @@ fn unknown(settings: &[Setting], name: &str, value: &DeValue<'_>) -> String {
         let sections = sections(settings);
         let hint = match nearest(name, sections.iter().map(|section| (*section, section))) {
             Some(near) => format!("did you mean [{near}]?"),
-            None => format!("there are [{}]", sections.join("], [")),
+            None => format!("the sections are [{}]", sections.join("], [")),
         };
-        return format!("there is no section {}; {hint}", shown(name));
+        return format!("unknown section {}; {hint}", shown(name));
     }
     let (section, last) = split(name);
     let named = |setting: &Setting| (split(setting.key).1, setting.key);
@@ -132,9 +132,9 @@ fn unknown(settings: &[Setting], name: &str, value: &DeValue<'_>) -> String {
         .or_else(|| nearest(last, settings.iter().map(named)));
     let hint = match near {
         Some(near) => format!("did you mean {near}?"),
-        None => format!("there are {}", settings.iter().map(|setting| setting.key).collect::<Vec<_>>().join(", ")),
+        None => format!("the keys are {}", settings.iter().map(|setting| setting.key).collect::<Vec<_>>().join(", ")),
     };
-    format!("there is no key {}; {hint}", shown(name))
+    format!("unknown key {}; {hint}", shown(name))
 }
 
 fn described(value: &DeValue<'_>, is_secret: bool) -> String {

@@ -25,14 +25,14 @@ pub struct MetricsConfig {
     pub port_in_use: PortInUse,
 }
 
-/// What to do when another process has the port that metrics are to be served at: `metrics.port_in_use`.
+/// What to do if another process uses the port for metrics: `metrics.port_in_use`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PortInUse {
-    /// Go on without serving, and log a warning.
+    /// Log a warning and continue without serving metrics.
     #[default]
     Warn,
-    /// Take the next free one of the 20 ports after it.
+    /// Use the first free one of the next 20 ports.
     Next,
 }
 
@@ -58,11 +58,7 @@ fn is_empty_or_address(text: &str) -> bool {
 }
 
 impl MetricsConfig {
-    /// Where to listen, if anywhere.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Config`] for what is no address with a port.
+    /// Returns the address to listen on, if any, or [`Error::Config`] if it is not an address with a port.
     pub(crate) fn address(&self) -> Result<Option<SocketAddr>, Error> {
         check(self)?;
         Ok(self.listen.parse().ok())

@@ -1,10 +1,10 @@
-//! Every setting: what it does, its default, its unit and its range. A file for each section.
+//! Every setting: its effect, default, unit and range. Each section has a file.
 //!
 //! TOML file ─▶ environment (`READPAST_…`) ─▶ the program's own changes ─▶ [`Config::validate`]
 //!
-//! The first two are [`Config::load`]; each overrides what came before it. A setting is written in two places: the
-//! field of its section, with its documentation, and the section's row (`table.rs`). The line with default and range
-//! below a field's comment, `examples/readpast.toml` and the tables in `docs/configuration.md` are made from these.
+//! [`Config::load`] does the first two steps; each step overrides the previous ones. A setting is written in two
+//! places: the documented field of its section, and the section's row (`table.rs`). The line with default and range in
+//! a field's documentation, `examples/readpast.toml` and the tables in `docs/configuration.md` are generated from them.
 
 mod config;
 mod connection;

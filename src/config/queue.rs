@@ -1,11 +1,11 @@
-//! Section `queue`: which queue.
+//! Section `queue`.
 
 use crate::error::Error;
 use crate::text::MAX_NAME_UNITS;
 
 use super::table::{Section, Table, check, defaults};
 
-/// Which queue: section `queue`.
+/// Section `queue`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueueConfig {
@@ -35,7 +35,6 @@ fn is_name(name: &str) -> bool {
 }
 
 impl QueueConfig {
-    /// Checks this section alone.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         check(self)
     }

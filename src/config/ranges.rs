@@ -1,4 +1,4 @@
-//! Ranges, and what is said of a value outside its own.
+//! Range checks and their errors.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ pub(crate) fn refused(key: &str, value: impl Display, allowed: impl Display) -> 
     Error::Config { key: key.to_string(), value: value.to_string(), allowed: allowed.to_string() }
 }
 
-/// As [`refused`], for a text. One that may be a connection string in the wrong place is not shown.
+/// Like [`refused`], for a text. A text that may be a misplaced connection string is not shown.
 pub(super) fn refused_text(key: &str, text: &str, allowed: impl Display) -> Error {
     refused(key, shown(text), allowed)
 }

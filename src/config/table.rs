@@ -1,5 +1,5 @@
-//! The table of settings. A row is a line in [`Section::rows`] and says what a setting is called, its default and what
-//! is allowed. Defaults, files, the environment, the checks and the documentation are all made from the rows.
+//! The table of settings. A row is a line in [`Section::rows`] with a setting's name, default and allowed values.
+//! Defaults, files, the environment, checks and the documentation are all derived from the rows.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,7 +10,6 @@ use crate::error::Error;
 use super::connection_string::ConnectionString;
 use super::ranges::{refused, shown};
 
-/// A row of the table.
 pub(super) struct Setting {
     /// As in a TOML file, with its section: `worker.lease_ms`.
     pub(super) key: &'static str,
@@ -22,7 +21,7 @@ pub(super) struct Setting {
     pub(super) is_rare: bool,
 }
 
-/// A value as it is written in a file. Times are in milliseconds.
+/// A value as in a file. Times are in milliseconds.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Text(String),
@@ -30,7 +29,6 @@ pub(super) enum Value {
     Truth(bool),
 }
 
-/// Which values a setting may have.
 pub(super) enum Allowed {
     /// A text that meets the rule.
     Text {
@@ -49,7 +47,7 @@ pub(super) enum Allowed {
 }
 
 impl Setting {
-    /// The value that a text stands for, if it is one of the setting's type.
+    /// Parses a text, if it has the setting's type.
     pub(super) fn read(&self, text: &str) -> Option<Value> {
         match &self.allowed {
             Allowed::Text { .. } => Some(Value::Text(text.to_owned())),
@@ -59,7 +57,7 @@ impl Setting {
         }
     }
 
-    /// How a value is written, for whoever has written something else.
+    /// Describes a valid value, for error messages.
     pub(super) fn written(&self) -> String {
         match &self.allowed {
             Allowed::Text { .. } => "a text in quotes".to_owned(),
@@ -82,18 +80,17 @@ impl Setting {
     }
 }
 
-/// A section of the settings.
 pub(super) trait Section: Sized {
     /// Builds the section, each field by its row.
     fn rows(table: &mut Table<'_, Self>) -> Self;
 }
 
-/// The section with its defaults.
+/// Returns the section with its defaults.
 pub(super) fn defaults<S: Section>() -> S {
     S::rows(&mut Table { section: None, visit: &mut |_, value| value, is_rare: false })
 }
 
-/// The rows of a section.
+/// Returns the rows of a section.
 pub(super) fn settings<S: Section>() -> Vec<Setting> {
     let mut settings = Vec::new();
     let mut visit = |setting, value| {
@@ -104,17 +101,13 @@ pub(super) fn settings<S: Section>() -> Vec<Setting> {
     settings
 }
 
-/// The section with other values for some keys.
+/// Returns the section with other values for some keys.
 pub(super) fn with<S: Section>(section: &S, mut values: BTreeMap<&'static str, Value>) -> S {
     let mut visit = |setting: Setting, value| values.remove(setting.key).unwrap_or(value);
     S::rows(&mut Table { section: Some(section), visit: &mut visit, is_rare: false })
 }
 
-/// Checks each setting of a section by itself.
-///
-/// # Errors
-///
-/// [`Error::Config`] for the first one that is wrong.
+/// Checks each setting of a section by itself, and returns the first [`Error::Config`].
 pub(super) fn check<S: Section>(section: &S) -> Result<(), Error> {
     let mut result = Ok(());
     let mut visit = |setting: Setting, value| {
@@ -127,18 +120,17 @@ pub(super) fn check<S: Section>(section: &S) -> Result<(), Error> {
     result
 }
 
-/// One way through the rows of section `S`. Each method takes a row, with the field that it is for, and returns the
-/// field's value.
+/// One pass over the rows of section `S`. Each method takes a row with its field, and returns the field's value.
 pub(super) struct Table<'a, S> {
-    /// Has the values of now; `None`: they are the defaults.
+    /// Holds the current values; `None` for the defaults.
     section: Option<&'a S>,
-    /// Gets each setting with its value, and returns the one that it shall have.
+    /// Receives each setting with its value, and returns its new value.
     visit: &'a mut dyn FnMut(Setting, Value) -> Value,
     is_rare: bool,
 }
 
 impl<S> Table<'_, S> {
-    /// For a setting that the guide lists under "Rarely needed".
+    /// For settings listed under "Rarely needed".
     pub(super) fn rare(&mut self) -> Table<'_, S> {
         Table { section: self.section, visit: &mut *self.visit, is_rare: true }
     }
@@ -153,7 +145,7 @@ impl<S> Table<'_, S> {
         self.section.map(|section| field(section).clone()).unwrap_or_default()
     }
 
-    /// `rule` says in words what `is_met` checks.
+    /// `rule` describes what `is_met` checks.
     pub(super) fn text(
         &mut self,
         key: &'static str,
@@ -177,7 +169,7 @@ impl<S> Table<'_, S> {
         self.row(key, now, Value::Text(String::new()), allowed).text().into()
     }
 
-    /// One of several words and what each stands for. The first is the default.
+    /// A choice of words with their meanings. The first is the default.
     pub(super) fn word<T: Copy + PartialEq>(
         &mut self,
         key: &'static str,
@@ -219,7 +211,7 @@ impl<S> Table<'_, S> {
         self.number(key, now, default, range, "bytes")
     }
 
-    /// Default and range are in milliseconds, as the key's name says.
+    /// `default_ms` and `range_ms` are in milliseconds, like the key.
     pub(super) fn time(
         &mut self,
         key: &'static str,
@@ -253,7 +245,7 @@ impl<S> Table<'_, S> {
     }
 }
 
-/// A setting's value is always of its own type: it was read by [`Setting::read`] or is a field's.
+/// A value always has its setting's type: it was read by [`Setting::read`] or comes from a field.
 impl Value {
     fn text(self) -> String {
         match self {
@@ -277,22 +269,19 @@ impl Value {
     }
 }
 
-/// Whether a section has this name.
 pub(super) fn is_section(settings: &[Setting], name: &str) -> bool {
     settings.iter().any(|setting| setting.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// The sections that have settings, in their order.
 pub(super) fn sections(settings: &[Setting]) -> Vec<&'static str> {
     let mut sections: Vec<&str> = settings.iter().map(|setting| split(setting.key).0).collect();
     sections.dedup();
     sections
 }
 
-/// What a name was probably meant to be, if anything: of the pairs, the second part of the one whose first part is like
-/// it.
+/// Returns the second part of the pair whose first part is most similar to a wrong name, if any is similar enough.
 pub(super) fn nearest<'a, T>(name: &str, candidates: impl Iterator<Item = (&'a str, T)>) -> Option<T> {
-    // So that `lease` is taken for `lease_ms`, and `colour` for nothing.
+    // `lease` resembles `lease_ms`, and `colour` nothing.
     const LIKENESS: f64 = 0.85;
     candidates
         .map(|(candidate, meant)| (strsim::jaro_winkler(name, candidate), meant))
@@ -301,7 +290,7 @@ pub(super) fn nearest<'a, T>(name: &str, candidates: impl Iterator<Item = (&'a s
         .map(|(_, meant)| meant)
 }
 
-/// A key's section, and its name there.
+/// Splits a key into its section and its name.
 pub(super) fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }

@@ -1,4 +1,4 @@
-//! Section `worker`: how a worker works.
+//! Section `worker`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::connection::Timeouts;
 use super::ranges::{check_time_at_most, refused};
 use super::table::{Section, Table, check, defaults};
 
-/// How a worker works: section `worker`.
+/// Section `worker`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerConfig {
     /// Worker name in the `workers` table and in error messages; the same at each start. Empty: the host name.
     ///
-    /// Default: empty. Allowed: 128 characters at most. Key: `worker.name`.
+    /// Default: empty. Allowed: at most 128 characters. Key: `worker.name`.
     pub name: String,
 
     /// Jobs that run at the same time, one thread each. 0: one per core.
@@ -36,16 +36,16 @@ pub struct WorkerConfig {
     /// Default: 0. Allowed: 0 to 1000000 jobs. Key: `worker.buffer`.
     pub buffer: usize,
 
-    /// Maximum jobs held by this process: unstarted, running, or run but not yet acknowledged. Bounds memory and what
-    /// repeats after a crash.
+    /// Maximum jobs held by this process: unstarted, running, or run but not yet finished in SQL Server. Bounds memory
+    /// and what repeats after a crash.
     ///
     /// Default: 10000 jobs. Allowed: 1 to 1000000 jobs. Key: `worker.max_in_flight`.
     pub max_in_flight: usize,
 
     /// Maximum bytes of payloads, checkpoints and outputs held by this process. A claim never brings more payloads than
     /// fit, and no job starts while its output may not fit; one job is always allowed, however large. A job that does
-    /// not fit stays first in the queue until there is room; meanwhile the jobs behind it wait and pass it in turns.
-    /// The driver needs memory for two more copies of the largest output.
+    /// not fit stays first in the queue until it fits; meanwhile the jobs behind it wait and pass it in turns. The
+    /// driver needs memory for two more copies of the largest output.
     ///
     /// Default: 256 MiB. Allowed: 1 MiB to 1 TiB. Key: `worker.max_in_flight_bytes`.
     pub max_in_flight_bytes: u64,
@@ -62,8 +62,8 @@ pub struct WorkerConfig {
     pub poll_min: Duration,
 
     /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
-    /// Server polls for as many idle workers as `waiting_sessions` allows, in a call that waits; the others poll every
-    /// ten seconds. A shorter delay costs the server more index seeks, but no more calls.
+    /// Server polls on behalf of idle workers, as many as `waiting_sessions` allows, inside a waiting call; the other
+    /// workers poll every ten seconds. A shorter delay costs the server more index seeks, but no more calls.
     ///
     /// Default: 200 ms. Allowed: 1 ms to 1 h. Key: `worker.poll_max_ms`.
     pub poll_max: Duration,
@@ -109,12 +109,12 @@ pub struct WorkerConfig {
     /// Default: `false`. Allowed: true or false. Key: `worker.take_over`.
     pub take_over: bool,
 
-    /// Maximum jobs per acknowledgement.
+    /// Maximum jobs per finish call.
     ///
     /// Default: 500 jobs. Allowed: 1 to 1000 jobs. Key: `worker.finish_batch_size`.
     pub finish_batch_size: usize,
 
-    /// How long an acknowledgement waits for more jobs.
+    /// How long a finish call waits for more jobs.
     ///
     /// Default: 50 ms. Allowed: 0 to 10 s. Key: `worker.finish_linger_ms`.
     pub finish_linger: Duration,
@@ -140,19 +140,18 @@ pub struct WorkerConfig {
     /// Default: 1 d. Allowed: 0 to 3650 d. Key: `worker.unknown_kind_keep_ms`.
     pub unknown_kind_keep: Duration,
 
-    /// How long a shutdown waits for running jobs. Those that still run then are cancelled, and given back at once
-    /// without a counted attempt, which takes 4 s at the most: the default ends within the 30 s that containers are
-    /// given.
+    /// How long a shutdown waits for running jobs. Jobs that still run after that are cancelled and released, without
+    /// using up an attempt. That takes at most 4 s, so the default fits the 30 s that containers are given.
     ///
     /// Default: 25 s. Allowed: 0 to 1 d. Key: `worker.shutdown_deadline_ms`.
     pub shutdown_deadline: Duration,
 
-    /// When failed jobs are tried again.
+    /// Delays of retries.
     pub retry: RetryConfig,
 }
 
-/// When failed jobs are tried again: section `worker.retry`. The delay is `base_ms`, doubled with each attempt up to
-/// `max_ms`, less up to a quarter at random.
+/// Delays of retries: section `worker.retry`. The delay is `base_ms`, doubled with each attempt up to `max_ms`, reduced
+/// by up to a quarter at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryConfig {
@@ -176,7 +175,7 @@ impl Default for WorkerConfig {
 impl Section for WorkerConfig {
     fn rows(table: &mut Table<'_, WorkerConfig>) -> WorkerConfig {
         WorkerConfig {
-            name: table.text("worker.name", |worker| &worker.name, "", "128 characters at most", is_name),
+            name: table.text("worker.name", |worker| &worker.name, "", "at most 128 characters", is_name),
             threads: table.count("worker.threads", |worker| worker.threads, 0, 0..=1_024, "threads"),
             batch_size: table.count("worker.batch_size", |worker| worker.batch_size, 500, 1..=1_000, "jobs"),
             buffer: table.rare().count("worker.buffer", |worker| worker.buffer, 0, 0..=MAX_IN_FLIGHT, "jobs"),
@@ -276,10 +275,8 @@ impl Section for RetryConfig {
     }
 }
 
-/// The largest `worker.max_in_flight`.
 const MAX_IN_FLIGHT: u64 = 1_000_000;
 
-/// A day.
 const DAY_MS: u64 = 86_400_000;
 
 const TEN_YEARS_MS: u64 = TEN_YEARS.as_secs() * 1_000;
@@ -304,10 +301,9 @@ impl WorkerConfig {
         Ok(())
     }
 
-    /// Checks the time limits of the connection against the lease. A claim whose answer does not come is noticed after
-    /// the command time-out and given back then; if that were longer than the lease, jobs would wait longer for a
-    /// worker with a bad network than for a dead one. And a connection that takes longer to make than the lease lasts
-    /// cannot keep it.
+    /// Checks the connection's timeouts against the lease. A claim without a response is noticed and given back after
+    /// the command timeout. If that were longer than the lease, jobs would wait longer for a worker with a bad network
+    /// than for a dead one. And a connection that takes longer to open than the lease lasts cannot keep the lease.
     pub(crate) fn check_timeouts(&self, timeouts: Timeouts) -> Result<(), Error> {
         for (key, timeout) in
             [("connection.connect_timeout_ms", timeouts.connect), ("connection.command_timeout_ms", timeouts.command)]
@@ -317,7 +313,7 @@ impl WorkerConfig {
         Ok(())
     }
 
-    /// The worker's name: the one that is set, or the host's.
+    /// The configured name, or the host's.
     pub(crate) fn worker_name(&self) -> Cow<'_, str> {
         if !self.name.is_empty() {
             return Cow::Borrowed(&self.name);

@@ -1,4 +1,4 @@
-//! The exporter: `/metrics` in Prometheus' text format, and two pages for whatever supervises the process.
+//! The exporter: `/metrics` in Prometheus' text format, and two health pages for supervisors of the process.
 //!
 //! ```text
 //! [metrics] listen ─▶ Queue::connect ────────▶ Exporter: the recorder (one per process), and a thread for its upkeep
@@ -6,8 +6,8 @@
 //!                     Queue::serve_metrics ──▶ Listener (one per address); its workers' Health is asked by /readyz
 //! ```
 //!
-//! A process that only enqueues does not listen, so that it can share its settings with a worker on the same host. All
-//! queues of a process that name the same address share one listener, which ends with the last of them.
+//! A process that only enqueues does not listen, so it can share its settings with a worker on the same host. All
+//! queues of a process with the same address share one listener, which stops with the last queue.
 
 use std::net::SocketAddr;
 
@@ -24,36 +24,36 @@ use super::health::Health;
 #[cfg(feature = "prometheus")]
 use super::listener::{Listener, listening_at, recorder};
 
-/// How many ports are tried after one that is in use, with `port_in_use = "next"`.
+/// How many ports to try after one that is in use, with `port_in_use = "next"`.
 #[cfg(feature = "prometheus")]
 const NEXT_PORTS: u16 = 20;
 
-/// What a queue with `metrics.listen` has from its connection on: a recorder that counts, and perhaps a listener that
-/// serves it.
+/// The exporter of a queue with `metrics.listen`: a recorder from the queue's connection on, and a listener once one is
+/// started.
 #[cfg(feature = "prometheus")]
 #[derive(Debug)]
 pub(crate) struct Exporter {
     address: SocketAddr,
     port_in_use: PortInUse,
-    /// `None`: the program has installed one of its own, which it serves itself.
+    /// `None`: the program has installed its own recorder and serves it itself.
     recorder: Option<PrometheusHandle>,
     listener: OnceCell<Arc<Listener>>,
 }
 
 #[cfg(feature = "prometheus")]
 impl Exporter {
-    /// Installs the recorder, if there is none yet. Does not listen.
+    /// Installs the recorder, if there is none. Does not listen.
     pub(crate) fn new(address: SocketAddr, port_in_use: PortInUse) -> Exporter {
         Exporter { address, port_in_use, recorder: recorder(), listener: OnceCell::new() }
     }
 
-    /// Listens, if it does not yet. Returns where, with the port that the system or `port_in_use` chose; `None` where
-    /// another process has the port and this one goes on without.
+    /// Starts the listener, if necessary. Returns its address, with the port that the system or `port_in_use` chose, or
+    /// `None` if another process uses the port and this process serves no metrics.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the address is not this machine's, or when the program has installed a recorder of its
-    /// own, whose metrics nobody but itself can serve.
+    /// [`Error::Config`] if the address is not this machine's, or if the program has installed its own recorder, which
+    /// only the program can serve.
     pub(crate) async fn listen(&self) -> Result<Option<SocketAddr>, Error> {
         let Some(recorder) = &self.recorder else {
             return Err(self.refused("empty, because the program has installed a metrics recorder of its own"));
@@ -79,7 +79,7 @@ impl Exporter {
                 if !socket.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddrInUse) {
                     break;
                 }
-                // Another queue of this process may be the one that has the port.
+                // The port may be in use by another queue of this process.
                 if let Some(listener) = listening_at(self.address) {
                     return Ok(listener);
                 }
@@ -88,7 +88,7 @@ impl Exporter {
         }
         match socket {
             Ok(socket) => Ok(Listener::start(socket, self.address, recorder.clone())),
-            // Two queues that begin at the same time: the other one was faster.
+            // Two queues started at the same time, and the other one was faster.
             Err(error) => listening_at(self.address).ok_or(error),
         }
     }
@@ -101,12 +101,12 @@ impl Exporter {
         }
     }
 
-    /// Where it listens, if it does.
+    /// The address of the listener, if there is one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.get().map(|listener| listener.address)
     }
 
-    /// Lets `/readyz` speak for a worker, until the worker has ended.
+    /// Includes a worker in `/readyz` until the worker has stopped.
     pub(crate) fn watch(&self, worker: Box<dyn Health>) {
         if let Some(listener) = self.listener.get() {
             listener.watch(worker);
@@ -114,7 +114,7 @@ impl Exporter {
     }
 }
 
-/// Without the feature `prometheus`: serves nothing, and a process that is to listen is refused.
+/// Without the feature `prometheus`: serves nothing, and rejects a process that wants to listen.
 #[cfg(not(feature = "prometheus"))]
 #[derive(Debug)]
 pub(crate) struct Exporter {
@@ -146,11 +146,11 @@ impl Exporter {
 mod tests {
     use super::*;
 
-    /// The only test of this program that installs a recorder: they are for ever.
+    /// The only test of this program that installs a recorder, because recorders cannot be removed.
     #[tokio::test]
     async fn a_recorder_of_the_program_s_own_is_left_alone() {
         metrics::set_global_recorder(metrics::NoopRecorder).unwrap();
-        // A producer does not mind: its metrics go there.
+        // A producer does not need to listen: its metrics go to the program's recorder.
         let exporter = Exporter::new("127.0.0.1:0".parse().unwrap(), PortInUse::Warn);
         let error = exporter.listen().await.unwrap_err().to_string();
         assert!(error.starts_with("metrics.listen is '127.0.0.1:"), "{error}");

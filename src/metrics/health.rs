@@ -1,22 +1,22 @@
-//! A worker, as the exporter sees it.
+//! A worker's health.
 
 use std::fmt;
 
-/// What `/healthz` and `/readyz` ask of a worker. The exporter knows workers by this alone.
+/// A worker as the exporter knows it, for `/healthz` and `/readyz`.
 #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
 pub(crate) trait Health: fmt::Debug + Send + Sync {
-    /// Whether the worker has ended or stops at once.
+    /// Whether the worker has stopped or is stopping at once.
     fn has_ended(&self) -> bool;
 
-    /// Whether the worker's own thread runs.
+    /// Whether the worker's own thread is responsive.
     fn is_alive(&self) -> bool;
 
     /// Whether the worker holds its lease and is not stopping.
     fn holds_lease(&self) -> bool;
 
-    /// Whether SQL Server has answered the worker's last claim.
+    /// Whether SQL Server answered the worker's last claim.
     fn last_claim_succeeded(&self) -> bool;
 
-    /// The names of the duties at which the worker fails.
+    /// The names of the duties that fail.
     fn failing_duties(&self) -> Vec<&'static str>;
 }

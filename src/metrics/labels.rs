@@ -1,4 +1,4 @@
-//! The labels of the metrics, and all the values that they can have.
+//! The labels of the metrics and all their values.
 
 pub(super) type Labels = &'static [(&'static str, &'static [&'static str])];
 
@@ -25,15 +25,15 @@ const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 
-/// What one worker of a queue does for all of them.
+/// The maintenance that one worker of a queue does for all.
 pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "schedules"];
 
 pub(super) const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 
 pub(crate) const LIMITS: [&str; 5] = ["idle", "claim", "busy", "finish", "queue_limit"];
 
-/// What a connection is used for: the procedures of the schema, `install` and `uninstall` for the scripts, and
-/// `connect` for making the connection.
+/// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
+/// for opening a connection.
 pub(crate) const PROCEDURES: [&str; 58] = [
     "connect",
     "install",
@@ -95,8 +95,7 @@ pub(crate) const PROCEDURES: [&str; 58] = [
     "other",
 ];
 
-/// How a failed call is named: SQL Server's numbers that have a meaning here, and words for what did not come from SQL
-/// Server.
+/// The values of `error`: SQL Server's numbers with a meaning here, and words for errors that SQL Server did not send.
 pub(crate) const ERRORS: [&str; 76] = [
     "connect",
     "connection_lost",

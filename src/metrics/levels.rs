@@ -1,5 +1,5 @@
-//! The levels of a queue's workers in this process. Several workers of one queue have the same series: what they hold
-//! adds up, the lease counts that is nearest to its end, and what limits them is the mean by their threads.
+//! Gauges of a queue's workers in this process. Workers of one queue share series: counts are summed, the lease is the
+//! one closest to its expiry, and the limiting factors are averaged by threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::metric::{
     IN_FLIGHT_LIMIT_JOBS, LEASE_AGE_SECONDS, LEASE_SECONDS, LIMITED_RATIO, RUN_THREADS, RUNNING_JOBS,
 };
 
-/// The levels of a worker at one moment.
+/// A worker's levels at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Levels {
     pub(crate) buffered: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Scale {
     pub(crate) lease: Duration,
 }
 
-/// A worker that runs.
+/// A running worker.
 #[derive(Debug)]
 struct Running {
     id: u64,
@@ -45,19 +45,19 @@ struct Running {
 }
 
 impl Running {
-    /// The age of its lease as a share of the lease's length.
+    /// The age of its lease as a fraction of the lease's length.
     fn lease_used(&self) -> f64 {
         self.levels.lease_age.as_secs_f64() / self.scale.lease.as_secs_f64()
     }
 }
 
-/// The workers of this process that run. A few.
+/// The running workers of this process: a few.
 static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
-/// What the gauges of a queue show.
+/// The values of a queue's gauges.
 struct Shown {
-    /// Which workers these values are of: their number, the sum of their ids, and how many drain. Ids only grow, so
-    /// other workers have another sum or are fewer.
+    /// Identifies the workers of these values: their number, the sum of their ids, and how many drain. Ids only grow,
+    /// so any other set of workers has another sum or is smaller.
     workers: (usize, u64, usize),
     buffered: f64,
     running: f64,
@@ -66,7 +66,7 @@ struct Shown {
     limited: [f64; LIMITS.len()],
     threads: f64,
     lease_age: Duration,
-    /// `None`: no worker is left.
+    /// `None` if no worker is left.
     scale: Option<ShownScale>,
 }
 
@@ -78,7 +78,7 @@ struct ShownScale {
     lease: Duration,
 }
 
-/// The gauges of one worker. What it shows is taken away when this is dropped.
+/// The gauges of one worker. On drop, its contribution is removed.
 #[derive(Debug)]
 pub(super) struct LevelGauges {
     id: u64,
@@ -120,7 +120,7 @@ impl LevelGauges {
         }
     }
 
-    /// The worker runs from now on.
+    /// The worker starts running.
     pub(super) fn begin(&self, scale: Scale) {
         let worker =
             Running { id: self.id, queue: self.queue.clone(), scale, levels: Levels::default(), drains: false };
@@ -130,17 +130,17 @@ impl LevelGauges {
         });
     }
 
-    /// These are its levels now. They count only while it runs.
+    /// Sets the levels, if the worker is running.
     pub(super) fn set(&self, levels: &Levels) {
         self.change_own(|own| own.levels = *levels);
     }
 
-    /// The worker ends by itself when its queue is empty.
+    /// The worker stops by itself when its queue is empty.
     pub(super) fn drains(&self) {
         self.change_own(|own| own.drains = true);
     }
 
-    /// The worker has ended.
+    /// The worker has stopped.
     pub(super) fn end(&self) {
         self.change(|running| {
             let before = running.len();
@@ -156,10 +156,10 @@ impl LevelGauges {
         });
     }
 
-    /// Changes the workers and shows the result, if it differs. The recorder is the program's code, so it is not called
-    /// under the lock that all workers of the process need, and another change may be shown meanwhile. Where a worker
-    /// of this queue has begun or ended meanwhile, the result is shown again. Levels are not looked at again: workers
-    /// show theirs once a second, so that a recorder which takes longer than that would never be left.
+    /// Changes the workers, and shows the result if it differs. The recorder is the program's code, so it is not called
+    /// under the lock that all workers of the process need. If a worker of this queue starts or stops while the result
+    /// is being shown, the new result is shown again. Changed levels do not cause that: workers update theirs once a
+    /// second, so with a recorder that takes longer the loop would never end.
     fn change(&self, change: impl FnOnce(&mut Vec<Running>) -> bool) {
         let mut shown = {
             let mut workers = WORKERS.lock();
@@ -181,7 +181,7 @@ impl LevelGauges {
     fn shown(&self, workers: &[Running]) -> Shown {
         let all = || workers.iter().filter(|worker| worker.queue == self.queue);
         let sum = |what: fn(&Running) -> usize| all().map(what).sum::<usize>() as f64;
-        // Age and length of the same lease: one's age beside the other's length would say nothing.
+        // Age and length must be of the same lease.
         let endangered = all().max_by(|one, other| one.lease_used().total_cmp(&other.lease_used()));
         let threads = sum(|worker| worker.scale.threads);
         let weighted = |index: usize| {
@@ -217,8 +217,8 @@ impl LevelGauges {
             gauge.set(share);
         }
         self.run_threads.set(shown.threads);
-        // After the last one has ended, these stay: a level of 0 has a scale, and that nobody is there any more is as
-        // it should be or not.
+        // These stay after the last worker has stopped: a level of 0 needs its scale, and `draining` tells whether the
+        // worker was expected to stop.
         let Some(scale) = &shown.scale else { return };
         self.draining.set(if scale.drain { 1.0 } else { 0.0 });
         self.buffer_capacity_jobs.set(scale.buffer);
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Its gauge of running jobs tells each value, and waits for an answer where there is one to wait for.
+    /// The gauge of running jobs reports each value, and may wait for permission.
     struct Slow(Arc<SlowGauge>);
 
     struct SlowGauge {
@@ -281,7 +281,7 @@ mod tests {
         Levels { running, ..Levels::default() }
     }
 
-    /// The recorder is somebody else's code.
+    /// The recorder is foreign code.
     #[test]
     fn a_recorder_that_takes_its_time_holds_up_no_other_worker_and_shows_the_end_all_the_same() {
         let (set_to, shown) = channel();
@@ -300,7 +300,7 @@ mod tests {
             assert_eq!(shown.recv(), Ok(3.0));
             go_on.send(()).unwrap();
             assert_eq!(shown.recv(), Ok(5.0));
-            // While this is being shown, the other one ends.
+            // The other worker stops while this is being shown.
             let is_free = WORKERS.try_lock_for(Duration::from_secs(5)).is_some();
             if is_free {
                 other.end();

@@ -1,4 +1,4 @@
-//! One address that serves this process's metrics and health; and the recorder, of which there is one in a process.
+//! The server of this process's metrics and health at one address, and the recorder, one per process.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,34 +19,33 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::health::Health;
 use super::metric::{Kind, all};
 
-/// The recorder keeps each sample of a histogram until it is put into its bucket: that often, whether the metrics are
-/// asked for or not.
+/// The recorder keeps each sample of a histogram until upkeep moves it into its bucket. Without regular upkeep, samples
+/// would pile up between scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Limits for clients of the port, so that descriptors are left for jobs and for connections to SQL Server.
+/// Limits for clients of the port, to leave descriptors for jobs and for connections to SQL Server.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// The most open connections. If more arrive, the oldest is closed.
+    /// The most open connections. One more closes the oldest.
     connections: usize,
-    /// How long a connection has for its one request: to send it and to read the answer.
+    /// How long a connection may take for its one request and response.
     time: Duration,
 }
 
-/// (Prometheus gives up after ten seconds too, unless `scrape_timeout` says otherwise.)
+/// Prometheus' default for `scrape_timeout` is ten seconds, too.
 const LIMITS: Limits = Limits { connections: 32, time: Duration::from_secs(10) };
 
-/// The recorder that this module has installed. Recorders are for ever.
+/// The recorder installed by this module. Recorders cannot be removed.
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// The listeners of this process.
 static LISTENERS: Mutex<Vec<Weak<Listener>>> = Mutex::new(Vec::new());
 
 /// Serves this process's metrics and health at one address.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// As it was asked for.
+    /// The requested address.
     wanted: SocketAddr,
-    /// As it came to be.
+    /// The address that was actually bound.
     pub(super) address: SocketAddr,
     workers: Mutex<Vec<Box<dyn Health>>>,
     server: OnceLock<AbortHandle>,
@@ -73,7 +72,7 @@ impl Listener {
         workers.push(worker);
     }
 
-    /// Whether it still answers: its task ends with the runtime that it was started in.
+    /// Whether it still responds: its task ends with the runtime in which it was started.
     fn serves(&self) -> bool {
         self.server.get().is_some_and(|server| !server.is_finished())
     }
@@ -85,8 +84,8 @@ impl Listener {
         if workers.iter().all(|worker| worker.is_alive()) { Ok(()) } else { Err("the thread of a worker is stuck") }
     }
 
-    /// Ready: there is a worker, and each one holds its lease and has had an answer to its last claim. Returns the
-    /// names of the duties that fail: they keep no worker from its jobs.
+    /// Ready: there is a worker, and each worker holds its lease and had a response to its last claim. Returns the
+    /// names of failing duties, which do not keep workers from running jobs.
     fn readiness(&self) -> Result<Vec<&'static str>, &'static str> {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());
@@ -113,8 +112,7 @@ impl Drop for Listener {
     }
 }
 
-/// This process's listener at an address, by what was asked for or by what came of it. Port 0 is another port each
-/// time.
+/// This process's listener at a requested or bound address. Port 0 is a new port each time.
 pub(super) fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
     let listeners = LISTENERS.lock();
     let is_wanted =
@@ -122,7 +120,7 @@ pub(super) fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
     listeners.iter().filter_map(Weak::upgrade).filter(|listener| listener.serves()).find(is_wanted)
 }
 
-/// This process's recorder, installed if it is not there yet; `None` where the program has installed another.
+/// This process's recorder, installed if necessary; `None` if the program has installed another.
 pub(super) fn recorder() -> Option<PrometheusHandle> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock();
@@ -141,14 +139,14 @@ pub(super) fn recorder() -> Option<PrometheusHandle> {
         return None;
     }
     let upkeep = handle.clone();
-    // A recorder is for ever, and no runtime of the program's is.
+    // The recorder outlives every runtime of the program.
     if let Err(error) = keep_up(UPKEEP, move || upkeep.run_upkeep()) {
         tracing::warn!(%error, "could not start the thread that maintains metrics; samples are kept until the next scrape");
     }
     Some(RECORDER.get_or_init(|| handle).clone())
 }
 
-/// Does something again and again, in a thread of its own, as long as the process lives.
+/// Runs a function periodically, in its own thread, as long as the process lives.
 fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<()> {
     let keep_up = move || {
         loop {
@@ -159,10 +157,10 @@ fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<
     std::thread::Builder::new().name("readpast-metrics".to_owned()).spawn(keep_up).map(drop)
 }
 
-/// Answers until its task is ended. Dropping it closes all connections.
+/// Responds until its task is aborted. Dropping it closes all connections.
 async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle, limits: Limits) {
     let mut connections = JoinSet::new();
-    // From the one that was opened first on.
+    // In the order in which they were opened.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let accepted = tokio::select! {
@@ -175,7 +173,7 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, for example: give others time to close some.
+                // For example, out of file descriptors: wait until some are closed.
                 tracing::warn!(%error, "cannot accept a connection for metrics");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -289,7 +287,7 @@ mod tests {
         until_closed(&mut connection).await; // although it does not ask for it
     }
 
-    /// Where a runtime ends, the samples of another's jobs must not pile up.
+    /// After a runtime has ended, the samples of another runtime's jobs must not pile up.
     #[test]
     fn the_upkeep_outlives_the_runtime_that_it_was_begun_in() {
         let (sender, runs) = std::sync::mpsc::channel();

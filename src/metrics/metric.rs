@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// What a metric counts in, from the [`metrics`](https://docs.rs/metrics) facade.
+/// A metric's unit, from the [`metrics`](https://docs.rs/metrics) facade.
 pub use metrics::Unit;
 use metrics::{Counter, Gauge, IntoF64, Key, Label, Level, Metadata, Recorder, with_recorder};
 
@@ -10,52 +10,52 @@ use super::labels::{
     BY_DUTY, BY_ERROR, BY_KIND, BY_KIND_AND_OUTCOME, BY_LIMIT, BY_PROCEDURE, BY_REASON, BY_STATE, Labels, QUEUE,
 };
 
-/// What a metric is, for a recorder.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Only grows, while its process lives.
+    /// Only grows during the life of its process.
     Counter,
-    /// A level at this moment.
+    /// A current value.
     Gauge,
-    /// A distribution in fixed buckets; never a summary, whose quantiles cannot be added up over processes.
+    /// A distribution in fixed buckets. Never a summary, because quantiles cannot be added up across processes.
     Histogram,
 }
 
-/// One metric.
+/// The definition of a metric.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Metric {
-    /// As Prometheus has it.
+    /// Its name in Prometheus.
     pub name: &'static str,
     /// Counter, gauge or histogram.
     pub kind: Kind,
-    /// Always a base unit: seconds, bytes, a count or, as `Percent`, a ratio from 0 to 1.
+    /// A base unit: seconds, bytes, a count, or a ratio from 0 to 1 (`Percent`).
     pub unit: Unit,
-    /// The label `queue` first, then others with all the values that they can have.
+    /// The label `queue` first, then the others with all their values.
     pub labels: &'static [(&'static str, &'static [&'static str])],
-    /// What it tells.
+    /// Its meaning.
     pub help: &'static str,
-    /// The upper bounds of a histogram's buckets; empty for the others.
+    /// The upper bounds of a histogram's buckets; empty for other kinds.
     pub buckets: &'static [f64],
 }
 
-/// Calls: half a millisecond is a round trip in one rack, 30 s twice the default command time-out.
+/// Calls: half a millisecond is a round trip in one rack, 30 s is twice the default command timeout.
 const CALL_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// Jobs: from ten microseconds to an hour.
+/// Jobs: ten microseconds to an hour.
 const RUN_BUCKETS: &[f64] =
     &[0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0];
 
-/// Waiting in memory: from a tenth of a millisecond to ten minutes.
+/// Waiting in memory: a tenth of a millisecond to ten minutes.
 const WAIT_BUCKETS: &[f64] = &[0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 600.0];
 
-/// From enqueue to acknowledgement: from five milliseconds to a day.
+/// From enqueue to finish: five milliseconds to a day.
 const AGE_BUCKETS: &[f64] =
     &[0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0];
 
-/// Batches: up to the cap of 1,000.
+/// Batches: up to the maximum of 1,000.
 const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0];
 
 pub(super) const fn counter(name: &'static str, labels: Labels, help: &'static str) -> Metric {
@@ -88,14 +88,14 @@ pub(super) const ENQUEUED_JOBS: Metric =
 pub(super) const ENQUEUE_DUPLICATES: Metric = counter(
     "readpast_enqueue_duplicates_total",
     QUEUE,
-    "Jobs that were not enqueued, because an unfinished job had the same de-duplication key",
+    "Jobs that were not enqueued, because an unfinished job had the same deduplication key",
 );
 
 pub(super) const ENQUEUE_SECONDS: Metric = times(
     "readpast_enqueue_seconds",
     QUEUE,
     CALL_BUCKETS,
-    "How long an enqueue took: one call, of one job or of one chunk of many",
+    "How long an enqueue took: one call, with one job or one chunk of many",
 );
 
 pub(super) const ENQUEUE_BATCH_JOBS: Metric = batches("readpast_enqueue_batch_jobs", "Jobs per enqueue");
@@ -109,7 +109,7 @@ pub(super) const CLAIMED_JOBS: Metric = counter("readpast_claimed_jobs_total", Q
 pub(super) const CLAIM_SECONDS: Metric = times("readpast_claim_seconds", QUEUE, CALL_BUCKETS, "How long a claim took");
 
 pub(super) const CLAIM_BATCH_JOBS: Metric =
-    batches("readpast_claim_batch_jobs", "Jobs of a claim; claims that found none are not in it");
+    batches("readpast_claim_batch_jobs", "Jobs per claim, without empty claims");
 
 pub(super) const BUFFER_JOBS: Metric = jobs("readpast_buffer_jobs", QUEUE, "Claimed jobs that have not started");
 
@@ -117,109 +117,102 @@ pub(super) const BUFFER_CAPACITY_JOBS: Metric =
     jobs("readpast_buffer_capacity_jobs", QUEUE, "Maximum jobs in the buffer");
 
 pub(super) const BUFFER_WAIT_SECONDS: Metric =
-    times("readpast_buffer_wait_seconds", QUEUE, WAIT_BUCKETS, "From the claim of a job to its start");
+    times("readpast_buffer_wait_seconds", QUEUE, WAIT_BUCKETS, "Time from a job's claim to its start");
 
 pub(super) const RELEASED_JOBS: Metric = counter(
     "readpast_released_jobs_total",
     QUEUE,
-    "Jobs that were given back, their attempt not counted: claimed too far ahead, unstarted at a shutdown, or unacknowledged at its deadline",
+    "Jobs that were released, without using up an attempt: claimed too far ahead, unstarted at a shutdown, or unfinished at its deadline",
 );
 
-pub(super) const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Jobs that run");
+pub(super) const RUNNING_JOBS: Metric = jobs("readpast_running_jobs", QUEUE, "Running jobs");
 
 pub(super) const RUN_THREADS: Metric =
-    jobs("readpast_run_threads", QUEUE, "How many jobs can run at once; 0 when the worker has ended");
+    jobs("readpast_run_threads", QUEUE, "Maximum running jobs; 0 after the worker has stopped");
 
 pub(super) const RUN_SECONDS: Metric =
     times("readpast_run_seconds", BY_KIND_AND_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
 
 pub(super) const PANICS: Metric =
-    counter("readpast_panics_total", BY_KIND, "Jobs whose handler panicked; they count as retry too");
+    counter("readpast_panics_total", BY_KIND, "Jobs whose handler panicked; they also count as retry");
 
 pub(super) const OVERDUE_JOBS: Metric =
-    counter("readpast_overdue_jobs_total", BY_KIND, "Jobs that were seen to run longer than their time limit");
+    counter("readpast_overdue_jobs_total", BY_KIND, "Jobs that ran longer than their time limit");
 
 pub(super) const DEFERRED_JOBS: Metric = counter(
     "readpast_deferred_jobs_total",
     BY_REASON,
-    "Jobs that were put off without a run and without a counted attempt: the worker has no handler for their kind, or runs as many of it as it may",
+    "Jobs that were postponed without running and without using up an attempt: the worker has no handler for their kind, or runs the maximum of that kind",
 );
 
 pub(super) const FINISH_WAITING_JOBS: Metric =
-    jobs("readpast_finish_waiting_jobs", QUEUE, "Ended jobs that SQL Server has not confirmed yet");
+    jobs("readpast_finish_waiting_jobs", QUEUE, "Jobs that have run and that SQL Server has not confirmed yet");
 
 pub(super) const IN_FLIGHT_LIMIT_JOBS: Metric = jobs(
     "readpast_in_flight_limit_jobs",
     QUEUE,
-    "worker.max_in_flight: how many jobs may be buffered, running and waiting for their finish together",
+    "worker.max_in_flight: maximum jobs that are buffered, running or waiting for their finish",
 );
 
 pub(super) const IN_FLIGHT_BYTES: Metric = bytes(
     "readpast_in_flight_bytes",
     QUEUE,
-    "Payloads, checkpoints and outputs of the jobs that are buffered, running and waiting for their finish",
+    "Payloads, checkpoints and outputs of jobs that are buffered, running or waiting for their finish",
 );
 
-pub(super) const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
-    "readpast_in_flight_limit_bytes",
-    QUEUE,
-    "worker.max_in_flight_bytes: how many bytes the jobs in flight may hold together",
-);
+pub(super) const IN_FLIGHT_LIMIT_BYTES: Metric =
+    bytes("readpast_in_flight_limit_bytes", QUEUE, "worker.max_in_flight_bytes: maximum bytes of all jobs in flight");
 
 pub(super) const FINISHED_JOBS: Metric = counter(
     "readpast_finished_jobs_total",
     QUEUE,
-    "Jobs whose end SQL Server has confirmed, however they ended: done, dead, cancelled, to be retried, snoozed or put off; in an at_most_once queue, where nothing is confirmed, jobs that have run",
+    "Jobs whose outcome SQL Server has confirmed: done, dead, cancelled, to be retried, snoozed or postponed; in an at_most_once queue, where nothing is confirmed, jobs that have run",
 );
 
 pub(super) const FINISH_SECONDS: Metric =
-    times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long a finish call took, repeats included");
+    times("readpast_finish_seconds", QUEUE, CALL_BUCKETS, "How long a finish call took, including retries");
 
 pub(super) const FINISH_BATCH_JOBS: Metric = batches("readpast_finish_batch_jobs", "Jobs per finish call");
 
 pub(super) const FOLLOW_UPS: Metric =
-    counter("readpast_follow_ups_total", QUEUE, "Jobs enqueued while others were finished, duplicates included");
+    counter("readpast_follow_ups_total", QUEUE, "Follow-ups enqueued, including duplicates");
 
 pub(super) const REFUSED_RESULTS: Metric = counter(
     "readpast_refused_results_total",
     QUEUE,
-    "Jobs whose result the queue's sink refused, or whose follow-up could not be enqueued; their attempt has failed",
+    "Jobs whose result the sink rejected, or whose follow-up could not be enqueued; their attempt failed",
 );
 
 pub(super) const FINISH_RETRIES: Metric =
-    counter("readpast_finish_retries_total", QUEUE, "Finish calls that failed and were repeated");
+    counter("readpast_finish_retries_total", QUEUE, "Finish calls that failed and were retried");
 
 pub(super) const DEAD_JOBS: Metric = counter(
     "readpast_dead_jobs_total",
     QUEUE,
-    "Jobs that used up their attempts or failed for good, those of reaped workers included",
+    "Jobs that ran out of attempts or failed for good, including those of reaped workers",
 );
 
 pub(super) const CANCELLED_JOBS: Metric = counter(
     "readpast_cancelled_jobs_total",
     QUEUE,
-    "Jobs that this worker ran and was asked to cancel, and that ended without being done",
+    "Jobs that were cancelled while this worker ran them, and that are not done",
 );
 
 pub(super) const LOST_JOBS: Metric = counter(
     "readpast_lost_jobs_total",
     QUEUE,
-    "Jobs that were no longer this worker's when they ended or were to start: they run again elsewhere",
+    "Jobs that no longer belonged to this worker when they were to start or had run; they run again elsewhere",
 );
 
-pub(super) const JOB_AGE_SECONDS: Metric = times(
-    "readpast_job_age_seconds",
-    QUEUE,
-    AGE_BUCKETS,
-    "End to end: from enqueue to acknowledgement of a job that is done",
-);
+pub(super) const JOB_AGE_SECONDS: Metric =
+    times("readpast_job_age_seconds", QUEUE, AGE_BUCKETS, "Time from enqueue to finish of a job that is done");
 
 pub(super) const LIMITED_RATIO: Metric = Metric {
     name: "readpast_limited_ratio",
     kind: Kind::Gauge,
     unit: Unit::Percent,
     labels: BY_LIMIT,
-    help: "What limited the workers of this process in the last seconds, as shares of the time that add up to 1: too few jobs (idle), claims, busy threads, acknowledgements (finish) or the queue's own limits",
+    help: "What limited the workers of this process in the last seconds, as fractions of the time that add up to 1: too few jobs (idle), claims (claim), busy threads (busy), finish calls (finish) or the queue's limits (queue_limit)",
     buckets: &[],
 };
 
@@ -228,20 +221,20 @@ pub(super) const LEASE_RENEWALS: Metric = counter("readpast_lease_renewals_total
 pub(super) const LEASE_AGE_SECONDS: Metric = age(
     "readpast_lease_age_seconds",
     QUEUE,
-    "Since the last renewal of the lease was sent that SQL Server confirmed; of several workers in the process, of the one whose lease is nearest to its end",
+    "Age of the lease: time since the last confirmed renewal was sent. With several workers, of the lease that is closest to its expiry",
 );
 
 pub(super) const LEASE_SECONDS: Metric =
-    age("readpast_lease_seconds", QUEUE, "worker.lease_ms of the same worker: the age at which the lease runs out");
+    age("readpast_lease_seconds", QUEUE, "worker.lease_ms of the same worker: the age at which the lease expires");
 
 pub(super) const DRAINING: Metric = jobs(
     "readpast_draining",
     QUEUE,
-    "1 where the worker is to end by itself when the queue is empty, and after it has; otherwise 0",
+    "1 if the worker stops by itself when the queue is empty, or has done so; otherwise 0",
 );
 
 pub(super) const LEASES_LOST: Metric =
-    counter("readpast_leases_lost_total", QUEUE, "Times that SQL Server declared this worker lost");
+    counter("readpast_leases_lost_total", QUEUE, "How often SQL Server marked this worker lost");
 
 pub(super) const PROMOTED_JOBS: Metric =
     counter("readpast_promoted_jobs_total", QUEUE, "Scheduled jobs that this worker made ready");
@@ -249,31 +242,28 @@ pub(super) const PROMOTED_JOBS: Metric =
 pub(super) const SCHEDULE_FIRES: Metric = counter(
     "readpast_schedule_fires_total",
     QUEUE,
-    "Times of schedules that this worker fired: a job each, unless an unfinished one has the schedule's key",
+    "Times of schedules that this worker fired: one job each, unless an unfinished job has the same key",
 );
 
-pub(super) const SCHEDULE_SKIPS: Metric = counter(
-    "readpast_schedule_skips_total",
-    QUEUE,
-    "How often this worker found that a schedule had missed more of its times than it makes up for",
-);
+pub(super) const SCHEDULE_SKIPS: Metric =
+    counter("readpast_schedule_skips_total", QUEUE, "How often a schedule had missed more times than it makes up for");
 
 pub(super) const SCHEDULE_FAILURES: Metric = counter(
     "readpast_schedule_failures_total",
     QUEUE,
-    "How often this worker could not fire a schedule, which is tried again every ten seconds",
+    "How often this worker could not fire a schedule; it retries every ten seconds",
 );
 
 pub(super) const DUTY_FAILURES: Metric = counter(
     "readpast_duty_failures_total",
     BY_DUTY,
-    "How often one of the queue's duties failed in this worker. It is tried again, and another worker takes the duties over where one can",
+    "How often one of the queue's duties failed in this worker. It is retried, or another worker takes over",
 );
 
 pub(super) const REAPED_WORKERS: Metric = counter(
     "readpast_reaped_workers_total",
     QUEUE,
-    "Workers that this worker found lost, because their lease had run out or worker.take_over was set",
+    "Workers that this worker marked lost, because their lease had expired or worker.take_over was set",
 );
 
 pub(super) const REAPED_JOBS: Metric =
@@ -283,16 +273,13 @@ pub(super) const CALL_SECONDS: Metric = times(
     "readpast_call_seconds",
     BY_PROCEDURE,
     CALL_BUCKETS,
-    "How long SQL Server took to answer a call, network included, failed calls not",
+    "How long a successful call took, including the network",
 );
 
-pub(super) const CALL_ERRORS: Metric = counter(
-    "readpast_call_errors_total",
-    BY_ERROR,
-    "Failed calls, by SQL Server's error number or what else went wrong",
-);
+pub(super) const CALL_ERRORS: Metric =
+    counter("readpast_call_errors_total", BY_ERROR, "Failed calls, by SQL Server's error number or another cause");
 
-pub(super) const CONNECTIONS: Metric = counter("readpast_connections_total", QUEUE, "Connections that were made");
+pub(super) const CONNECTIONS: Metric = counter("readpast_connections_total", QUEUE, "Connections opened");
 
 pub(super) const RECONNECTS: Metric =
     counter("readpast_reconnects_total", QUEUE, "Connections that replaced a failed or timed-out one");
@@ -300,34 +287,31 @@ pub(super) const RECONNECTS: Metric =
 pub(super) const QUEUE_JOBS: Metric = jobs(
     "readpast_queue_jobs",
     BY_STATE,
-    "Jobs in SQL Server, as last sampled by whichever worker; beyond 10,000 of a priority the ready ones are an estimate, the others stop at 100,000",
+    "Jobs in SQL Server, as last sampled by any worker. Ready jobs are an estimate beyond 10,000 of a priority; the other counts stop at 100,000",
 );
 
 pub(super) const QUEUE_OLDEST_READY_SECONDS: Metric = age(
     "readpast_queue_oldest_ready_seconds",
     QUEUE,
-    "How long ago the ready job that has waited longest was due: enqueued, or at the end of its delay; that it was given back since does not begin it anew; 0 when none is ready",
+    "How long the oldest ready job has been due, since it was enqueued or its delay passed. Returning it to the queue does not restart the time; 0 if no job is ready",
 );
 
 pub(super) const QUEUE_OPEN_BATCHES: Metric = jobs(
     "readpast_queue_open_batches",
     QUEUE,
-    "Batches that have not ended and whose follow-ups go to the queue, as last sampled; stops at 100,000",
+    "Batches with unfinished jobs or not sealed, whose follow-ups go to the queue, as last sampled; stops at 100,000",
 );
 
 pub(super) const QUEUE_WORKERS: Metric =
-    jobs("readpast_queue_workers", QUEUE, "Workers of the queue that hold a lease, as last sampled");
+    jobs("readpast_queue_workers", QUEUE, "Workers that hold a lease, as last sampled");
 
 pub(super) const QUEUE_PAUSED: Metric =
     jobs("readpast_queue_paused", QUEUE, "1 while the queue is paused, otherwise 0");
 
-pub(super) const QUEUE_SAMPLE_AGE_SECONDS: Metric = age(
-    "readpast_queue_sample_age_seconds",
-    QUEUE,
-    "How old the sample is from which the readpast_queue_ metrics come",
-);
+pub(super) const QUEUE_SAMPLE_AGE_SECONDS: Metric =
+    age("readpast_queue_sample_age_seconds", QUEUE, "Age of the sample from which the readpast_queue_ metrics come");
 
-/// A stage of the way of a job, as the documentation and the dashboard have it, and its metrics.
+/// Stages of a job, with their metrics, as in the documentation and the dashboard.
 pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
     ("Enqueue", &[ENQUEUED_JOBS, ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUE_BATCH_JOBS]),
     (
@@ -376,7 +360,7 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
     ),
 ];
 
-/// Every metric, in the order in which a job meets them.
+/// Returns every metric, in the order of a job's stages.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
     STAGES.iter().flat_map(|(_, metrics)| metrics.iter())
 }
@@ -386,7 +370,7 @@ pub(super) const METADATA: Metadata<'static> = Metadata::new("readpast", Level::
 impl Metric {
     pub(super) fn key(&self, values: &[&str]) -> Key {
         debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
-        // To Prometheus a label without a value is no label.
+        // To Prometheus, a label with an empty value does not exist.
         let given = self.labels.iter().zip(values).filter(|(_, value)| !value.is_empty());
         let labels: Vec<Label> = given.map(|((label, _), value)| Label::new(*label, value.to_string())).collect();
         Key::from_parts(self.name, labels)
@@ -401,7 +385,7 @@ impl Metric {
         }
     }
 
-    /// The values stand in the order of the labels.
+    /// `values` are in the order of the labels.
     pub(super) fn counter(&self, values: &[&str]) -> Counter {
         with_recorder(|recorder| recorder.register_counter(&self.key(values), &METADATA))
     }
@@ -411,13 +395,12 @@ impl Metric {
     }
 }
 
-/// Tells the recorder every metric's unit and help text.
 pub(super) fn describe_all() {
     with_recorder(|recorder| all().for_each(|metric| metric.describe(recorder)));
 }
 
-/// A histogram that is registered with its first value: without one it would be some twenty lines of every scrape that
-/// tell nothing, for each procedure, kind and outcome that does not come up.
+/// A histogram that is registered with its first value. Without a value, it would add some twenty empty lines to every
+/// scrape, for each procedure, kind and outcome that never occurs.
 #[derive(Debug)]
 pub(super) struct Histogram {
     key: Key,

@@ -1,18 +1,18 @@
-//! Every metric that readpast has: its name, unit, labels and meaning, in one place.
+//! Every metric of readpast, with its name, unit, labels and meaning.
 //!
-//! They go to whatever recorder the program has installed for the [`metrics`](https://docs.rs/metrics) facade; without
-//! one they cost next to nothing. `[metrics] listen` in the configuration installs one and serves it (feature
-//! `prometheus`). A program with a recorder of its own installs it **before**
-//! [`Queue::connect`](crate::queue::Queue::connect), because handles are bound to the recorder that is there when they
-//! are made, and takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
+//! Metrics go to the recorder that the program has installed for the [`metrics`](https://docs.rs/metrics) facade;
+//! without a recorder they cost next to nothing. `[metrics] listen` in the configuration installs a recorder and serves
+//! it (feature `prometheus`). A program with its own recorder installs it **before**
+//! [`Queue::connect`](crate::queue::Queue::connect), because handles are bound to the recorder at their creation, and
+//! takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
 //!
 //! ```text
 //! definitions (all) ──▶ handles, made once per queue and worker (histograms: with their first value) ──▶ recorder ──▶ /metrics ──▶ grafana/
 //!            └────────▶ docs/metrics.md, compared by a test
 //! ```
 //!
-//! Times are in seconds. No label has an unbounded value: queues are named by the configuration, kinds by the worker's
-//! handlers, everything else is listed here.
+//! Times are in seconds. No label has an unbounded value: queues are named in the configuration, kinds by the worker's
+//! handlers, and all other values are listed here.
 
 mod exporter;
 mod health;

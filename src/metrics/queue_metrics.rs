@@ -1,4 +1,4 @@
-//! The handles of a queue: of its producers' calls, its connections and its depth. Handles are made once, so that
+//! The metrics of a queue: calls of its producers, its connections and its depth. Handles are created once, so that
 //! recording neither looks up nor formats nor allocates anything.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::metric::{
     QUEUE_WORKERS, RECONNECTS, describe_all,
 };
 
-/// What a [`Queue`](crate::queue::Queue) and the connections of its workers count.
+/// Metrics of a [`Queue`](crate::queue::Queue) and of its workers' connections.
 #[derive(Debug)]
 pub(crate) struct QueueMetrics {
     queue: String,
@@ -94,7 +94,7 @@ fn error_label(error: &Error) -> &'static str {
     ERRORS.into_iter().find(|known| *known == label).unwrap_or("other")
 }
 
-/// The queue as last sampled. Made with the first sample: before it, there is nothing to show.
+/// The last sample of the queue. Created with the first sample, so that nothing is shown before it.
 #[derive(Debug)]
 pub(crate) struct SampleMetrics {
     /// In the order of [`STATES`].

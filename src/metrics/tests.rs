@@ -17,7 +17,7 @@ use super::levels::{Levels, Scale};
 use super::metric::{Kind, STAGES, all};
 use super::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
 
-/// Remembers what was registered, and stores values in atomics of its own.
+/// Remembers which metrics were registered, and stores their values in its own atomics.
 #[derive(Default)]
 struct Ledger {
     described: Mutex<HashSet<String>>,
@@ -67,7 +67,7 @@ fn sql_error(number: i32) -> Error {
     Error::Sql { number, severity: 16, message: String::new(), procedure: String::new(), line: 0 }
 }
 
-/// A value for each histogram: it is registered with its first.
+/// Records a value in each histogram, because a histogram is registered with its first value.
 fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) {
     let time = Duration::from_millis(3);
     worker.claimed(500, time);
@@ -85,7 +85,7 @@ fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) 
     kind.run_ended(&Outcome::Dead { error }, time);
 }
 
-/// Everything that registers a metric.
+/// Registers every metric.
 fn ledger() -> Ledger {
     let ledger = Ledger::default();
     with_local_recorder(&ledger, || {
@@ -125,7 +125,7 @@ fn what_is_registered_is_what_is_defined() {
     }
 }
 
-/// A histogram that has no value yet is in no scrape.
+/// A histogram without a value is in no scrape.
 #[test]
 fn histograms_are_registered_with_their_first_value() {
     let ledger = Ledger::default();
@@ -160,7 +160,7 @@ fn names_follow_the_rules_of_prometheus() {
     }
 }
 
-/// Those that the library does not call: other procedures or, `backlog`, an autoscaler.
+/// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
 const INTERNAL_PROCEDURES: [&str; 28] = [
     "backlog",
     "unknown_queue",
@@ -192,7 +192,7 @@ const INTERNAL_PROCEDURES: [&str; 28] = [
     "thin_history",
 ];
 
-/// Label values are bounded: whatever goes wrong, wherever, is one of the values that are listed.
+/// Label values are bounded: every error has one of the listed values.
 #[test]
 fn errors_and_procedures_that_nobody_knows_are_other() {
     let ledger = ledger();
@@ -223,8 +223,8 @@ fn errors_and_procedures_that_nobody_knows_are_other() {
     }
 }
 
-/// What is recorded for each job and each batch allocates nothing: handles are made once, labels formatted never. (A
-/// recorder may allocate of its own: metrics-exporter-prometheus takes a block for every 64 samples of a histogram.)
+/// Recording metrics of a job or a batch allocates nothing: handles are created once, labels never formatted. A
+/// recorder may allocate: metrics-exporter-prometheus takes a block for every 64 samples of a histogram.
 #[test]
 fn recording_allocates_nothing() {
     let ledger = Ledger::default();
@@ -301,7 +301,7 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     assert_eq!((value("readpast_draining", &["one"]), value("readpast_draining", &["two"])), (1.0, 0.0));
 }
 
-/// Gauges by name and labels, as an exporter has them.
+/// Gauges by name and labels, like an exporter's.
 #[derive(Default)]
 struct Series(Mutex<HashMap<SeriesKey, Arc<AtomicU64>>>);
 
@@ -331,7 +331,6 @@ impl Recorder for Series {
     }
 }
 
-/// docs/metrics.md, as it has to be.
 fn documentation() -> String {
     let mut text = String::from(
         "# Metrics\n\n\

@@ -1,4 +1,4 @@
-//! The handles of a worker: of its stages, its lease and its duties, and of each kind of job.
+//! The metrics of a worker: its stages, its lease, its duties and each kind of job.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::metric::{
     SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
 };
 
-/// What a worker counts: the stages after the claim, its lease, and the queue as last sampled.
+/// Metrics of a worker, except those of the single kinds.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
     claims: Counter,
@@ -52,7 +52,6 @@ pub(crate) struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// The handles of a worker of `queue`.
     pub(crate) fn new(queue: &str) -> WorkerMetrics {
         describe_all();
         let own = &[queue];
@@ -89,17 +88,17 @@ impl WorkerMetrics {
         }
     }
 
-    /// The worker runs from now on.
+    /// The worker starts running.
     pub(crate) fn begin(&self, scale: Scale) {
         self.levels.begin(scale);
     }
 
-    /// Notes that the worker ends by itself when its queue is empty: that it is gone then is as it should be.
+    /// The worker stops by itself when its queue is empty, so that its absence is no fault.
     pub(crate) fn drains(&self) {
         self.levels.drains();
     }
 
-    /// The worker has ended: its levels do not count any more. Its process may live on and be asked for metrics.
+    /// The worker has stopped: its levels no longer count. Its process may live on and serve metrics.
     pub(crate) fn end(&self) {
         self.levels.end();
     }
@@ -115,7 +114,7 @@ impl WorkerMetrics {
         self.claim_batch_jobs.record(jobs as f64);
     }
 
-    /// A job starts. One of the three calls that are made for each job.
+    /// A job starts. One of the three calls made for each job.
     pub(crate) fn started(&self, waited: Duration) {
         self.buffer_wait.record(waited);
     }
@@ -128,28 +127,28 @@ impl WorkerMetrics {
         self.deferred_kind_limit.increment(1);
     }
 
-    /// The end of a job that is done is confirmed. One of the three calls that are made for each job.
+    /// SQL Server confirmed that a job is done. One of the three calls made for each job.
     pub(crate) fn job_done(&self, age: Duration) {
         self.job_age.record(age);
     }
 
-    /// SQL Server has answered an acknowledgement.
+    /// SQL Server answered a finish call.
     pub(crate) fn acknowledged(&self, jobs: usize, took: Duration) {
         self.finish_seconds.record(took);
         self.finish_batch_jobs.record(jobs as f64);
     }
 
-    /// Jobs were handed in with the acknowledgement of others.
+    /// Follow-ups were enqueued.
     pub(crate) fn followed_up(&self, jobs: usize) {
         self.follow_ups.increment(jobs as u64);
     }
 
-    /// The queue's sink refused results, or follow-ups could not be enqueued.
+    /// The sink rejected results, or follow-ups could not be enqueued.
     pub(crate) fn refused_results(&self, jobs: usize) {
         self.refused_results.increment(jobs as u64);
     }
 
-    /// Nothing more is to be said about these jobs: SQL Server has confirmed them, or they have no row.
+    /// These jobs are settled: SQL Server has confirmed them, or they have no row.
     pub(crate) fn finished(&self, jobs: usize) {
         self.finished_jobs.increment(jobs as u64);
     }
@@ -166,7 +165,7 @@ impl WorkerMetrics {
         self.lost_jobs.increment(jobs as u64);
     }
 
-    /// A duty, by its place in [`DUTIES`], failed.
+    /// A duty failed, given by its index in [`DUTIES`].
     pub(crate) fn duty_failed(&self, duty: usize) {
         self.duty_failures[duty].increment(1);
     }
@@ -179,7 +178,7 @@ impl WorkerMetrics {
     }
 }
 
-/// What a worker counts for each kind of job that it has a handler for.
+/// Metrics of a worker for each kind with a handler.
 #[derive(Debug)]
 pub(crate) struct KindMetrics {
     run_done: Histogram,
@@ -191,7 +190,7 @@ pub(crate) struct KindMetrics {
 }
 
 impl KindMetrics {
-    /// The handles of a worker of `queue` for one kind; for those without a handler of their own, the kind is empty.
+    /// Creates the metrics for one kind. Kinds without a handler of their own share the empty kind.
     pub(crate) fn new(queue: &str, kind: &str) -> KindMetrics {
         let run = |outcome| Histogram::new(&RUN_SECONDS, &[queue, kind, outcome]);
         KindMetrics {
@@ -213,7 +212,7 @@ impl KindMetrics {
         }
     }
 
-    /// A job has run and is done. One of the three calls that are made for each job.
+    /// A job has run and is done. One of the three calls made for each job.
     pub(crate) fn run_done(&self, run: Duration) {
         self.run_done.record(run);
     }

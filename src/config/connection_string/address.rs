@@ -9,14 +9,13 @@ use super::known_keys::bad_value;
 /// The port of SQL Server's default instance.
 pub(super) const DEFAULT_PORT: u16 = 1433;
 
-/// Where to connect to; shown as messages have it.
+/// The server's address. `Display` is for messages.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) place: Place,
 }
 
-/// Which of a host's servers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Place {
     Port(u16),
@@ -25,7 +24,7 @@ pub(crate) enum Place {
 }
 
 impl Address {
-    /// Sets it in the driver's settings, which must have none yet: an instance cannot be taken out of them again.
+    /// Sets the address in the driver's settings, which must have none: an instance cannot be removed again.
     pub(crate) fn apply(&self, driver: &mut tiberius::Config) {
         driver.host(&self.host);
         match &self.place {
@@ -44,7 +43,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// The value of `Server`.
 pub(super) fn address(value: &str) -> Result<Address, Error> {
     let allowed = "host, host,port or host\\instance";
     let address = value.strip_prefix("tcp:").unwrap_or(value);
@@ -65,7 +63,7 @@ pub(super) fn address(value: &str) -> Result<Address, Error> {
         && !port.is_empty()
         && port.bytes().all(|byte| byte.is_ascii_digit())
     {
-        return Err(bad_value("server", value, &format!("{name},{port}: the port stands after a comma")));
+        return Err(bad_value("server", value, &format!("{name},{port}: the port follows a comma")));
     }
     if !host.chars().all(|character| character.is_alphanumeric() || "-_.:[]%()$".contains(character)) {
         return Err(bad_value("server", value, allowed));

@@ -1,4 +1,4 @@
-//! Which keys a connection string may have, which of them may be shown, and how their values are read.
+//! The keys of a connection string: which are known, which may be shown, and how to parse their values.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,23 +8,23 @@ use tiberius::EncryptionLevel;
 
 use crate::error::Error;
 
-/// SQL Server takes packets of 512 to 32,767 bytes; one that is encrypted must fit into one TLS record (16,384 bytes).
+/// SQL Server accepts packets of 512 to 32,767 bytes. An encrypted packet must fit in one TLS record (16,384 bytes).
 pub(crate) const PACKET_SIZES: RangeInclusive<u64> = 512..=16_383;
 
-/// For the error that names one which is not known.
+/// For the error about an unknown key.
 const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Integrated Security, Authentication, Encrypt, TrustServerCertificate, TrustServerCertificateCA, \
     HostNameInCertificate, Application Name, Workstation ID, ApplicationIntent, MultiSubnetFailover, Connect Timeout, \
     Command Timeout and Packet Size";
 
-/// What a connection string looks like, for those who have a URL or nothing of the kind.
+/// A sample for users of other formats.
 pub(super) const SAMPLE: &str = "Server=tcp:db1,1433;Database=work;User ID=app;Password=…";
 
-/// What has happened where a piece of a value is taken for a key.
-pub(super) const IN_QUOTES: &str = "a value with ; or quotes in it must stand in quotes (Password='a;b')";
+/// For the error about a part of a value that was parsed as a key.
+pub(super) const IN_QUOTES: &str = "a value that contains ; or quotes must be quoted (Password='a;b')";
 
-/// The keys of Microsoft.Data.SqlClient that concern its own pool, threads and types and nothing on this side, from the
-/// documentation of its `SqlConnection.ConnectionString`. The SPNs are for Windows logins, the enclave's keys for
-/// encrypted columns, of which readpast has none.
+/// Keys of Microsoft.Data.SqlClient that concern only its own pool, threads and types, from the documentation of its
+/// `SqlConnection.ConnectionString`. The SPNs are for Windows logins, the enclave's keys for encrypted columns, of
+/// which readpast has none.
 pub(super) const IGNORED_KEYS: [&str; 25] = [
     "asynchronousprocessing",
     "async",
@@ -53,7 +53,7 @@ pub(super) const IGNORED_KEYS: [&str; 25] = [
     "typesystemversion",
 ];
 
-/// The keys whose values may be shown and are any text. A key that is misspelt is not among them.
+/// Keys whose values may be shown and are any text. A misspelt key is not among them.
 const TEXT_KEYS: [&str; 16] = [
     "server",
     "datasource",
@@ -73,7 +73,7 @@ const TEXT_KEYS: [&str; 16] = [
     "wsid",
 ];
 
-/// Those whose values are one of a few words, or a number. A longer value is in the wrong place.
+/// Keys whose values are one of a few words, or a number. A longer value is misplaced.
 const WORD_KEYS: [&str; 13] = [
     "encrypt",
     "trustservercertificate",
@@ -90,7 +90,7 @@ const WORD_KEYS: [&str; 13] = [
     "networklibrary",
 ];
 
-/// The other keys of ADO.NET. The values of some are secret, the others are not supported and not worth a word.
+/// The other keys of ADO.NET: secret, or not supported.
 const OTHER_KEYS: [&str; 9] = [
     "attachdbfilename",
     "contextconnection",
@@ -105,7 +105,6 @@ const OTHER_KEYS: [&str; 9] = [
 
 pub(super) const HIDDEN: &str = "***";
 
-/// The words.
 const WORDS: [&str; 11] = [
     "danger_plaintext",
     "dbmssocn",
@@ -120,7 +119,7 @@ const WORDS: [&str; 11] = [
     "yes",
 ];
 
-/// Whether a key and its value may be shown: a password may stand under the wrong key.
+/// Whether a key and its value may be shown: a password may be under the wrong key.
 pub(super) fn is_harmless(key: &str, value: &str) -> bool {
     let is_short_number = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
     let word = squeezed(value);
@@ -129,20 +128,18 @@ pub(super) fn is_harmless(key: &str, value: &str) -> bool {
     (TEXT_KEYS.contains(&key) || takes_words && is_word) && !may_hold_password(value)
 }
 
-/// Whether a text that is in the wrong place may be a connection string or a URL, or a part of one that has a password
-/// in it.
+/// Whether a misplaced text may contain a password, as a connection string, a URL or a part of one.
 pub(crate) fn may_hold_password(text: &str) -> bool {
     let lower = text.to_lowercase();
     text.contains(['=', '@', ';']) || ["//", "password", "pwd"].iter().any(|sign| lower.contains(sign))
 }
 
-/// Whether a key is one of ADO.NET's. One that is not may be a piece of a password with a `;` in it, and is shown
-/// nowhere.
+/// Whether a key is one of ADO.NET's. An unknown key may be part of a password with a `;` in it, and is never shown.
 pub(super) fn is_known(key: &str) -> bool {
     [&TEXT_KEYS[..], &WORD_KEYS, &IGNORED_KEYS, &OTHER_KEYS].iter().any(|keys| keys.contains(&key))
 }
 
-/// What somebody has put in place of a connection string, if it is not one at all.
+/// The format of a text that is not an ADO.NET connection string.
 pub(super) fn other_kind(text: &str) -> Option<&'static str> {
     let text = text.trim_start();
     let before_the_first_value = text.split('=').next().unwrap_or(text);
@@ -162,16 +159,18 @@ pub(super) fn other_kind(text: &str) -> Option<&'static str> {
 pub(super) fn unknown_key(position: usize, key: &str) -> Error {
     let remedy = match key {
         "servercertificate" => "name the authority that signed it with TrustServerCertificateCA".to_string(),
-        "failoverpartner" => "the driver knows no database mirroring; use an availability group's listener".to_string(),
-        _ => format!("known are {KNOWN_KEYS}"),
+        "failoverpartner" => {
+            "database mirroring is not supported by the driver; use an availability group's listener".to_string()
+        }
+        _ => format!("the known keys are {KNOWN_KEYS}"),
     };
     if is_known(key) {
         return invalid(format!("the key '{key}' is not supported; {remedy}"));
     }
-    invalid(format!("the key of {} is not known; {IN_QUOTES}; {remedy}", pair(position, key)))
+    invalid(format!("the key of {} is unknown; {IN_QUOTES}; {remedy}", pair(position, key)))
 }
 
-/// A pair as messages may name it: by its key, but by its place where the key may be a piece of a password.
+/// Names a pair in messages: by its key, or by its position if the key may be part of a password.
 pub(super) fn pair(position: usize, key: &str) -> String {
     if is_known(key) { format!("'{key}'") } else { format!("pair {position}") }
 }
@@ -180,7 +179,7 @@ pub(super) fn missing(key: &str) -> Error {
     invalid(format!("the key {key} is missing, as in {SAMPLE}"))
 }
 
-/// The driver reads the file at each connection, and would take what it cannot read for a broken network.
+/// The driver reads the file at each connection, and would report an unreadable file as a network error.
 pub(super) fn readable_authority(file: String) -> Result<String, Error> {
     let is_known = Path::new(&file)
         .extension()
@@ -244,15 +243,15 @@ pub(super) fn squeezed(text: &str) -> String {
     text.chars().filter(|character| !character.is_whitespace()).collect::<String>().to_ascii_lowercase()
 }
 
-/// A value that is refused may be a password under the wrong key. It is shown where the key takes a name or a path that
-/// nobody could guess otherwise, or a number.
+/// A rejected value may be a password under the wrong key. It is shown only if it is a number, or the key takes a name
+/// or a path.
 pub(super) fn bad_value(key: &str, value: &str, allowed: &str) -> Error {
     let is_number = !value.is_empty() && value.len() <= 9 && value.bytes().all(|byte| byte.is_ascii_digit());
     let names_something = ["server", "trustservercertificateca"].contains(&key) && is_harmless(key, value);
     if is_number && is_harmless(key, value) || names_something {
         invalid(format!("{key} is '{value}'; it must be {allowed}"))
     } else {
-        invalid(format!("{key} is something that is not shown here; it must be {allowed}"))
+        invalid(format!("{key} is a text that is not shown here; it must be {allowed}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The keys of the connection string that say who logs in.
+//! The keys of the connection string that determine the login.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,13 @@ use crate::login::{INTEGRATED, Identity, IdentityKind, Login, Password, Secret, 
 
 use super::known_keys::{bad_value, invalid, missing, squeezed};
 
-/// The keys that say who logs in, as they were found.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoginKeys {
-    /// Perhaps with a password in it that was written in the wrong place.
+    /// May contain a misplaced password.
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Secret>,
     pub(crate) integrated: bool,
-    /// Says which service Kerberos is to be asked for.
+    /// The string names a service principal name for Kerberos.
     pub(crate) names_spn: bool,
     pub(crate) authentication: Option<Authentication>,
 }
@@ -32,7 +31,7 @@ pub(crate) enum Authentication {
 }
 
 const AUTHENTICATIONS: &str = "Sql Password, Active Directory Managed Identity, Active Directory Service Principal, Active \
-    Directory Workload Identity or Active Directory Default; those that ask a person are not for a worker";
+    Directory Workload Identity or Active Directory Default; interactive values are not supported";
 
 impl Authentication {
     /// With or without spaces: ADO.NET writes `Active Directory Default`, ODBC `ActiveDirectoryDefault`.
@@ -52,7 +51,7 @@ impl Authentication {
 }
 
 impl LoginKeys {
-    /// Who logs in. `password_file` is empty where there is none; `level` and `host` are those of the connection.
+    /// Determines the login. `password_file` may be empty; `level` and `host` are the connection's.
     pub(crate) fn login(
         self,
         password_file: &str,
@@ -114,27 +113,25 @@ fn identifier(text: &str) -> Result<String, Error> {
 fn integrated_login(named: bool, names_spn: bool, authentication: Option<Authentication>) -> Result<Login, Error> {
     if named || authentication.is_some() {
         return Err(invalid(
-            "Integrated Security=true logs in as whoever runs the program; remove User ID, Password, Authentication and \
+            "Integrated Security=true logs in as the account that runs the program; remove User ID, Password, Authentication and \
              connection.password_file"
                 .to_string(),
         ));
     }
     if names_spn {
-        return Err(invalid(
-            "ServerSPN is not supported: the driver asks for MSSQLSvc/host:port, as they stand in Server".to_string(),
-        ));
+        return Err(invalid("ServerSPN is not supported; the driver uses MSSQLSvc/host:port, from Server".to_string()));
     }
     if !INTEGRATED {
         let feature = if cfg!(windows) { "windows-auth" } else { "gssapi" };
         return Err(invalid(format!(
-            "Integrated Security=true needs the feature {feature} of the crate readpast, and this program was built without"
+            "Integrated Security=true needs the feature {feature} of the crate readpast; this program was built without it"
         )));
     }
     Ok(Login::Integrated)
 }
 
-/// `User ID=<client ID>@<tenant ID>`, as Microsoft's driver for Go has it ("Microsoft Entra ID authentication with
-/// go-mssqldb"). ADO.NET asks the server for the tenant; our driver does not tell what the server answers.
+/// `User ID=<client ID>@<tenant ID>` as in Microsoft's driver for Go ("Microsoft Entra ID authentication with
+/// go-mssqldb"). ADO.NET asks the server for the tenant; our driver does not pass the server's response on.
 fn service_principal(
     user: Option<Secret>,
     secret: Option<Password>,
@@ -163,7 +160,7 @@ fn entra(identity: Identity, level: EncryptionLevel) -> Result<Login, Error> {
     Ok(Login::Entra(identity))
 }
 
-/// A token that somebody reads is theirs until it runs out.
+/// A token that is read on the network can be used until it expires.
 fn check_encrypted(level: EncryptionLevel) -> Result<(), Error> {
     match level {
         EncryptionLevel::Required | EncryptionLevel::Strict => Ok(()),
@@ -171,8 +168,8 @@ fn check_encrypted(level: EncryptionLevel) -> Result<(), Error> {
     }
 }
 
-/// What a token for this server is asked for. The suffixes are those of "Azure SQL Database DNS" in Azure's clouds; any
-/// other name is an alias, or a SQL Server that is Arc's, and in the public cloud.
+/// The scope of a token for this server. The suffixes are those of "Azure SQL Database DNS" in Azure's clouds. Any
+/// other name is an alias or a SQL Server managed by Azure Arc, in the public cloud.
 fn scope(host: &str) -> &'static str {
     let host = host.to_ascii_lowercase();
     let host = host.trim_end_matches('.');
@@ -221,7 +218,7 @@ mod tests {
         assert!(with_file("").unwrap_err().contains("User ID is missing"));
     }
 
-    /// The file is a pipe into which nothing comes before something else has run on this thread.
+    /// The file is a pipe that stays empty until other work has run on this thread.
     #[cfg(unix)]
     #[tokio::test]
     async fn a_password_file_that_takes_its_time_holds_up_nobody_else() {
@@ -277,7 +274,7 @@ mod tests {
         for both in
             ["UID=u;Integrated Security=true", "Integrated Security=true;Authentication=Active Directory Default"]
         {
-            assert!(reason(both).contains("logs in as whoever runs the program"), "{both}");
+            assert!(reason(both).contains("logs in as the account that runs the program"), "{both}");
         }
         assert!(reason("Integrated Security=true;Server SPN=MSSQLSvc/x").contains("MSSQLSvc/host:port"));
         assert!(reason("Integrated Security=maybe").contains("it must be True (SSPI) or False"));

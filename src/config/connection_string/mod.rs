@@ -1,4 +1,4 @@
-//! The connection string: read as ADO.NET reads it, shown without its secrets.
+//! The connection string: parsed by ADO.NET's rules, shown without its secrets.
 
 mod address;
 mod known_keys;

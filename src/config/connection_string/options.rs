@@ -1,10 +1,10 @@
-//! The ADO.NET connection string: `Server=…;Database=…;User ID=…;Password=…`, as SQL Server people have it already.
+//! The ADO.NET connection string: `Server=…;Database=…;User ID=…;Password=…`.
 //!
-//! text ─ split into keys and values ─▶ each key checked and applied ─▶ [`ConnectionOptions`] for the driver ─ what it
-//! says of the login, with what the settings say ─▶ [`Login`]
+//! text ─ split into keys and values ─▶ each key checked and applied ─▶ [`ConnectionOptions`] for the driver ─ its
+//! login keys and the settings ─▶ [`Login`]
 //!
-//! A key that is not known, or a value that could not be honoured, is an error and never ignored. The text holds a
-//! password: it is shown nowhere but through the redacted [`Debug`] and [`Display`](std::fmt::Display).
+//! An unknown key or an unsupported value is an error and never ignored. The text contains a password: it is shown only
+//! by the redacted [`Debug`] and [`Display`](std::fmt::Display).
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,7 +25,7 @@ use super::known_keys::{
 use super::login_keys::{Authentication, LoginKeys};
 use super::split::split;
 
-/// An ADO.NET connection string. Shown with its password hidden.
+/// An ADO.NET connection string. `Display` and `Debug` hide the password.
 ///
 /// ```
 /// use readpast::config::ConnectionString;
@@ -38,9 +38,9 @@ use super::split::split;
 ///
 /// | key | meaning | default |
 /// |---|---|---|
-/// | `Server`, `Data Source`, `Address` | `host`, `host,port` or `host\instance`, with or without `tcp:` | must be there |
+/// | `Server`, `Data Source`, `Address` | `host`, `host,port` or `host\instance`, with or without `tcp:` | required |
 /// | `Database`, `Initial Catalog` | the database readpast is installed in | the login's own |
-/// | `User ID`, `UID`, `User`; `Password`, `PWD` | the SQL login | must be there, unless something below logs in |
+/// | `User ID`, `UID`, `User`; `Password`, `PWD` | the SQL login | required, unless something below logs in |
 /// | `Integrated Security`, `Trusted_Connection` | `true` (`SSPI`): by Kerberos (feature `gssapi`), on Windows by SSPI (feature `windows-auth`) | `false` |
 /// | `Authentication` | `Sql Password`; with the feature `entra` also `Active Directory Managed Identity`, `… Service Principal`, `… Workload Identity` and `… Default` | `Sql Password` |
 /// | `Encrypt` | `true` (`Mandatory`), `Strict` (TDS 8.0), `false` (`Optional`: the login only), or `DANGER_PLAINTEXT` (nothing, not even the login) | `true` |
@@ -53,24 +53,24 @@ use super::split::split;
 /// | `Connect Timeout`, `Command Timeout` (s), `Packet Size` | here they win over the `connection` section | that section |
 ///
 /// With `Encrypt=false` the certificate is checked only if `TrustServerCertificateCA` is set;
-/// `TrustServerCertificate=false` and `HostNameInCertificate` change nothing, as in ADO.NET. SQL Server may be
-/// configured to encrypt everything all the same. ADO.NET looks at the certificate then, and this crate does not: where
-/// it matters, write `Encrypt=true`. (Microsoft's "Encryption and certificate validation in Microsoft.Data.SqlClient",
+/// `TrustServerCertificate=false` and `HostNameInCertificate` have no effect, as in ADO.NET. SQL Server may be
+/// configured to encrypt everything anyway. In this case ADO.NET checks the certificate, but this crate does not: if
+/// this matters, set `Encrypt=true`. (Microsoft's "Encryption and certificate validation in Microsoft.Data.SqlClient",
 /// the table of version 4.0; `SqlConnectionStringBuilder.HostNameInCertificate`: "only applies when using Encrypt in
 /// Mandatory or Strict mode, otherwise it is ignored".)
 ///
 /// Keys that only concern ADO.NET itself, such as `Pooling`, `MultipleActiveResultSets`, `Enlist` and `Persist Security
-/// Info`, are accepted and mean nothing here.
+/// Info`, are accepted and ignored.
 ///
-/// The password may stand in a file
-/// ([`ConnectionConfig::password_file`](crate::config::ConnectionConfig::password_file)), and a program may give tokens
-/// of its own ([`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source)). The repository's
-/// `docs/logins.md` has each way to log in, with what the DBA does for it.
+/// The password may be in a file ([`ConnectionConfig::password_file`](crate::config::ConnectionConfig::password_file)),
+/// and a program may provide its own tokens
+/// ([`ConnectionConfig::token_source`](crate::config::ConnectionConfig::token_source)). `docs/logins.md` in the
+/// repository describes each way to log in, and how the DBA prepares it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionString(String);
 
 impl ConnectionString {
-    /// The text itself, password and all.
+    /// The text with its password.
     pub(in crate::config) fn reveal(&self) -> &str {
         &self.0
     }
@@ -117,10 +117,10 @@ impl fmt::Debug for ConnectionString {
     }
 }
 
-/// What a connection string says.
+/// A parsed connection string.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionOptions {
-    /// The driver's settings without the address; its own Debug hides the password.
+    /// The driver's settings without the address. Its `Debug` hides the password.
     pub(crate) driver: tiberius::Config,
     pub(crate) address: Address,
     pub(crate) connect_timeout: Option<Duration>,
@@ -130,36 +130,28 @@ pub(crate) struct ConnectionOptions {
     keys: LoginKeys,
 }
 
-/// What the settings say of the login, beside the connection string.
+/// The settings of the login besides the connection string.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LoginSettings<'a> {
-    /// Empty where there is none.
+    /// May be empty.
     pub(crate) password_file: &'a str,
     pub(crate) token_source: Option<&'a TokenSource>,
 }
 
 impl ConnectionOptions {
-    /// Who logs in.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ConnectionString`], where that is not said, or twice.
+    /// Determines the login. [`Error::ConnectionString`] if it is missing or ambiguous.
     pub(crate) fn login(&self, settings: LoginSettings<'_>) -> Result<Login, Error> {
         self.keys.clone().login(settings.password_file, settings.token_source, self.level, &self.address.host)
     }
 }
 
 impl ConnectionString {
-    /// Whether nothing was set.
+    /// Whether the string is blank.
     pub fn is_empty(&self) -> bool {
         self.0.trim().is_empty()
     }
 
-    /// Reads the string.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ConnectionString`], which names the key and what it may be.
+    /// Parses the string. [`Error::ConnectionString`] names the faulty key and its allowed values.
     pub(crate) fn parse(&self) -> Result<ConnectionOptions, Error> {
         let mut driver = tiberius::Config::new();
         driver.application_name("readpast");
@@ -229,7 +221,7 @@ impl ConnectionString {
             }
             (true, None) => options.driver.trust_cert(),
             (false, Some(file)) => options.driver.trust_cert_ca(readable_authority(file)?),
-            // The driver would check the certificate of the login, too; SQL Server's own is signed by nobody.
+            // The driver would check the login's certificate, too, but SQL Server's default certificate is self-signed.
             (false, None) if options.level == EncryptionLevel::Off => options.driver.trust_cert(),
             (false, None) => {}
         }
@@ -241,7 +233,7 @@ impl ConnectionString {
 mod tests {
     use super::*;
 
-    /// With its login, which must be whole.
+    /// With its login, which must be complete.
     fn parse(text: &str) -> Result<ConnectionOptions, Error> {
         let options = ConnectionString::from(text).parse()?;
         options.login(LoginSettings::default()).map(|_| options)
@@ -282,9 +274,12 @@ mod tests {
     #[test]
     fn what_is_unknown_or_cannot_be_honoured_is_refused() {
         let with = |extra: &str| reason(&format!("Server=s;UID=u;PWD=p;{extra}"));
-        assert!(with("Sever=x").contains("the key of pair 4 is not known; a value with ; "));
-        assert!(with("AttachDbFilename=x").contains("the key 'attachdbfilename' is not supported; known are Server,"));
-        assert!(with("Encrypt=perhaps").contains("encrypt is something that is not shown here; it must be True"));
+        assert!(with("Sever=x").contains("the key of pair 4 is unknown; a value that contains ; "));
+        assert!(
+            with("AttachDbFilename=x")
+                .contains("the key 'attachdbfilename' is not supported; the known keys are Server,")
+        );
+        assert!(with("Encrypt=perhaps").contains("encrypt is a text that is not shown here; it must be True"));
         assert!(with("Encrypt=Strict;TrustServerCertificate=true").contains("always checks the certificate"));
         assert!(with("Server Certificate=c.cer").contains("TrustServerCertificateCA"));
         assert!(with("Failover Partner=db2").contains("listener"));
@@ -315,10 +310,7 @@ mod tests {
     #[test]
     fn a_port_after_a_colon_is_told_to_stand_after_a_comma() {
         let reason = reason("Server=db1:14330;UID=u;PWD=p");
-        assert!(
-            reason.contains("server is 'db1:14330'; it must be db1,14330: the port stands after a comma"),
-            "{reason}"
-        );
+        assert!(reason.contains("server is 'db1:14330'; it must be db1,14330: the port follows a comma"), "{reason}");
         assert_eq!(parse("Server=::1,1433;UID=u;PWD=p").unwrap().address.to_string(), "::1:1433");
     }
 

@@ -1,13 +1,13 @@
-//! Connection strings taken apart, by ADO.NET's rules.
+//! Splits connection strings by ADO.NET's rules.
 
 use crate::error::Error;
 
 use super::known_keys::{IN_QUOTES, invalid, pair, squeezed};
 
-/// Splits the string by ADO.NET's rules: pairs end at `;`, keys at the first `=` (`==` is a literal one), a value that
-/// begins with a quote ends at the next single one (a doubled quote is a literal one). Keys come back in lower case and
-/// without spaces. See "Connection string syntax" in Microsoft's ADO.NET documentation. No error quotes the text: it
-/// may be a password.
+/// Splits the string by ADO.NET's rules. Pairs end at `;`, keys at the first `=` (`==` is a literal one). A value that
+/// begins with a quote ends at the next single quote of that kind (a doubled quote is a literal one). Keys are returned
+/// in lower case without spaces. See "Connection string syntax" in Microsoft's ADO.NET documentation. No error quotes
+/// the text, which may be a password.
 pub(crate) fn split(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut pairs = Vec::new();
     let mut rest = text.trim_start_matches(is_gap);
@@ -40,7 +40,7 @@ fn is_gap(character: char) -> bool {
     character == ';' || character.is_whitespace()
 }
 
-/// The key, and what follows its `=`.
+/// Returns the key, and the text after its `=`.
 fn split_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let mut rest = text;
@@ -61,7 +61,7 @@ fn split_key(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The value up to the closing quote, and what follows that.
+/// Returns the value up to the closing quote, and the text after it.
 fn split_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text;
