@@ -1,11 +1,11 @@
-//! The answer to a call of SQL Server, and the limit on its size: a broken server, or an impostor, must not fill the
-//! caller's memory.
+//! The response to a call, and the limit on its size: a broken server, or an impostor, must not fill the caller's
+//! memory.
 //!
 //! ```text
 //! socket ──▶ Limited: how many bytes ──▶ TLS, the driver ──▶ Answer: how many values
 //! ```
 //!
-//! A limit on bytes is not enough: a NULL in a row takes a bit on the wire and about 40 bytes in memory.
+//! A limit on bytes is not enough: a NULL in a row takes one bit on the wire and about 40 bytes in memory.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,32 +20,31 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::TOO_MUCH;
 
-/// How large an answer may be.
+/// The maximum size of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerLimit {
     bytes: u64,
     values: usize,
 }
 
-/// Room in an answer beside its rows: columns, output parameters, messages; and a few rows too many, so that the caller
-/// can report them.
+/// For columns, output parameters and messages, and for a few extra rows, so that the caller can report them.
 const BESIDE_ROWS: u64 = 1 << 20;
 
 const VALUES_BESIDE_ROWS: usize = 1 << 16;
 
-/// Room in a row beside payloads and outputs. An error, headers and details have up to 8,000 bytes each.
+/// Per row, besides payloads and outputs. An error, headers and details have up to 8,000 bytes each.
 const ROW_BYTES: u64 = 32 << 10;
 
 const ROW_VALUES: usize = 64;
 
 impl AnswerLimit {
-    /// For a call whose answer has no payload and no output.
+    /// For a call whose response has no payload and no output.
     pub(crate) const PLAIN: AnswerLimit = AnswerLimit { bytes: 64 << 20, values: 2 << 20 };
 
-    /// For TLS and the login, which is mostly certificates.
+    /// For TLS and the login, mostly certificates.
     pub(crate) const LOGIN: AnswerLimit = AnswerLimit { bytes: 1 << 20, values: VALUES_BESIDE_ROWS };
 
-    /// For up to `rows` rows, whose payloads, outputs and checkpoints have up to `large` bytes together.
+    /// For up to `rows` rows, with up to `large` bytes of payloads, outputs and checkpoints in total.
     pub(crate) fn of_rows(rows: usize, large: u64) -> AnswerLimit {
         let bytes = large.saturating_add(ROW_BYTES.saturating_mul(rows as u64)).saturating_add(BESIDE_ROWS);
         let values = ROW_VALUES.saturating_mul(rows).saturating_add(VALUES_BESIDE_ROWS);
@@ -78,11 +77,11 @@ impl Allowance {
 }
 
 fn too_much(limit: u64, what: &str) -> io::Error {
-    let message = format!("the server sent more than the {limit} {what} that its answer may have");
+    let message = format!("the server sent more than the {limit} {what} allowed for its response");
     io::Error::new(TOO_MUCH, message)
 }
 
-/// A stream from which no more is read than was granted.
+/// A stream that fails when more is read than was granted.
 #[derive(Debug)]
 pub(crate) struct Limited<S> {
     stream: S,
@@ -129,7 +128,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
     }
 }
 
-/// The answer of a procedure.
+/// The response of a procedure.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     return_code: u32,
@@ -138,7 +137,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Reads it to its end.
+    /// Reads it completely.
     pub(crate) async fn read(mut stream: CommandStream<'_>, limit: AnswerLimit) -> tiberius::Result<Answer> {
         let (mut answer, mut counted) = (Answer::default(), Values::up_to(limit));
         while let Some(item) = next(&mut stream).await? {
@@ -188,18 +187,13 @@ impl Answer {
         self.return_code
     }
 
-    /// An output parameter; `None`: it is NULL.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name, or it is of another type.
+    /// An output parameter, or `None` if it is NULL. Fails if the parameter does not exist or has another type.
     pub(crate) fn try_return_value<'a, T: FromSql<'a>>(&'a self, name: &str) -> tiberius::Result<Option<T>> {
         let missing = || tiberius::error::Error::Conversion(format!("there is no output parameter {name}").into());
         let value = self.return_values.iter().find(|value| value.name() == name).ok_or_else(missing)?;
         T::from_sql(value.data())
     }
 
-    /// The rows of each result.
     pub(crate) fn into_results(self) -> Vec<Vec<Row>> {
         self.results
     }
@@ -212,7 +206,7 @@ where
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await.transpose()
 }
 
-/// How many values an answer has up to now.
+/// Counts the values of a response.
 struct Values {
     most: usize,
     left: usize,
@@ -223,7 +217,7 @@ impl Values {
         Values { most: limit.values, left: limit.values }
     }
 
-    /// Counts a row, or what goes with one, as a value more: it takes memory without any.
+    /// Counts a row, or anything that belongs to one, as one extra value: it takes memory even without values.
     fn add(&mut self, values: usize) -> tiberius::Result<()> {
         match self.left.checked_sub(values + 1) {
             Some(left) => {
@@ -249,7 +243,7 @@ mod tests {
     use crate::connection::session::Session;
     use crate::error::Error;
 
-    /// What sockets buffer between the server and a client that has stopped reading.
+    /// The bytes that sockets buffer between the server and a client that has stopped reading.
     const SOCKETS: usize = 16 << 20;
 
     const PRELOGIN: [u8; 19] = [
@@ -280,7 +274,7 @@ mod tests {
     /// INFO without an end: number 0, no text.
     const INFO: [u8; 17] = [0xab, 14, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// A server that accepts any login, or none, and answers `begin` and then `again` endlessly.
+    /// A server that accepts any login, or none, and responds with `begin` and then `again` endlessly.
     struct Hostile {
         session: Session,
         /// How many bytes it could send.
@@ -332,7 +326,7 @@ mod tests {
     }
 
     impl Hostile {
-        /// The call has failed: nothing more is read, and the connection is gone.
+        /// The call has failed: nothing more is read, and the connection is closed.
         async fn has_failed(self, error: Error, limit: u64, what: &str) {
             let text = error.to_string();
             assert!(text.contains(&format!("the server sent more than the {limit} {what}")), "{text}");

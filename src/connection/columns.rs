@@ -1,4 +1,4 @@
-//! What a procedure answers with, read column by column.
+//! Reads the rows of a procedure's response, column by column.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,12 +10,12 @@ use crate::time::from_datetime2;
 
 use super::answer::Answer;
 
-/// The rows of the one result set that a procedure answers with.
+/// The rows of a procedure's only result set.
 pub(crate) fn into_rows(call: &'static str, answer: Answer) -> Vec<Columns> {
     columns(call, answer.into_results().pop().unwrap_or_default())
 }
 
-/// The rows of all result sets of a procedure that answers with several of one shape.
+/// The rows of all result sets of a procedure, if they have the same columns.
 pub(crate) fn all_rows(call: &'static str, answer: Answer) -> impl Iterator<Item = Columns> {
     answer.into_results().into_iter().flatten().map(move |row| Columns::new(call, row))
 }
@@ -27,7 +27,7 @@ pub(crate) fn columns(call: &'static str, rows: Vec<Row>) -> Vec<Columns> {
 pub(crate) fn one_row(call: &'static str, mut rows: Vec<Columns>) -> Result<Columns, Error> {
     match rows.pop() {
         Some(row) if rows.is_empty() => Ok(row),
-        _ => Err(Error::Protocol { message: format!("{call} did not answer with one row") }),
+        _ => Err(Error::Protocol { message: format!("{call} did not return exactly one row") }),
     }
 }
 
@@ -78,8 +78,7 @@ impl Columns {
         number.map(|number| u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
     }
 
-    /// The next column, milliseconds that passed. Less than none, where SQL Server's clock was set back, counts as
-    /// none.
+    /// The next column, elapsed milliseconds. A negative value, after SQL Server's clock was set back, counts as zero.
     pub(crate) fn optional_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
         let ms: Option<i64> = self.optional(name)?;
         Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
@@ -93,12 +92,12 @@ impl Columns {
         ms.map(limit).transpose()
     }
 
-    /// The next column, milliseconds that passed, which must not be NULL.
+    /// The next column, elapsed milliseconds, which must not be NULL.
     pub(crate) fn required_ms(&mut self, name: &str) -> Result<Duration, Error> {
         self.optional_ms(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
     }
 
-    /// The next column, microseconds that passed.
+    /// The next column, elapsed microseconds.
     pub(crate) fn optional_us(&mut self, name: &str) -> Result<Option<Duration>, Error> {
         let us: Option<i64> = self.optional(name)?;
         Ok(us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))))
@@ -117,7 +116,7 @@ impl Columns {
         self.optional_time(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
     }
 
-    /// The next column, one of `words`, as what stands beside the word.
+    /// The next column, one of `words`; returns the meaning of the word.
     pub(crate) fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T, Error> {
         let text: String = self.required(name)?;
         match words.iter().find(|(word, _)| *word == text) {
@@ -131,12 +130,12 @@ impl Columns {
         let text: Option<String> = self.optional(name)?;
         let parse = |text: String| {
             serde_json::from_str(&text)
-                .map_err(|error| self.unexpected(name, &format!("it is not as expected: {error}")))
+                .map_err(|error| self.unexpected(name, &format!("it is not the expected JSON: {error}")))
         };
         text.map(parse).transpose()
     }
 
-    /// Leaves out the next columns.
+    /// Skips the next columns.
     pub(crate) fn skip(&mut self, columns: usize) {
         self.values.by_ref().take(columns).for_each(drop);
     }
@@ -150,7 +149,7 @@ impl Columns {
     }
 }
 
-/// The type of a value without the value, which may be a payload.
+/// The type of a value, without the value, which may be a payload.
 fn kind(value: &ColumnData<'_>) -> &'static str {
     match value {
         ColumnData::String(_) => "text",

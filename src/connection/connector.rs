@@ -1,7 +1,8 @@
-//! Making connections to SQL Server. (Which of them can be trusted after they idled: `idle_connections.rs`.)
+//! Opens connections to SQL Server. `idle_connections.rs` decides whether an idle connection is still usable.
 //!
-//! A connection also ends with the tokio runtime in which it was made, whose poller its socket belongs to. Clones of a
-//! queue may be used in several runtimes, and a worker's ends with the worker ([`Connection::has_lost_its_runtime`]).
+//! A connection ends with the tokio runtime in which it was opened, because its socket belongs to that runtime's
+//! poller. Clones of a queue may be used in several runtimes, and a worker's runtime ends with the worker
+//! ([`Connection::has_lost_its_runtime`]).
 
 use std::convert::Infallible;
 use std::io;
@@ -27,43 +28,44 @@ use super::answer::{Allowance, AnswerLimit, Limited};
 use super::idle_connections::{IdleConnections, keep_alive};
 use super::without_warnings;
 
-/// How much is read from a socket at once. The driver itself asks for 8 KiB, half a packet: sixteen system calls for a
-/// claim of 500 jobs of 200 bytes.
+/// How much to read from a socket at once. The driver asks for 8 KiB, half a packet: sixteen system calls for a claim
+/// of 500 jobs of 200 bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A connection as the driver has it.
+/// The driver's connection.
 type Client = tiberius::Client<Compat<BufReader<Limited<TcpStream>>>>;
 
-/// A connection, and its socket beside the driver, which hides it.
+/// A connection, and a handle to its socket, which the driver hides.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
     allowance: Arc<Allowance>,
     socket: Socket,
-    /// Its receiver waits in a task of the runtime in which the connection was made, and is dropped with the runtime.
+    /// Its receiver waits in a task of the runtime in which the connection was opened, and is dropped with the runtime.
     runtime: oneshot::Sender<Infallible>,
 }
 
 impl Connection {
-    /// In the runtime that the stream was made in.
+    /// Called in the runtime in which the stream was opened.
     fn new(client: Client, allowance: Arc<Allowance>, socket: Socket) -> Connection {
         let (runtime, connection) = oneshot::channel();
         tokio::spawn(connection); // until the connection is dropped
         Connection { client, allowance, socket, runtime }
     }
 
-    /// Before a call: how much its answer may be. Beyond that the call fails, and the connection is of no use.
+    /// Sets the maximum response of the next call. If the response is larger, the call fails and the connection is
+    /// unusable.
     pub(crate) fn expect_answer(&self, limit: AnswerLimit) {
         self.allowance.grant(limit);
     }
 
-    /// Whether the runtime in which it was made has ended: its socket is open, and no call can use it.
+    /// Whether the runtime in which it was opened has ended. The socket is then open, but no call can use it.
     pub(crate) fn has_lost_its_runtime(&self) -> bool {
         self.runtime.is_closed()
     }
 
-    /// Whether the other end has closed it, or it was reset: nothing that is sent now would be heard. A server has
-    /// nothing to say on a connection without a call but that it ends it, and a TLS layer's farewell are bytes as well.
+    /// Whether the other end closed or reset the connection. Without a call, a server sends nothing except to end the
+    /// connection; a TLS layer's closing message counts, too.
     pub(crate) fn is_closed(&self) -> bool {
         match self.socket.peek(&mut [MaybeUninit::uninit()]) {
             Ok(_) => true,
@@ -72,10 +74,10 @@ impl Connection {
     }
 }
 
-/// How often a server may send us on to another address. Azure SQL does it once.
+/// How often a server may redirect a login. Azure SQL does it once.
 const MAX_REDIRECTS: usize = 3;
 
-/// Knows how to make connections, and the schema that they are for.
+/// Opens connections for one schema.
 #[derive(Debug)]
 pub(crate) struct Connector {
     /// The driver's settings without the address.
@@ -90,7 +92,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Reads the settings; connects to nothing. `queue` is what its connections are counted for.
+    /// Reads the settings, without connecting. `queue` is the label of its metrics.
     ///
     /// # Errors
     ///
@@ -101,10 +103,10 @@ impl Connector {
         let timeouts = config.timeouts()?;
         let mut driver = options.driver;
         driver.packet_size(options.packet_size.unwrap_or(config.packet_size) as u32); // 16,383 at the most
-        // Both are bounded here, as a whole: the driver's own time limits hold for each packet.
+        // Both are bounded here, as a whole. The driver's own timeouts apply to each packet.
         driver.handshake_timeout(None);
         driver.command_timeout(None);
-        // Old rows may have half of a surrogate pair, and one of them must not make an answer unreadable.
+        // Old rows may contain half a surrogate pair, which must not make a whole response unreadable.
         driver.lossy_utf16_decoding(true);
         Ok(Connector {
             driver,
@@ -118,7 +120,7 @@ impl Connector {
         })
     }
 
-    /// The same for another queue of the schema.
+    /// The same connector for another queue of the schema.
     pub(crate) fn for_queue(&self, queue: &str) -> Connector {
         Connector {
             driver: self.driver.clone(),
@@ -132,17 +134,15 @@ impl Connector {
         }
     }
 
-    /// How long connecting and a call may take.
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
 
-    /// The schema that readpast is installed in.
     pub(crate) fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// What it connects to, for errors and logs.
+    /// The address, for errors and logs.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
@@ -151,20 +151,21 @@ impl Connector {
         &self.metrics
     }
 
-    /// Makes a connection: TCP, TLS, login; follows redirections. It has until `deadline`, `limit` after the call.
+    /// Opens a connection: TCP, TLS, login. Follows redirections. It has until `deadline`, `limit` after the call.
     ///
     /// # Errors
     ///
     /// [`Error::Connect`], [`Error::Tls`], [`Error::Credentials`], [`Error::LoginFailed`], [`Error::Database`],
-    /// [`Error::TimedOut`] and others of SQL Server's.
+    /// [`Error::TimedOut`] and other errors of SQL Server.
     pub(crate) async fn connect(&self, deadline: tokio::time::Instant, limit: Duration) -> Result<Connection, Error> {
         loop {
             let mut attempt = self.credentials.attempt(deadline, limit).await?;
-            // Boxed: the driver's handshake is a future of tens of kilobytes, and every caller's would contain it.
+            // Boxed: the driver's handshake is a future of tens of kilobytes, which every caller's future would
+            // contain.
             let logging_in = Box::pin(self.log_in(&mut attempt));
             let Ok(logged_in) = tokio::time::timeout_at(deadline, logging_in).await else {
-                // A KDC that does not answer is waited for longer than that.
-                let kerberos = if matches!(attempt.proof(), Proof::Integrated) { ", Kerberos included" } else { "" };
+                // An unresponsive KDC takes longer than that.
+                let kerberos = if matches!(attempt.proof(), Proof::Integrated) { ", including Kerberos" } else { "" };
                 return Err(Error::TimedOut { call: format!("connecting to {}{kerberos}", self.server), after: limit });
             };
             match logged_in {
@@ -186,9 +187,9 @@ impl Connector {
             address.apply(&mut driver);
             let (stream, socket) = self.open(&driver).await?;
             if let (Proof::Integrated, Ok(peer)) = (attempt.proof(), stream.peer_addr()) {
-                // The driver asks for a ticket for MSSQLSvc/host:port; of a named instance it has not learnt the port.
+                // The driver requests a ticket for MSSQLSvc/host:port, but does not know the port of a named instance.
                 driver.port(peer.port());
-                driver.handshake_timeout(Some(self.timeouts.connect)); // it goes on when nobody waits any more
+                driver.handshake_timeout(Some(self.timeouts.connect)); // it continues after the caller has given up
             }
             let allowance = Arc::new(Allowance::default());
             allowance.grant(AnswerLimit::LOGIN);
@@ -222,12 +223,12 @@ impl Connector {
         Err(Error::Connect { server: self.server.clone(), cause })
     }
 
-    /// The TCP connection, with its options set, and its socket once more.
+    /// Opens the TCP connection, sets its options, and returns a second handle to its socket.
     async fn open(&self, driver: &tiberius::Config) -> Result<(TcpStream, Socket), Error> {
         let stream = TcpStream::connect_named(driver).await.map_err(|error| self.connect_error(error))?;
         let options = stream.set_nodelay(true).and_then(|()| keep_alive(&stream));
         let socket = options.and_then(|()| SockRef::from(&stream).try_clone()).and_then(|socket| {
-            socket.set_nonblocking(true)?; // it is on most systems: it is the stream's
+            socket.set_nonblocking(true)?; // already set on most systems, because it is the stream's
             Ok(socket)
         });
         match socket {
@@ -249,7 +250,7 @@ impl Connector {
     }
 }
 
-/// Kerberos and SSPI ask their servers while they block the thread.
+/// Kerberos and SSPI block the thread while they ask their servers.
 async fn on_blocking_thread<F, T>(connecting: F) -> tiberius::Result<T>
 where
     F: Future<Output = tiberius::Result<T>> + Send + 'static,
@@ -262,11 +263,10 @@ where
     }
 }
 
-/// Whether the driver could not read the certificates that it is to trust. It reports that as it does a broken
-/// connection.
+/// Whether the driver could not read the certificates to trust, which it reports like a broken connection.
 fn is_of_certificates(kind: io::ErrorKind, message: &str) -> bool {
     match kind {
-        io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => true, // no socket says so
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => true, // no socket returns these
         io::ErrorKind::InvalidData => message.contains("certificate"),
         _ => false,
     }
@@ -286,7 +286,7 @@ mod tests {
         Connector::new(&ConnectionConfig { url: url.into(), ..ConnectionConfig::default() }, "q").unwrap()
     }
 
-    /// What the operating system has, not what was asked of it.
+    /// The operating system's values, not the requested ones.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn every_connection_is_probed_while_it_idles() {

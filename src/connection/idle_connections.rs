@@ -9,14 +9,14 @@ use tokio::net::TcpStream;
 
 use crate::time::BootClock;
 
-/// A connection that nobody used for so long is made anew: a quarter of the four minutes after which Azure's load
-/// balancers and NAT gateways forget it.
+/// A connection that was idle for longer is replaced. A quarter of the four minutes after which Azure's load balancers
+/// and NAT gateways drop a connection.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
-/// What all connections of a queue know about each other.
+/// What the connections of a queue learn from each other.
 #[derive(Debug)]
 pub(crate) struct IdleConnections {
-    /// [`MAX_IDLE`], but for tests.
+    /// [`MAX_IDLE`], except in tests.
     max_idle_ns: AtomicU64,
     clock: BootClock,
     unanswered_since_ns: AtomicU64,
@@ -30,7 +30,7 @@ impl Default for IdleConnections {
 }
 
 impl IdleConnections {
-    /// For how long one is kept and used again.
+    /// How long an idle connection is kept for reuse.
     pub(crate) fn max_idle(&self) -> Duration {
         Duration::from_nanos(self.max_idle_ns.load(Ordering::Acquire))
     }
@@ -40,27 +40,26 @@ impl IdleConnections {
         self.max_idle_ns.store(max_idle.as_nanos() as u64, Ordering::Release);
     }
 
-    /// The time by the clock that runs on while the machine is suspended.
+    /// The time by a clock that keeps running while the machine is suspended.
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()
     }
 
-    /// Notes that a call got no answer, `sent_at` by [`now`](Self::now). Perhaps SQL Server is only slow, but perhaps
-    /// the way to it has forgotten this process' connections: those that were not used since are not trusted.
+    /// Records that a call, `sent_at` by [`now`](Self::now), got no response. SQL Server may only be slow, but a device
+    /// on the way may have dropped this process' connections. So connections that were not used since are not trusted.
     pub(crate) fn no_answer_since(&self, sent_at: Duration) {
         self.unanswered_since_ns.fetch_max(sent_at.as_nanos() as u64, Ordering::AcqRel);
     }
 
-    /// Whether a connection that was last answered on then may be dead without anybody having noticed.
+    /// Whether a connection whose last response came at `answered_at` may be dead unnoticed.
     pub(crate) fn is_doubtful(&self, answered_at: Duration) -> bool {
         let unanswered_since = Duration::from_nanos(self.unanswered_since_ns.load(Ordering::Acquire));
         answered_at < unanswered_since || self.clock.now().saturating_sub(answered_at) > self.max_idle()
     }
 }
 
-/// Has the operating system ask every 30 s, the default of Microsoft's own network library, whether the other end of an
-/// idle connection is still there. That keeps it in the tables of what lies between, and one that got lost there is
-/// closed after 30 + 3 × 5 s.
+/// Makes the operating system probe an idle connection every 30 s, the default of Microsoft's own network library. That
+/// keeps the connection in the tables of network devices, and a dead connection is closed after 30 + 3 × 5 s.
 pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let probes = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
     #[cfg(not(windows))] // there the number of probes can be set from Windows 10 1703 on only

@@ -1,6 +1,6 @@
-//! Connections to SQL Server: making and trusting them, lending them, and calling procedures on them.
+//! Connections to SQL Server: opening them, deciding whether to trust them, lending them, and calling procedures.
 //!
-//! This room and the commands of `procedures` are all that knows the driver.
+//! Only this module and the commands of `procedures` know the driver.
 
 mod answer;
 mod columns;

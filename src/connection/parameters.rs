@@ -1,4 +1,4 @@
-//! What is sent to procedures: numbers, the names of table types, and lists of jobs as table-valued parameters.
+//! Parameters of procedures: numbers, names of table types, and lists of jobs as table-valued parameters.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl<'a> TableValueRow<'a> for ListedId {
     }
 }
 
-/// As the rows of the parameter, in the order of its key.
+/// The rows of the parameter, in the order of its key.
 pub(crate) fn id_rows(jobs: &[JobId]) -> impl Iterator<Item = ListedId> {
     let mut jobs = jobs.to_vec();
     jobs.sort_unstable();
@@ -27,19 +27,18 @@ pub(crate) fn id_rows(jobs: &[JobId]) -> impl Iterator<Item = ListedId> {
     jobs.into_iter().map(ListedId)
 }
 
-/// A procedure of the schema, as it is called.
+/// The quoted name of a procedure.
 pub(crate) fn procedure(schema: &str, name: &str) -> String {
     format!("[{schema}].[{name}]")
 }
 
-/// A table type of the schema. Without brackets: the protocol carries plain names, and the driver sends this text as
-/// one.
+/// The name of a table type. Without brackets, because the protocol carries plain names, and the driver sends this text
+/// unchanged.
 pub(crate) fn table_type(schema: &str, name: &str) -> String {
     format!("{schema}.{name}")
 }
 
-/// A count or a time for an `int`: what does not fit is far beyond what any procedure takes, and counts as the most
-/// that does.
+/// A count or a time for an `int`. Larger values are clamped, because they exceed every procedure's range anyway.
 pub(crate) fn int(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
@@ -59,7 +58,6 @@ pub(crate) fn us(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// One row of the table type `job_list`.
 pub(crate) struct ListedJob(JobId, Fence);
 
 impl<'a> TableValueRow<'a> for ListedJob {

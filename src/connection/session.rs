@@ -1,9 +1,9 @@
-//! A connection that somebody owns and makes calls on, and that is made anew when it is gone.
+//! An owned connection that reconnects as needed.
 //!
-//! A call takes the connection out of its session, uses it, and puts it back after success, or after an ordinary error
-//! of SQL Server that left no transaction open. A time-out, a dropped future and any other error leave the session
-//! without a connection, and the next call connects anew: an answer that was read in part can never be taken for that
-//! of a later call, and closing the connection makes SQL Server undo what was not committed.
+//! A call takes the connection out of its session, and puts it back after success, or after an ordinary error of SQL
+//! Server that left no transaction open. After a timeout, a dropped future or any other error the session has no
+//! connection, and the next call reconnects. So a partly read response is never taken for the response to a later call,
+//! and closing the connection makes SQL Server roll back what was not committed.
 
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
@@ -19,14 +19,14 @@ use super::columns::{Columns, columns, into_rows, one_row};
 use super::connector::{Connection, Connector};
 use super::parameters::procedure;
 
-/// One connection, owned, which is made when it is needed.
+/// One connection, owned, opened when needed.
 #[derive(Debug)]
 pub(crate) struct Session {
     connector: Arc<Connector>,
     idle: Option<Idle>,
     /// The last connection failed, or its call was given up.
     is_broken: bool,
-    /// The end of the calls of [`Session::within`], and what their limit is.
+    /// The deadline and the limit of calls made through [`Session::within`].
     deadline: Option<(tokio::time::Instant, Duration)>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Session {
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
-    /// When the last answer had arrived, by the connector's clock.
+    /// When the last response arrived, by the connector's clock.
     answered_at: Duration,
 }
 
@@ -47,20 +47,20 @@ impl Session {
         self.connector.clone()
     }
 
-    /// Gives the calls that are made on the returned value a time limit of their own, connecting included, in place of
-    /// the command time-out: `session.within(limit).heartbeat(worker_id).await`. When it is over, the call fails with
-    /// [`Error::TimedOut`] and its connection is dropped.
+    /// Gives calls on the returned value their own timeout, including connecting, instead of the command timeout:
+    /// `session.within(limit).heartbeat(worker_id).await`. If it passes, the call fails with [`Error::TimedOut`] and
+    /// its connection is dropped.
     pub(crate) fn within(&mut self, limit: Duration) -> Within<'_> {
         self.until(tokio::time::Instant::now() + limit, limit)
     }
 
-    /// As [`within`](Session::within), with a time limit that began before.
+    /// Like [`within`](Session::within), with a timeout that started earlier.
     pub(crate) fn until(&mut self, deadline: tokio::time::Instant, limit: Duration) -> Within<'_> {
         self.deadline = Some((deadline, limit));
         Within { session: self }
     }
 
-    /// How long one call may take.
+    /// The timeout of one call.
     pub(crate) fn command_timeout(&self) -> Duration {
         self.connector.timeouts().command
     }
@@ -69,16 +69,16 @@ impl Session {
         self.connector.schema()
     }
 
-    /// Notes that another session's call was dropped, `sent_at` by the idle connections' clock, because one that was
-    /// sent later was answered first.
+    /// Records that another session's call, `sent_at` by the idle connections' clock, was dropped because a later call
+    /// was answered first.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
         let after = self.connector.idle.now().saturating_sub(sent_at);
         self.connector.idle.no_answer_since(sent_at);
         self.connector.metrics().failed(call, &Error::TimedOut { call: call.to_string(), after });
     }
 
-    /// Closes the connection, if there is one; the next call makes another. For an owner who will not use it for a
-    /// while: SQL Server keeps memory for each.
+    /// Closes the connection, if there is one; the next call opens another. For an owner who will not use it for a
+    /// while, because SQL Server keeps memory for each connection.
     pub(crate) fn disconnect(&mut self) {
         self.idle = None;
         self.is_broken = false;
@@ -89,7 +89,7 @@ impl Session {
         self.idle.is_some()
     }
 
-    /// Whether it has a connection that the next call would not use any more.
+    /// Whether it has a connection that the next call would not use.
     pub(crate) fn has_useless_connection(&self) -> bool {
         self.idle.as_ref().is_some_and(|idle| !self.would_use(idle))
     }
@@ -99,8 +99,8 @@ impl Session {
         !idle.connection.has_lost_its_runtime() && !self.connector.idle.is_doubtful(idle.answered_at)
     }
 
-    /// Closes the connection when it has been idle for so long that the next call would make another anyway. Never
-    /// returns: for an owner who waits for something to do meanwhile, and drops this future then.
+    /// Closes the connection when it has been idle for so long that the next call would not use it. Never returns: for
+    /// an owner who waits for other work and then drops this future.
     pub(crate) async fn close_when_idle(&mut self) -> Infallible {
         if let Some(idle) = &self.idle {
             let idle_for = self.connector.idle.now().saturating_sub(idle.answered_at);
@@ -110,15 +110,11 @@ impl Session {
         std::future::pending().await
     }
 
-    /// Connects, unless there is a connection already that the other end has not closed: when the next call fails, it
-    /// was sent.
+    /// Connects, unless there is a connection that the other end has not closed. If the next call fails, it was
+    /// therefore sent.
     ///
-    /// A worker's calls do without. A server that closed a connection may have crashed and forgotten what it had
-    /// answered, and the call that fails has the worker look for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Connector::connect`].
+    /// A worker's calls do not use this. A server that closed a connection may have crashed and forgotten what it had
+    /// confirmed, and only a failed call makes the worker check for that. Errors as [`Connector::connect`].
     pub(crate) async fn ensure_connected(&mut self) -> Result<(), Error> {
         match &self.idle {
             Some(idle) if idle.connection.is_closed() => {
@@ -133,17 +129,17 @@ impl Session {
         Ok(())
     }
 
-    /// A call of a procedure, to be given its parameters and run.
+    /// A call of a procedure, without its parameters.
     pub(crate) fn command<'a>(&self, name: &str) -> Command<'a> {
         Command::new(procedure(self.schema(), name))
     }
 
-    /// Runs a command to its end. Its answer has no payload and no output.
+    /// Runs a command completely. Its response has no payload and no output.
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<Answer, Error> {
         self.run_up_to(AnswerLimit::PLAIN, call, command).await
     }
 
-    /// Runs a command to its end. An answer over `limit` is an error.
+    /// Runs a command completely. A response over `limit` is an error.
     pub(crate) async fn run_up_to(
         &mut self,
         limit: AnswerLimit,
@@ -157,17 +153,17 @@ impl Session {
         self.settle(connection, result).await
     }
 
-    /// Runs a command that answers with rows.
+    /// Runs a command that returns rows.
     pub(crate) async fn rows(&mut self, call: &'static str, command: Command<'_>) -> Result<Vec<Columns>, Error> {
         Ok(into_rows(call, self.run(call, command).await?))
     }
 
-    /// Runs a command that answers with one row.
+    /// Runs a command that returns one row.
     pub(crate) async fn row(&mut self, call: &'static str, command: Command<'_>) -> Result<Columns, Error> {
         one_row(call, self.rows(call, command).await?)
     }
 
-    /// Runs a command that answers with one row and then with a list.
+    /// Runs a command that returns one row and then a list.
     pub(crate) async fn row_and_list(
         &mut self,
         call: &'static str,
@@ -178,18 +174,18 @@ impl Session {
         Ok((one_row(call, next())?, next()))
     }
 
-    /// Runs a batch whose results do not matter.
+    /// Runs a batch and ignores its results.
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
         self.query_results(call, sql).await.map(drop)
     }
 
-    /// Has SQL Server wait for a lock no longer than `lock_wait_ms` in the calls that follow, and say then that this is
-    /// why. To be asked for before each `call`, because the connection may be another.
+    /// Limits how long SQL Server waits for a lock in the calls that follow; a longer wait is an error. Call it before
+    /// each `call`, because the connection may have changed.
     pub(crate) async fn limit_lock_waits(&mut self, call: &str, lock_wait_ms: u32) -> Result<(), Error> {
         self.batch(call, &format!("SET LOCK_TIMEOUT {lock_wait_ms}")).await
     }
 
-    /// Runs a batch that answers with rows; returns those of each result.
+    /// Runs a batch, and returns the rows of each result.
     pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
         Ok(self.query_results(call, sql).await?.into_iter().map(|rows| columns(call, rows)).collect())
     }
@@ -205,8 +201,8 @@ impl Session {
         self.settle(connection, result).await
     }
 
-    /// The connection, made if there is none that can be trusted. Until it is put back, it counts as broken: an error,
-    /// a time-out and a dropped future leave it so.
+    /// Takes the connection, or opens one if none is usable. Until it is put back, the session counts as broken, also
+    /// after an error, a timeout or a dropped future.
     async fn take_connection(&mut self, call: &str) -> Result<Connection, Error> {
         let was_broken = std::mem::replace(&mut self.is_broken, true);
         if let Some(idle) = self.idle.take() {
@@ -215,7 +211,7 @@ impl Session {
             }
             tracing::debug!(
                 procedure = call,
-                "a connection idled for long, others got no answer, or its runtime has ended; making another"
+                "an idle connection is not usable: it was idle too long, other calls got no response, or its runtime has ended; reconnecting"
             );
         }
         let started_at = Instant::now();
@@ -245,7 +241,7 @@ impl Session {
         }
     }
 
-    /// Puts a call's connection back, unless the call ended in a way that leaves it unusable.
+    /// Puts a call's connection back, unless the call left it unusable.
     async fn settle<T>(&mut self, connection: Connection, result: Result<T, Error>) -> Result<T, Error> {
         match &result {
             Ok(_) => self.put_back(connection),
@@ -256,8 +252,8 @@ impl Session {
         result
     }
 
-    /// Puts a connection back after an error, unless a transaction is still open on it. (The driver returns the error
-    /// after it has read the whole answer.) Asking costs a round trip; a new connection costs several, and a login.
+    /// Puts a connection back after an error, unless it still has an open transaction. (The driver returns the error
+    /// after it has read the whole response.) Asking costs a round trip; a new connection costs several, and a login.
     async fn put_back_if_clean(&mut self, mut connection: Connection) {
         let end = tokio::time::Instant::now() + self.connector.timeouts().connect;
         let end = self.deadline.map_or(end, |(deadline, _)| deadline.min(end));
@@ -295,7 +291,7 @@ impl Session {
     }
 }
 
-/// A session whose calls have a time limit of their own: [`Session::within`].
+/// A session whose calls have their own timeout: [`Session::within`].
 #[derive(Debug)]
 pub(crate) struct Within<'a> {
     session: &'a mut Session,

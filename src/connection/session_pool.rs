@@ -1,4 +1,4 @@
-//! The connections that a queue and its clones share. (For how long an idle one is kept: `idle_connections.rs`.)
+//! The connections shared by a queue and its clones. `idle_connections.rs` decides how long an idle one is kept.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use super::connector::Connector;
 use super::session::Session;
 
-/// How often it is looked whether a connection has idled for too long, as long as there are any.
+/// How often to check for connections that have been idle for too long, while there are connections.
 const LOOK_FOR_IDLE: Duration = Duration::from_secs(1);
 
 /// Up to `connection.pool_size` sessions, each lent to one caller at a time.
@@ -27,13 +27,13 @@ pub(crate) struct SessionPool {
 /// The task that closes idle connections, while there are connections.
 type Closer = Arc<Mutex<Option<JoinHandle<()>>>>;
 
-/// A session that is lent. It goes back when this is dropped.
+/// A lent session. It returns to the pool on drop.
 pub(crate) type Lent = managed::Object<SessionManager>;
 
 impl SessionPool {
     pub(crate) fn new(connector: Arc<Connector>, size: usize) -> SessionPool {
         let manager = SessionManager { connector };
-        // The one that was used last comes first, so that those beyond what is needed idle, and are closed.
+        // The session that was used last is lent first, so that surplus sessions become idle and are closed.
         let sessions = managed::Pool::builder(manager)
             .max_size(size)
             .queue_mode(QueueMode::Lifo)
@@ -42,17 +42,14 @@ impl SessionPool {
         SessionPool { sessions, closer: Closer::default() }
     }
 
-    /// Lends a session; waits while all are lent, but not beyond `deadline`, which is `limit` after the caller's call.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoFreeConnection`].
+    /// Lends a session. Waits while all are lent, until `deadline`, which is `limit` after the caller's call. The error
+    /// is [`Error::NoFreeConnection`].
     pub(crate) async fn lend(&self, deadline: Instant, limit: Duration) -> Result<Lent, Error> {
         let Ok(lent) = tokio::time::timeout_at(deadline, self.sessions.get()).await else {
             return Err(Error::NoFreeConnection { after: limit });
         };
         let mut closer = self.closer.lock();
-        // A task also ends with its runtime, and the next call may come from another one.
+        // A task ends with its runtime, and the next call may come from another runtime.
         if closer.as_ref().is_none_or(JoinHandle::is_finished) {
             *closer = Some(tokio::spawn(close_idle(self.sessions.weak(), self.closer.clone())));
         }
@@ -60,15 +57,15 @@ impl SessionPool {
     }
 }
 
-/// Closes connections that the next call would not use: nobody has used them for long, or their runtime has ended. Ends
-/// when there are no connections any more, and when nobody is left who could use one.
+/// Closes connections that the next call would not use: idle for too long, or their runtime has ended. Ends when there
+/// are no connections, or the pool has been dropped.
 async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
     loop {
         tokio::time::sleep(LOOK_FOR_IDLE).await;
         let Some(sessions) = sessions.upgrade() else {
             return;
         };
-        let mut closer = closer.lock(); // a session that is lent now is seen, or its caller starts another task
+        let mut closer = closer.lock(); // a session lent from now on is seen here, or its caller starts another task
         let mut without_connection = 0;
         sessions.retain(|session, _| {
             without_connection += usize::from(!session.has_connection());
@@ -81,7 +78,7 @@ async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
     }
 }
 
-/// Makes sessions for the pool. A session connects by itself and mends itself, so that making one cannot fail.
+/// Creates sessions for the pool. A session connects and reconnects by itself, so creating one cannot fail.
 #[derive(Debug)]
 pub(crate) struct SessionManager {
     connector: Arc<Connector>,
@@ -96,6 +93,6 @@ impl managed::Manager for SessionManager {
     }
 
     async fn recycle(&self, _: &mut Session, _: &managed::Metrics) -> RecycleResult<Infallible> {
-        Ok(()) // a session looks itself whether its connection has idled for too long
+        Ok(()) // a session checks its own connection
     }
 }

@@ -1,12 +1,12 @@
 //! Keeps the driver's warnings out of the program's log.
 //!
-//! Each connection that is made with `TrustServerCertificate=true` or without encryption is one warning of the
-//! driver's, and a worker's start makes several. What they say stands in the connection string; what matters comes back
-//! as an error. So while the driver connects, its events of level info and warn are dropped, and everything else goes
-//! on to the subscriber that is there: errors, and what is asked for with `debug` and `trace`.
+//! With `TrustServerCertificate=true` or without encryption, the driver logs a warning for each connection, and a
+//! worker's start opens several. The warnings repeat the connection string, and relevant faults are returned as errors.
+//! So while the driver connects, its events of level info and warn are dropped. Errors and events that need `debug` or
+//! `trace` go on to the current subscriber.
 //!
-//! Without any subscriber of `tracing`, its events go to the `log` crate, and only the logger can tell them apart.
-//! Nothing is done then: setting even this one, for a moment, would end that way for the whole process.
+//! Without any `tracing` subscriber, events go to the `log` crate, and only the logger can filter them. In this case
+//! nothing is filtered: setting a subscriber even for a moment would end the forwarding for the whole process.
 
 use tracing::instrument::WithSubscriber;
 use tracing::level_filters::LevelFilter;
@@ -14,12 +14,11 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{Interest, NoSubscriber, Subscriber};
 use tracing::{Dispatch, Event, Level, Metadata, dispatcher};
 
-/// Passes everything on but the driver's infos and warnings.
+/// Passes on everything except the driver's infos and warnings.
 struct WithoutWarnings {
     outer: Dispatch,
 }
 
-/// Runs a future of the driver's.
 pub(crate) async fn without_warnings<F: Future>(driver: F) -> F::Output {
     let outer = dispatcher::get_default(Dispatch::clone);
     if outer.is::<NoSubscriber>() {
@@ -37,7 +36,7 @@ impl Subscriber for WithoutWarnings {
         if is_dropped(metadata) { Interest::never() } else { self.outer.register_callsite(metadata) }
     }
 
-    /// What is needed already: this subscriber asks for nothing that its outer one does not ask for.
+    /// This subscriber needs nothing beyond what its outer one needs.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::current())
     }
