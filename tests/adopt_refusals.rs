@@ -57,7 +57,7 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
     assert_eq!(message(&queue, GOOD).await, "adopted dbo.Tasks");
     for (from, to, line, parts) in [
         // Names.
-        ("dbo.Tasks", "dbo.Nothing", 1, &["there is no table dbo.Nothing", "no right to see it"][..]),
+        ("dbo.Tasks", "dbo.Nothing", 1, &["the table dbo.Nothing does not exist", "may not see it"][..]),
         ("dbo.Tasks", "elsewhere.dbo.Tasks", 1, &["of the database that the connection string names"]),
         ("\"Body\"", "\"Boddy\"", 4, &["has no column Boddy", "did you mean Body?"]),
         ("order = \"Id\"", "order = \"Priority\"", 5, &["has no column Priority", "it has Id, Status"]),
@@ -250,7 +250,7 @@ async fn a_login_without_rights_is_told_so() {
     let refusal = readpast_adopt::adopt(&known, &mapping).await.unwrap_err().to_string();
     assert!(!refusal.contains("not readpast's"), "{refusal}");
     let refusal = readpast_adopt::check(&known).await.unwrap_err().to_string();
-    assert!(refusal.contains("or this login may not see that it is"), "{refusal}");
+    assert!(refusal.contains("or this login may not see the adoption"), "{refusal}");
     drop(known);
     fixture.drop_login(&worker).await;
     drop((session, stranger));

@@ -1,4 +1,4 @@
-//! What a table is, as the catalog says.
+//! A table's columns, indexes and constraints, from the catalog.
 
 use crate::error::Error;
 use readpast::admin::seam::Seam;
@@ -7,19 +7,19 @@ use super::names::{TableName, bracketed, literal};
 
 const CATALOG: &str = include_str!("../sql/catalog.sql.part");
 
-/// A table as it is.
+/// A table in its current state.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: TableName,
     pub(super) is_owned_by_dbo: bool,
     /// The login is a member of db_owner.
     pub(super) may_install: bool,
-    /// What makes it a table whose rows cannot be locked one by one, found in order, or seen by all: `partitioned`.
+    /// A property because of which rows cannot be locked one by one, found in order, or seen by all: `partitioned`.
     pub(super) speciality: Option<String>,
     pub(super) columns: Vec<Column>,
     pub(super) indexes: Vec<Index>,
     pub(super) triggers: Vec<String>,
-    /// Check constraints and foreign keys of its own.
+    /// Its check constraints and foreign keys.
     pub(super) constraints: Vec<String>,
     /// Foreign keys of other tables to this one.
     pub(super) references: Vec<String>,
@@ -28,9 +28,9 @@ pub(super) struct Table {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// `nvarchar`, without its length; empty for a type of the CLR.
+    /// `nvarchar`, without its length; empty for a CLR type.
     pub(super) type_name: String,
-    /// In bytes; -1: max.
+    /// In bytes; -1 for max.
     pub(super) max_length: i32,
     pub(super) precision: i32,
     pub(super) scale: i32,
@@ -39,7 +39,7 @@ pub(super) struct Column {
     pub(super) is_identity: bool,
     pub(super) is_computed: bool,
     pub(super) has_default: bool,
-    /// Masked or encrypted: a worker would get something else.
+    /// Masked or encrypted, so that a worker would read another value.
     pub(super) is_hidden: bool,
 }
 
@@ -50,25 +50,25 @@ pub(super) struct Index {
     pub(super) is_unique: bool,
     pub(super) has_row_locks: bool,
     pub(super) filter: Option<String>,
-    /// With whether they are descending.
+    /// Columns, and whether they are descending.
     pub(super) key: Vec<(String, bool)>,
     pub(super) included: Vec<String>,
 }
 
-/// Which values a type has, as far as a mapping needs it.
+/// Classes of types, as far as a mapping needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Integer,
-    /// With a point, or floating.
+    /// Decimal or floating point.
     Decimal,
     Bit,
-    /// Of UTF-16.
+    /// UTF-16.
     WideText,
     Text,
     Bytes,
     Time,
     Guid,
-    /// What no procedure here can take.
+    /// Not supported by any procedure here.
     Other,
 }
 
@@ -87,7 +87,7 @@ impl Column {
         }
     }
 
-    /// How many characters a text may have; `None`: no end to it.
+    /// The maximum characters of a text; `None` if unlimited.
     pub(super) fn most_characters(&self) -> Option<i32> {
         match (self.family(), self.max_length) {
             (Family::WideText | Family::Text, -1) => None,
@@ -97,7 +97,7 @@ impl Column {
         }
     }
 
-    /// The least and the greatest whole number, of a type of such ("int, bigint, smallint, and tinyint").
+    /// The least and the greatest value of an integer type ("int, bigint, smallint, and tinyint").
     pub(super) fn integers(&self) -> Option<(f64, f64)> {
         match self.type_name.as_str() {
             "tinyint" => Some((0.0, 255.0)),
@@ -108,7 +108,7 @@ impl Column {
         }
     }
 
-    /// The type as a declaration has it.
+    /// The type as in a declaration.
     pub(super) fn sql_type(&self) -> String {
         let length = |unit: i32| match self.max_length {
             -1 => "max".to_string(),
@@ -125,7 +125,7 @@ impl Column {
         }
     }
 
-    /// The type, with the collation of a text, as a column that can be NULL.
+    /// The declaration of a nullable column, with a text's collation.
     pub(super) fn declaration(&self) -> String {
         match &self.collation {
             Some(collation) => format!("{} COLLATE {collation} NULL", self.sql_type()),
@@ -133,7 +133,7 @@ impl Column {
         }
     }
 
-    /// Whether SQL Server gives it its value by itself, so that nobody else can.
+    /// Whether only SQL Server assigns its value.
     pub(super) fn is_given(&self) -> bool {
         self.is_computed || matches!(self.type_name.as_str(), "timestamp" | "rowversion")
     }
@@ -145,7 +145,7 @@ impl Table {
         exact.or_else(|| self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)))
     }
 
-    /// The facts that an adoption stands on, a line for each.
+    /// The facts on which an adoption relies, one per line.
     pub(super) fn facts(&self) -> String {
         let mut facts = String::new();
         for column in &self.columns {
@@ -198,12 +198,8 @@ impl Table {
     }
 }
 
-/// Reads what a table is, and the name of the database; `None` where there is none of that name, or the login may not
-/// see it.
-///
-/// # Errors
-///
-/// Those of the call.
+/// Reads the table's description and the database's name. The table is `None` if it does not exist, or if the login may
+/// not see it.
 pub(super) async fn read(session: &mut Seam, name: &TableName) -> Result<(Option<Table>, String), Error> {
     let sql = CATALOG.replace("/*{table_literal}*/", &literal(&name.sql()));
     let mut results = session.query("catalog", &sql).await?.into_iter();

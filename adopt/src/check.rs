@@ -1,4 +1,4 @@
-//! Whether an installed adoption still fits its table.
+//! Checks whether an installed adoption still fits its table.
 
 use readpast::Queue;
 
@@ -8,7 +8,7 @@ use super::catalog;
 use super::install::plan_from;
 use super::installed::installed;
 
-/// What [`check`] has found.
+/// The result of [`check`].
 #[derive(Debug, Clone, serde::Serialize)]
 #[non_exhaustive]
 pub struct AdoptionCheck {
@@ -16,33 +16,33 @@ pub struct AdoptionCheck {
     pub table: String,
     /// The name of the queue.
     pub queue: String,
-    /// How the table differs from what it was when it was adopted, a sentence for each difference.
+    /// How the table has changed since it was adopted, one sentence per difference.
     pub changes: Vec<String>,
-    /// Why it could not be adopted any more as it is; `None`: it could, and installing the adoption again takes the
-    /// changes in.
+    /// Why the table could no longer be adopted in its current state. `None` if it could: installing the adoption again
+    /// accepts the changes.
     pub refusal: Option<String>,
 }
 
 impl AdoptionCheck {
-    /// Nothing has changed.
+    /// Whether nothing has changed.
     pub fn is_ok(&self) -> bool {
         self.changes.is_empty() && self.refusal.is_none()
     }
 }
 
-/// Compares the adoption that is installed in this queue's schema with its table as it is now. Changes nothing.
+/// Compares the installed adoption of the queue's schema with the current table. Changes nothing.
 ///
 /// # Errors
 ///
-/// [`readpast::Error::NotInstalled`] where the schema has no adoption; those of any call.
+/// [`readpast::Error::NotInstalled`] if the schema has no adoption, and the errors of any call.
 pub async fn check(queue: &Queue) -> Result<AdoptionCheck, Error> {
     let mut session = queue.admin().seam().await?;
     let (mapping, facts) = installed(&mut session).await?;
     let found = catalog::read(&mut session, &mapping.table.it).await?;
     let changes = match &found.0 {
-        _ if facts.is_empty() => vec!["an installation has not come to its end".to_string()],
+        _ if facts.is_empty() => vec!["an installation did not finish".to_string()],
         Some(table) => differences(&facts, &table.facts()),
-        None => vec![format!("the table {} is not there any more, or this login may not see it", mapping.table.it)],
+        None => vec![format!("the table {} no longer exists, or this login may not see it", mapping.table.it)],
     };
     let refusal = match plan_from(&mut session, &mapping, found).await {
         Ok(_) => None,
@@ -52,7 +52,7 @@ pub async fn check(queue: &Queue) -> Result<AdoptionCheck, Error> {
     Ok(AdoptionCheck { table: mapping.table(), queue: mapping.queue().to_string(), changes, refusal })
 }
 
-/// What each line of facts is about: `column Id`.
+/// The subject of a line of facts: `column Id`.
 fn subject(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(subject, _)| subject)
 }
@@ -73,7 +73,7 @@ fn differences(before: &str, now: &str) -> Vec<String> {
     }
     for line in now.lines() {
         let subject = subject(line);
-        // Another index changes nothing.
+        // A new index changes nothing.
         if find(before, subject).is_none() && !subject.starts_with("index ") {
             differences.push(format!("{subject} is new: {}", &line[subject.len() + 2..]));
         }

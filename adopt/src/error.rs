@@ -1,21 +1,21 @@
-//! What can go wrong with an adoption.
+//! Errors of adoptions.
 
-/// Why a table was not adopted, or an adoption not found, checked or removed.
+/// Errors of adopting a table, and of checking or removing an adoption.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A mapping of a table to adopt is not valid, or the table is not one that can be adopted with it. Correct the
-    /// line that is named, or do to the table what the message says.
+    /// The mapping is not valid, or does not fit the table. Correct the named line, or change the table as the message
+    /// says.
     #[error("the mapping cannot be used: {place}: {message}")]
     #[non_exhaustive]
     Mapping {
-        /// The file, where there is one, and the line.
+        /// The file, if there is one, and the line.
         place: String,
-        /// What is wrong, and what to do about it.
+        /// The fault and its remedy.
         message: String,
     },
 
-    /// Everything else: a call that failed, a file that cannot be read.
+    /// Any other error: a failed call, or an unreadable file.
     #[error(transparent)]
     Readpast(#[from] readpast::Error),
 }

@@ -1,45 +1,45 @@
-//! Which index a claim reads, or which one would have to be there.
+//! Chooses the index that a claim reads, or the index to create.
 //!
-//! The rows that are ready must lie together and in their order, so that `TOP (n)` reads n entries. An index does that
-//! whose first columns are those that the predicate holds to one value, in any order, followed by the order's columns.
-//! What its filter says already need not be in its key. Everything else of the predicate is looked at entry by entry: a
-//! bound on the first column of the order ends the range. Any other must not be what keeps taken rows apart, because
-//! they would then lie between those that are ready, and each claim would read over them; nor what keeps back rows
-//! whose time has not come.
+//! Ready rows must be adjacent and in order, so that `TOP (n)` reads n entries. A suitable index starts with the
+//! columns that the predicate fixes to one value, in any order, followed by the columns of the order. A condition in
+//! the index's filter needs no key column. All other conditions are evaluated entry by entry. A bound on the first
+//! column of the order ends the range. Two conditions must not be evaluated entry by entry: the one that excludes taken
+//! rows, because these would lie between ready rows and each claim would read over them, and the one that excludes rows
+//! that are not yet due.
 
 use crate::expression::{Known, Predicate, Terms, read_predicate};
 
 use super::catalog::{Index, Table};
 use super::names::bracketed;
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Its name, and what a claim may have to read over, each with the index that would spare it where there is one.
+    /// The index, and the conditions that may make a claim read over rows, each with the index that would avoid it, if
+    /// any.
     Index { name: String, read_over: Vec<(String, Option<String>)> },
-    /// No order and nothing to compare: the rows as they lie.
+    /// No order and no condition: rows in any order.
     AsTheyLie,
-    /// The statement that would create one.
+    /// The statement that creates a suitable index.
     Missing(String),
-    /// The order must begin with this column, and needs this index then.
+    /// The order must begin with this column, and then needs this index.
     OtherOrder { column: String, statement: String },
-    /// No index has these rows apart from those that are taken.
+    /// No index separates these rows from taken rows.
     Impossible(String),
 }
 
-/// The columns that a claim sets, and what is known of what they hold then.
+/// The columns that a claim sets, and what is known of their new values.
 pub(super) type Marks<'a> = &'a [(String, Option<Known>)];
 
-/// What is looked for.
+/// The requirements.
 struct Wanted<'a> {
     table: &'a Table,
     conjuncts: Vec<&'a Predicate>,
-    /// Columns, with whether they are descending.
+    /// Columns, and whether they are descending.
     order: &'a [(String, bool)],
     marks: Marks<'a>,
 }
 
-/// `order`: columns as the catalog has them, with whether they are descending.
+/// `order`: columns as in the catalog, and whether they are descending.
 pub(super) fn choose(table: &Table, ready: Option<&Predicate>, order: &[(String, bool)], marks: Marks<'_>) -> Choice {
     let conjuncts = ready.map(Predicate::conjuncts).unwrap_or_default();
     if conjuncts.is_empty() && order.is_empty() {
@@ -58,7 +58,7 @@ impl Wanted<'_> {
         let mut best: Option<(usize, &Index, Vec<&Predicate>)> = None;
         for index in &self.table.indexes {
             let Some(read_over) = self.serves(index) else { continue };
-            // Fewer things to read over, then a filtered index (which has nothing but what is ready), then the
+            // Prefer fewer conditions to read over, then a filtered index (which has only ready rows), then the
             // narrowest.
             let cost = read_over.len() * 100 + usize::from(index.filter.is_none()) * 50 + index.key.len();
             if best.as_ref().is_none_or(|(least, _, _)| cost < *least) {
@@ -71,7 +71,7 @@ impl Wanted<'_> {
         Choice::Index { name: index.name.clone(), read_over: read_over.collect() }
     }
 
-    /// Whether this holds a column to one value (or, where there is no order, to some).
+    /// The column that this condition fixes to one value (or, without an order, to several).
     fn fixed<'p>(&self, part: &'p Predicate) -> Option<&'p str> {
         part.fixed_column().or_else(|| part.listed_column().filter(|_| self.order.is_empty()))
     }
@@ -84,13 +84,13 @@ impl Wanted<'_> {
         part.columns().iter().any(|name| self.marks.iter().any(|(marked, _)| is_same(marked, name)))
     }
 
-    /// Whether no row that is taken can be among those for which this holds.
+    /// Whether this condition is never true for a taken row.
     fn keeps_apart(&self, part: &Predicate) -> bool {
         part.is_never_true(&|name| self.marks.iter().find(|(marked, _)| is_same(marked, name))?.1.clone())
     }
 
-    /// The column with the time from which a row may be taken, where the order does not begin with it: all rows whose
-    /// time has not come could lie before those that are ready.
+    /// The column of the due time, if the order does not begin with it: all rows that are not due could lie before the
+    /// ready rows.
     fn bound_out_of_order(&self) -> Option<&str> {
         let first = self.order.iter().find(|(column, _)| !self.is_fixed(column))?;
         let times: Vec<&str> = self.conjuncts.iter().filter_map(|part| part.time_to_come()).collect();
@@ -98,7 +98,7 @@ impl Wanted<'_> {
         times.first().copied().filter(|_| !is_first)
     }
 
-    /// What a claim would read over in this index; `None` where the index does not serve it.
+    /// The conditions to read over with this index; `None` if the index is not suitable.
     fn serves(&self, index: &Index) -> Option<Vec<&Predicate>> {
         let filter = match &index.filter {
             None => Vec::new(),
@@ -112,14 +112,14 @@ impl Wanted<'_> {
                 parts
             }
         };
-        // The order's columns must come one after the other; columns that are held to one value may stand between them.
+        // The order's columns must be consecutive; columns fixed to one value may stand between them.
         let mut wanted = self.order.iter().filter(|(column, _)| !self.is_fixed(column)).peekable();
         let mut first = wanted.peek().map(|(column, _)| column.as_str());
         let mut covered: Vec<&str> = Vec::new();
         let mut backwards = None;
         for (column, descending) in &index.key {
             if self.is_fixed(column) {
-                // Behind a column of the order it holds nothing together.
+                // After a column of the order, it no longer groups rows.
                 if backwards.is_none() {
                     covered.push(column);
                 }
@@ -158,17 +158,17 @@ impl Wanted<'_> {
             if !keeps_taken_rows_apart && self.is_marked(part) || part.time_to_come().is_some() && !waits_in_order {
                 return None;
             }
-            // Without anything that holds the rows together, every row of the table would be read over.
+            // If nothing groups the rows, every row of the table would be read over.
             if covered.is_empty() && filter.is_empty() && part.fixed_column().is_some() {
                 return None;
             }
             read_over.push(*part);
         }
-        // A heap's order is no index's: where nothing is fixed and nothing ordered, an index says nothing.
+        // A heap has no order. If nothing is fixed and nothing is ordered, an index does not help.
         (!covered.is_empty() || !filter.is_empty() || first.is_some()).then_some(read_over)
     }
 
-    /// Where no index serves: the one that would.
+    /// The index to create if no index is suitable.
     fn missing(&self) -> Choice {
         let fixed = self.conjuncts.iter().any(|part| self.keeps_apart(part) && self.fixed(part).is_some());
         let marked: Vec<&Predicate> = self.conjuncts.iter().copied().filter(|part| self.is_marked(part)).collect();
@@ -181,7 +181,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// The statement that creates an index for this order, with what is to be its filter.
+    /// The statement that creates an index for this order with this filter.
     fn statement(&self, order: &[(String, bool)], filter: &[&Predicate]) -> String {
         let own = |name: &str| bracketed(self.table.column(name).map_or(name, |column| column.name.as_str()));
         let mut columns: Vec<String> = Vec::new();
@@ -200,7 +200,7 @@ impl Wanted<'_> {
         if order.is_empty() {
             rest().filter_map(|part| part.bounded_column()).for_each(|name| add(name, ""));
         }
-        // A filter that is also all there is.
+        // A filter that is the only condition.
         let is_all = order.is_empty() && rest().all(|part| self.fixed(part).or(part.bounded_column()).is_none());
         filter.iter().filter(|_| is_all).flat_map(|part| part.columns()).for_each(|name| add(name, ""));
         let statement = format!("CREATE INDEX [readpast_ready] ON {} ({})", self.table.name.sql(), columns.join(", "));
@@ -217,7 +217,7 @@ fn is_same(left: &str, right: &str) -> bool {
     left.eq_ignore_ascii_case(right)
 }
 
-/// In one spelling, so that a filter of the catalog and a part of a mapping can be compared: names without case.
+/// One spelling, with names in lower case, to compare a filter of the catalog with a part of a mapping.
 fn written(part: &Predicate) -> String {
     part.sql(&Terms { column: &|name| bracketed(&name.to_lowercase()), word: &|_| String::new() })
 }
@@ -341,12 +341,12 @@ mod tests {
         assert_eq!(chosen(&q, ready, &[("due", false), ("id", false)], &["taken"]), "due");
         let turned = "taken = 0 and getdate() > due";
         assert!(chosen(&q, turned, &[("id", false)], &["taken"]).starts_with("first due"));
-        // What has run out lies there, too, but somebody takes it away.
+        // Expired rows lie there, too, but someone else removes them.
         let ready = "taken = 0 and expires > getdate()";
         assert_eq!(chosen(&q, ready, &[("id", false)], &["taken"]), "pk over [expires] > GETDATE()");
     }
 
-    /// Whoever creates the index that a refusal names is not refused for it again.
+    /// The index that an error names is accepted.
     #[test]
     fn every_remedy_can_be_followed() {
         for (ready, order, marked) in [

@@ -1,4 +1,4 @@
-//! The scripts of an adoption in the database.
+//! Installs and removes adoptions.
 
 use readpast::Queue;
 use readpast::admin::seam::{self, Seam};
@@ -12,7 +12,7 @@ use super::catalog::Table;
 use super::installed::{adoption, not_adopted};
 use super::mapping::{End, Mapping};
 
-/// A table and its mapping, found to go together: what [`plan`] has made.
+/// A table and a mapping that fit together: the result of [`plan`].
 #[derive(Debug, Clone)]
 pub struct Adoption {
     plan: Plan,
@@ -26,7 +26,7 @@ impl Adoption {
         self.plan.mapping.queue()
     }
 
-    /// The schema that has, or will have, the procedures.
+    /// The schema of the procedures, which may not exist yet.
     pub fn schema(&self) -> &str {
         &self.schema
     }
@@ -36,13 +36,13 @@ impl Adoption {
         self.plan.table.name.to_string()
     }
 
-    /// What the person who installs it should know.
+    /// Notes for the person who installs it.
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
     }
 
-    /// The T-SQL that [`adopt`] runs, for a DBA to read and run: one text with GO, as sqlcmd and SQL Server
-    /// Management Studio take it. The same mapping and the same table give the same text.
+    /// The T-SQL that [`adopt`] runs, for a DBA to read and run: one text with GO, for sqlcmd and SQL Server Management
+    /// Studio. The same mapping and table always give the same text.
     pub fn script(&self) -> String {
         let mut head = format!(
             "-- readpast {}: the table {} as the queue {}, in the schema {}. Run it as a member of db_owner, in the database.\n\
@@ -65,35 +65,36 @@ impl Adoption {
     }
 }
 
-/// Looks at the table of a mapping, and works out the script that adopts it into the schema of the queue's
-/// settings. Changes nothing. The queue's own name does not matter: the mapping has it.
+/// Checks the table of a mapping, and generates the script that adopts it into the schema of the queue's settings.
+/// Changes nothing. The queue's name is the mapping's; that of `queue` is ignored.
 ///
 /// # Errors
 ///
-/// [`Error::Mapping`], which names the line of the mapping and says what to do, where the table cannot be adopted
-/// so: it is not there, or the login may not see it; it lacks a column; a type does not fit; no unique index is on
-/// the key, none serves the claims; it has a trigger; the schema is somebody else's. And the errors of any call.
+/// [`Error::Mapping`] if the mapping does not fit the table. It names the line and the remedy. Causes: the table does
+/// not exist, or the login may not see it; a column is missing; a type does not fit; there is no unique index on the
+/// key, or no index for the claims; the table has a trigger; the schema belongs to someone else. And the errors of any
+/// call.
 pub async fn plan(queue: &Queue, mapping: &Mapping) -> Result<Adoption, Error> {
     let mut session = queue.admin().seam().await?;
     planned(&mut session, mapping).await
 }
 
-/// Installs the adoption of a table, or installs it again after the mapping or this release has changed.
+/// Installs the adoption of a table, or updates it after a change of the mapping or the release.
 ///
 /// # Errors
 ///
-/// As [`plan`] and [`Admin::install`](readpast::admin::Admin::install).
-/// [`readpast::Error::Refused`] where the schema has queues of its own or is the adoption of another table.
+/// As [`plan`] and [`Admin::install`](readpast::admin::Admin::install). [`readpast::Error::Refused`] if the schema has
+/// queues of its own or is the adoption of another table.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future breaks the installation off. Run it again to complete it.
+/// Dropping the future aborts the installation. Run it again to complete it.
 pub async fn adopt(queue: &Queue, mapping: &Mapping) -> Result<Adoption, Error> {
     let mut session = queue.admin().seam().await?;
     let adoption = planned(&mut session, mapping).await?;
     if !adoption.plan.table.may_install {
-        let message = "this login is no member of db_owner and cannot install the adoption; have somebody run the \
-                           script who is (readpast adopt --print)";
+        let message = "this login is not a member of db_owner, so it cannot install the adoption; ask a member to run the \
+                           script (readpast adopt --print)";
         return Err(mapping.refusal(mapping.table.line, message));
     }
     let scripts: Vec<(&str, &str)> =
@@ -102,27 +103,25 @@ pub async fn adopt(queue: &Queue, mapping: &Mapping) -> Result<Adoption, Error> 
     Ok(adoption)
 }
 
-/// Gives the rows that are held back to the adopted table, and removes the adoption with its schema: the table is
-/// as it was, but for what was done. All of it, or nothing. Stop the workers first.
+/// Restores held rows to the adopted table, and removes the adoption with its schema, in one transaction. Rows of
+/// finished jobs stay as they are. Stop the workers first.
 ///
 /// # Errors
 ///
-/// [`readpast::Error::Refused`] while workers run, where there are dead jobs whose rows stand nowhere else, where the
-/// schema's roles have members, or where the table has changed so much that what is held cannot be given back (see
-/// [`abandon`]); [`readpast::Error::NotInstalled`] where the schema has no
-/// adoption.
+/// - [`readpast::Error::Refused`] while workers run, if rows of dead jobs exist nowhere else, if the schema's roles
+///   have members, or if the table has changed so much that held rows cannot be restored (see [`abandon`])
+/// - [`readpast::Error::NotInstalled`] if the schema has no adoption
 pub async fn remove(queue: &Queue) -> Result<(), Error> {
     end(queue, true).await
 }
 
-/// Removes the adoption with its schema, and gives nothing back: for a table that is gone, or that will not come
-/// back to what it was. What is held stays marked in the table; rows that a claim has deleted there are lost. Stop
-/// the workers first.
+/// Removes the adoption with its schema, and restores nothing: for a table that no longer exists, or has changed
+/// permanently. Held rows stay marked in the table; rows that a claim deleted are lost. Stop the workers first.
 ///
 /// # Errors
 ///
-/// [`readpast::Error::Refused`] while workers run, or where the schema's roles have members; [`readpast::Error::NotInstalled`] where
-/// the schema has no adoption.
+/// - [`readpast::Error::Refused`] while workers run, or if the schema's roles have members
+/// - [`readpast::Error::NotInstalled`] if the schema has no adoption
 pub async fn abandon(queue: &Queue) -> Result<(), Error> {
     end(queue, false).await
 }
@@ -141,7 +140,7 @@ async fn planned(session: &mut Seam, mapping: &Mapping) -> Result<Adoption, Erro
     plan_from(session, mapping, found).await
 }
 
-/// `found`: what the catalog says of the mapping's table.
+/// `found` is the catalog's description of the mapping's table.
 pub(super) async fn plan_from(
     session: &mut Seam,
     mapping: &Mapping,
@@ -151,7 +150,7 @@ pub(super) async fn plan_from(
     let Some(table) = table else {
         let name = &mapping.table.it;
         let message =
-            format!("there is no table {name} in the database {database}, or this login has no right to see it");
+            format!("the table {name} does not exist in the database {database}, or this login may not see it");
         return Err(mapping.refusal(mapping.table.line, message));
     };
     let others = others(session, mapping).await?;
@@ -159,15 +158,14 @@ pub(super) async fn plan_from(
     let plan = Plan::new(mapping, &schema, table, others)?;
     if is_somebody_elses(session).await? {
         let line = mapping.schema.as_ref().map_or(mapping.table.line, |schema| schema.line);
-        let message =
-            format!("schema {schema} has objects that are not readpast's; choose a name that no schema has yet");
+        let message = format!("schema {schema} has objects that are not readpast's; choose an unused name");
         return Err(mapping.refusal(line, message));
     }
     let scripts = script::scripts(&plan, seam::scripts()).map_err(internal)?;
     Ok(Adoption { plan, schema, scripts })
 }
 
-/// The tables to which rows are moved, where they are there.
+/// The tables to which rows are moved, if they exist.
 async fn others(session: &mut Seam, mapping: &Mapping) -> Result<Vec<Table>, Error> {
     let mut others: Vec<Table> = Vec::new();
     for end in [&mapping.done.it, &mapping.dead.it] {
@@ -180,12 +178,12 @@ async fn others(session: &mut Seam, mapping: &Mapping) -> Result<Vec<Table>, Err
     Ok(others)
 }
 
-/// A test finds it before anybody else.
+/// A test finds such an error before a release.
 fn internal(message: String) -> Error {
     seam::internal(format!("the scripts of the adoption: {message}")).into()
 }
 
-/// Looks whether the schema is somebody's already.
+/// Checks whether the schema belongs to someone else.
 const WHOSE_SCHEMA: &str = include_str!("../sql/whose_schema.sql");
 
 /// Whether the schema has objects that are not readpast's.

@@ -1,4 +1,4 @@
-//! What is installed in a schema.
+//! Reads an installed adoption.
 
 use readpast::Queue;
 use readpast::admin::seam::Seam;
@@ -7,11 +7,7 @@ use crate::error::Error;
 
 use super::mapping::Mapping;
 
-/// The mapping from which the adoption in the queue's schema was made, as its text.
-///
-/// # Errors
-///
-/// As [`check`](crate::check).
+/// The text of the mapping from which the adoption in the queue's schema was made. Errors as [`check`](crate::check).
 pub async fn mapping(queue: &Queue) -> Result<String, Error> {
     let mut session = queue.admin().seam().await?;
     Ok(installed(&mut session).await?.0.text)
@@ -26,10 +22,10 @@ pub(super) async fn installed(session: &mut Seam) -> Result<(Mapping, String), E
     Ok((mapping, facts))
 }
 
-/// Looks whether the schema is the adoption of a table.
+/// Checks whether the schema is the adoption of a table.
 const ADOPTION: &str = include_str!("../sql/installed.sql");
 
-/// The mapping and the facts of the adoption that is installed in the schema, if there is one.
+/// The mapping and the facts of the schema's adoption, if there is one.
 pub(super) async fn adoption(session: &mut Seam) -> Result<Option<(String, String)>, Error> {
     let mut results = session.query("adoption", &ADOPTION.replace("$(schema)", session.schema())).await?;
     let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(None) };
@@ -37,5 +33,5 @@ pub(super) async fn adoption(session: &mut Seam) -> Result<Option<(String, Strin
 }
 
 pub(super) fn not_adopted(session: &Seam) -> readpast::Error {
-    session.not_installed("the schema is not the adoption of a table, or this login may not see that it is")
+    session.not_installed("the schema is not the adoption of a table, or this login may not see the adoption")
 }

@@ -1,8 +1,8 @@
-//! Somebody else's queue table, driven by this crate's workers.
+//! Lets this crate's workers process an existing queue table.
 //!
-//! A [`Mapping`] says what the table's columns mean. From it and from the table's catalog comes one script: a schema of
-//! its own with the procedures of the contract, of which a few are written for that table. A worker, the program and
-//! the page use that schema as any other; the table's own producers and readers go on beside them.
+//! A [`Mapping`] describes the meaning of the table's columns. The mapping and the table's catalog data yield one
+//! script: a schema of its own with readpast's procedures, a few of which are written for that table. A worker, the
+//! program and the web page use that schema like any other; the table's own producers and readers keep working.
 //!
 //! ```text
 //! mapping.toml ─▶ mapping ─▶ plan ◀─ catalog (what the table is)
@@ -16,89 +16,88 @@
 //!
 //! # A row becomes a job when it is claimed
 //!
-//! A row that is ready stands in their table only. A claim takes up to so many rows of it, by one `UPDATE TOP (n)` (or
-//! `DELETE TOP (n)`) with OUTPUT under READPAST and UPDLOCK, and in the same transaction each of them gets a row in
-//! `jobs`, claimed already. From there on it is a job like any other: leases, fences, attempts, progress, cancelling,
-//! history, `peek` and the page work on `jobs` and need no change. So no procedure but these differs:
+//! A ready row exists only in the adopted table. A claim takes up to a number of rows by one `UPDATE TOP (n)` (or
+//! `DELETE TOP (n)`) with OUTPUT under READPAST and UPDLOCK. In the same transaction it inserts a claimed row in `jobs`
+//! for each. From then on it is a job like any other: leases, fences, attempts, progress, cancelling, history, `peek`
+//! and the web page work on `jobs` and need no change. Only these procedures differ:
 //!
-//! | procedure | what it does besides |
+//! | procedure | what it does in addition |
 //! |---|---|
-//! | `claim` | after the jobs that are held (see below), takes rows of theirs |
-//! | `finish` | does to their row, found by its key, what the mapping says for done, failed and dead |
-//! | `note_ends` | does so for jobs that end in `reap`, `cancel` and `release`: it is called there, in their transactions |
-//! | `release` | gives a row back that was claimed for the first time: it is as it was before, and the job is gone |
+//! | `claim` | after the held jobs (see below), takes rows of the table |
+//! | `finish` | does to the row, found by its key, what the mapping says for done, failed and dead |
+//! | `note_ends` | does the same for jobs that finish in `reap`, `cancel` and `release`, which call it in their transactions |
+//! | `release` | restores a row that was claimed for the first time, and deletes the job |
 //! | `note_requeued` | marks the rows of jobs that wait again, in the transaction of `requeue` |
-//! | `stats`, `sample`, `unfinished`, `look` | count, or look for, their ready rows, too |
-//! | `enqueue`, `enqueue_batch`, `create_batch`, `set_schedule`, `purge` of unfinished jobs, `delete_queue`, and what `create_queue` cannot do here | refuse (58003), and say what to do instead |
+//! | `stats`, `sample`, `unfinished`, `look` | also count, or look for, the table's ready rows |
+//! | `enqueue`, `enqueue_batch`, `create_batch`, `set_schedule`, `purge` of unfinished jobs, `delete_queue`, and unsupported options of `create_queue` | fail (58003), and say what to do instead |
 //!
 //! # Who holds a row
 //!
-//! The claim makes the predicate false that says "ready": it sets a column, or it deletes the row and keeps all of it
-//! in `jobs`. So whoever follows the table's rule cannot get a row that a worker has, and a worker cannot get one that
-//! they have marked, deleted, or hold a lock on. That is proved from the mapping, or the mapping is refused: with the
-//! values that a claim sets in place of the columns, the predicate must be false whatever the other columns are;
-//! likewise with those that giving up sets. A table without a mark, where taking is deleting, needs `claim.delete`: a
-//! lock alone would have to be kept until the job ends.
+//! The claim makes the predicate for "ready" false: it sets a column, or it deletes the row and keeps all of it in
+//! `jobs`. So readers that follow the table's rule cannot get a row that a worker has, and a worker cannot get a row
+//! that they have marked, deleted, or locked. The mapping must prove this, or it is rejected: with the values that a
+//! claim sets, and with the values that giving up sets, the predicate must be false whatever the other columns contain.
+//! A table without a mark, where taking is deleting, needs `claim.delete`, because a lock alone would have to be held
+//! until the job finishes.
 //!
-//! A job stays held until it ends: one that waits for its next attempt, or whose worker was lost, is marked as taken
-//! for their readers all that time (or is not in their table). An attempt has failed then, or may have, and when the
-//! next one may begin, and how many there may be, is something that only `jobs` knows. What has not begun goes back:
-//! `release` of a row that was claimed for the first time sets the columns that the claim had set to what they were. A
-//! table whose claim deletes gets nothing back by `release`: its identity column could be given the old value only by
-//! its owner, and a new one would change the order. The job stays held, and the next claim gets it first. Removing the
-//! adoption gives every held row back, with its identity.
+//! A job stays held until it finishes. While it waits for its next attempt, or after its worker was lost, its row stays
+//! marked as taken (or deleted from the table). An attempt has failed or may have failed, and only `jobs` knows when
+//! the next attempt may start and how many remain. A row whose job has not started is restored: `release` of a row that
+//! was claimed for the first time resets the columns that the claim set. If the claim deletes, `release` restores
+//! nothing: only the table's owner could insert the old identity value, and a new one would change the order. The job
+//! stays held, and the next claim gets it first. Removing the adoption restores every held row, with its identity.
 //!
-//! # Numbers and keys
+//! # Job ids and keys
 //!
-//! A row gets its job number when it is claimed, from the sequence, in the order of the table. A row that was given
-//! back gets another one the next time. The number is not the key, not even where that is an int: a row that comes
-//! again under the same key (given back, or made ready by hand) would begin with fence 1 again, and an acknowledgement
-//! of its former life could end it. The key stands beside it in `jobs`, in columns `their_...`, one filtered unique
-//! index over them, and is shown as the job's headers, by the columns' names.
+//! A row gets its job id when it is claimed, from the sequence, in the table's order. A restored row gets a new id the
+//! next time. The id is never the key, even if the key is an int: a row that returns under the same key (restored, or
+//! made ready by hand) would start with fence 1 again, and a finish of its previous job could finish it. `jobs` stores
+//! the key in columns `their_...` with one filtered unique index, and shows it in the job's headers under the columns'
+//! names.
 //!
-//! A row whose key has a job already was made ready by somebody else: a person who wants a dead one to be run again, or
-//! a procedure that gives back what is in process for too long. The claim takes that job over: the attempts begin
-//! again, its fence grows, and what the run before says changes nothing.
+//! If a claimed row's key already has a job, someone else made the row ready: a person who wants a dead job to run
+//! again, or a procedure that resets rows that are in process for too long. The claim takes over the existing job: its
+//! attempts start again, its fence grows, and a finish of the earlier run changes nothing.
 //!
-//! Everybody else locks a job first and then its row; a claim locks the rows first. The two meet only in such a row,
-//! and then the claim is the deadlock's victim (DEADLOCK_PRIORITY): made again, it does no harm.
+//! All other procedures lock a job first and then its row; a claim locks the rows first. The two orders meet only in
+//! such a row. Then the claim is the deadlock's victim (DEADLOCK_PRIORITY), and its retry does no harm.
 //!
-//! # Rows that are refused
+//! # Rejected rows
 //!
-//! What the mapping does to a row, a constraint may refuse. `finish` then fails as it does for a sink's refusal
-//! (58020), so that the worker finds the job that is to blame, whose attempt has failed. `note_ends` must not fail:
-//! jobs of a lost worker have to come back. It goes back to a savepoint, does one job after the other, leaves alone the
-//! row that is refused, and adds the error to the job's. `note_requeued` does so, too: such a job stays dead.
+//! A constraint may reject the mapping's change of a row. `finish` then fails as if a sink had failed (58020): the
+//! worker finds the job to blame, and its attempt fails. `note_ends` must not fail, because jobs of a lost worker have
+//! to return. It rolls back to a savepoint, processes the jobs one by one, leaves the rejected row unchanged, and adds
+//! the error to the job's. `note_requeued` does the same; the job then stays dead.
 //!
-//! A claim that is refused would be refused again and again, because nobody can mark the row. So it calls
-//! `note_refused`, which tries the first rows one by one, notes the keys of those that are to blame in `refused_rows`,
-//! and makes a dead job of each. Claims, and whoever counts what is ready, pass those by; `reap` forgets them after ten
-//! minutes, and requeueing such a job at once. Where a claim deletes there is no key to note: nothing is set then, and
-//! what is computed of a row must be such that it cannot fail.
+//! A rejected claim would fail again and again, because the row cannot be marked. So it calls `note_refused`, which
+//! tries the first rows one by one, stores the keys of the rejected rows in `refused_rows`, and creates a dead job for
+//! each. Claims and counts skip these rows. `reap` forgets them after ten minutes, and requeueing the job does so at
+//! once. A claim that deletes sets nothing, so there is no key to store, and expressions computed from its rows must be
+//! such that they cannot fail.
 //!
-//! # What is checked
+//! # Checks
 //!
-//! The expressions of a mapping (the predicate, what is set) are read by a small parser and written anew from what it
-//! understood, every name in brackets and every column qualified: nothing of the mapping's text goes into the script as
-//! it is. It knows literals, columns, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, arithmetic, and a list of
-//! functions.
+//! A small parser reads the mapping's expressions (the predicate, values to set), and the script contains only what the
+//! parser understood, written anew with every name in brackets and every column qualified. The mapping's text is never
+//! copied. The parser knows literals, columns, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, arithmetic, and a
+//! list of functions.
 //!
-//! An index must have the rows of the predicate together and in their order: its first columns are those that the
-//! predicate compares for equality, then come those of the order; a time that must have come is the first of these.
-//! Otherwise each claim would read, sort and lock all
-//! that is ready, and the refusal names the index to create. The claim names the index that was found.
+//! An index must keep the predicate's rows together and in order. Its first columns are those that the predicate
+//! compares for equality, followed by those of the order; a due time must be the first of these. Otherwise each claim
+//! would read, sort and lock all ready rows. The error names the index to create, and the claim names the index that
+//! was found.
 //!
 //! # The script
 //!
-//! The scripts of `sql/` mark the places that differ here, each by a line with its name: `-- adopt: refuse`. The changes
-//! stand in `adopt/sql/`, one file for each script that differs: its places, and what is put there. A place without a
-//! change fails a test, and so does a change without a place. What they put in is T-SQL with marks like `/*{table}*/`,
-//! for which names, lists of columns and expressions are filled in.
+//! The scripts of `sql/` mark the places that differ, each by a line with its name: `-- adopt: refuse`. `adopt/sql/`
+//! has one file for each script that differs, with the replacements. A place without a replacement fails a test, and so
+//! does a replacement without a place. Replacements are T-SQL with marks like `/*{table}*/`, for names, lists of
+//! columns and expressions.
 //!
-//! Its first batch looks whether the table is what the script was made from. Behind it, what `jobs` keeps of a row is
-//! compared with what it kept: another key, another mark or another type is taken only while there are no jobs. The
-//! statements that give back what is held are written here, too, and kept: a removal needs neither the mapping nor a
-//! table that could be adopted today. It is one transaction with the schema's end.
+//! The first batch checks whether the table is still the one from which the script was made. The next batches compare
+//! the columns that `jobs` keeps of a row with the previous ones: another key, mark or type is accepted only while
+//! there are no jobs. The statements that restore held rows are generated and stored, too: a removal needs neither the
+//! mapping nor a table that could be adopted today. It is one transaction with the removal of the schema.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,6 +1,6 @@
-//! Names in T-SQL: how they are written, and the name of a table in a mapping.
+//! Names in T-SQL, and the name of a table in a mapping.
 
-/// A name in brackets. The only place that writes one: `]` is doubled, as QUOTENAME does.
+/// Quotes a name in brackets. `]` is doubled, as QUOTENAME does. No other function quotes names.
 pub(super) fn bracketed(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
@@ -10,12 +10,11 @@ pub(super) fn thrown(table: &TableName) -> String {
     table.to_string().replace('\'', "''").replace('%', "%%")
 }
 
-/// A text as a literal.
+/// Quotes a text as a literal.
 pub(super) fn literal(text: &str) -> String {
     format!("N'{}'", text.replace('\'', "''"))
 }
 
-/// A table, with its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableName {
     pub(super) schema: String,
@@ -23,11 +22,9 @@ pub(super) struct TableName {
 }
 
 impl TableName {
-    /// Reads `table`, `schema.table` and both with brackets; without a schema it is dbo's.
+    /// Parses `table` or `schema.table`, with or without brackets. The default schema is dbo.
     ///
-    /// # Errors
-    ///
-    /// What is wrong with it, as the end of a sentence.
+    /// The error is the end of a sentence.
     pub(super) fn parse(text: &str) -> Result<TableName, String> {
         let mut parts = split(text)?;
         if parts.iter().any(|part| part.is_empty() || part.chars().count() > 128) {
@@ -36,11 +33,9 @@ impl TableName {
         match parts.len() {
             1 => Ok(TableName { schema: "dbo".to_string(), table: parts.remove(0) }),
             2 => Ok(TableName { schema: parts.remove(0), table: parts.remove(0) }),
-            _ => Err(
-                "it must be schema.table of the database that the connection string names: a procedure's rights end \
+            _ => Err("it must be schema.table of the connection string's database: a procedure's permissions end \
                       at its database, so connect to the table's own database and install the adoption there"
-                    .to_string(),
-            ),
+                .to_string()),
         }
     }
 
@@ -83,7 +78,7 @@ fn split(text: &str) -> Result<Vec<String>, String> {
         match characters.next() {
             None => return Ok(parts),
             Some('.') => {}
-            Some(other) => return Err(format!("there is {other:?} behind a closing bracket")),
+            Some(other) => return Err(format!("there is {other:?} after a closing bracket")),
         }
     }
 }

@@ -1,18 +1,16 @@
-//! The changes to the scripts of `sql/`: those mark places by name, and here is what is put there.
+//! Applies changes to the scripts of `sql/`, which mark the places by name.
 
-/// What a line begins with that names a place in a script: `-- adopt: refuse`. What is put there stands in its stead,
-/// and in that of the lines below it, where a line [`END`] says to which.
+/// The start of a line that names a place in a script: `-- adopt: refuse`. The replacement takes the place of this
+/// line, and of the lines below it up to a line [`END`], if there is one.
 const MARK: &str = "-- adopt: ";
 /// The name of the line that ends a place.
 const END: &str = "end";
 
-/// Makes the changes of `patch` to `script`: to each place that the script marks, one. A patch without a change stands
-/// in place of the whole.
+/// Applies the changes of `patch` to `script`, one to each marked place. A patch without a named change replaces the
+/// whole script.
 ///
-/// # Errors
-///
-/// The place without a change, the change without a place, or what else is wrong with the two. A test makes all changes
-/// to the scripts of this release, so nobody else meets this.
+/// The error names a place without a change, a change without a place, or another fault of the two. A test applies all
+/// changes to the scripts of this release, so users never see it.
 pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
     let mut changes = changes(patch)?;
     let places = places(script).count();
@@ -48,7 +46,7 @@ fn place(line: &str) -> Option<&str> {
     Some(line.trim().strip_prefix(MARK)?.trim())
 }
 
-/// The places of a patch, and what is put there.
+/// The places of a patch, and their replacements.
 fn changes(patch: &str) -> Result<Vec<(&str, String)>, String> {
     let mut changes: Vec<(&str, String)> = Vec::new();
     for line in patch.split_inclusive('\n') {
@@ -64,11 +62,7 @@ fn changes(patch: &str) -> Result<Vec<(&str, String)>, String> {
     Ok(changes)
 }
 
-/// Fills in marks: `/*{name}*/` becomes the value of that name.
-///
-/// # Errors
-///
-/// A mark for which there is no value.
+/// Fills in marks: `/*{name}*/` becomes the value of that name. Fails for a mark without a value.
 pub(super) fn filled(text: &str, values: &[(&str, String)]) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
