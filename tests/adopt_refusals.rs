@@ -58,14 +58,14 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
     for (from, to, line, parts) in [
         // Names.
         ("dbo.Tasks", "dbo.Nothing", 1, &["the table dbo.Nothing does not exist", "may not see it"][..]),
-        ("dbo.Tasks", "elsewhere.dbo.Tasks", 1, &["of the database that the connection string names"]),
+        ("dbo.Tasks", "elsewhere.dbo.Tasks", 1, &["of the connection string's database"]),
         ("\"Body\"", "\"Boddy\"", 4, &["has no column Boddy", "did you mean Body?"]),
         ("order = \"Id\"", "order = \"Priority\"", 5, &["has no column Priority", "it has Id, Status"]),
         ("Status = 'new'", "State = 'new'", 6, &["has no column State"]),
         ("Note =", "Nota =", 10, &["has no column Nota"]),
         ("\"tasks\"", "\"order\"", 2, &["reserved word"]),
         // The predicate.
-        ("\"Status = 'new'\"", "\"Status\"", 6, &["it is no predicate"]),
+        ("\"Status = 'new'\"", "\"Status\"", 6, &["it is not a predicate"]),
         ("\"Status = 'new'\"", "\"Status = 'new' AND EXISTS (SELECT 1)\"", 6, &["EXISTS"]),
         ("\"Status = 'new'\"", "\"Status = 'new' AND Id = 'x'\"", 6, &["a text beside Id, which is int"]),
         ("\"Status = 'new'\"", "\"Status = 'new' AND Note = {worker}\"", 6, &["{worker}", "no words"]),
@@ -86,7 +86,7 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
         ),
         ("key = \"Id\"", "key = \"Note\"", 3, &["Note, which can be NULL"]),
         ("key = \"Id\"", "key = \"Raw\"", 3, &["Raw, which is varbinary(max)"]),
-        ("key = \"Id\"", "key = [\"Id\", \"Status\"]", 8, &["Status is of the key and must not be set"]),
+        ("key = \"Id\"", "key = [\"Id\", \"Status\"]", 8, &["Status is part of the key and must not be set"]),
         // The index.
         (
             "order = \"Id\"",
@@ -125,7 +125,7 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
             "set = { Status = \"'done'\", Note = \"{worker}\" }",
             "move = \"dbo.Gone\"\nwith = { Id = \"Id\" }",
             10,
-            &["there is no such table"],
+            &["the table does not exist"],
         ),
         (
             "set = { Status = \"'done'\", Note = \"{worker}\" }",
@@ -236,7 +236,7 @@ async fn a_login_without_rights_is_told_so() {
     let login = fixture.create_login(None).await;
     let stranger = fixture.connect_as(&login).await;
     let refusal = readpast_adopt::plan(&stranger, &mapping).await.unwrap_err().to_string();
-    assert!(refusal.contains("line 8: there is no table dbo.SimpleQueue"), "{refusal}");
+    assert!(refusal.contains("line 8: the table dbo.SimpleQueue does not exist"), "{refusal}");
     // Who may see the definition can have the script, for somebody else to run.
     session.sql(&format!("GRANT VIEW DEFINITION ON dbo.SimpleQueue TO [{}]", login.name)).await;
     assert!(readpast_adopt::plan(&stranger, &mapping).await.unwrap().script().contains("[dbo].[SimpleQueue]"));

@@ -99,7 +99,7 @@ mod tests {
         let named = |schema: &str, table: &str| Ok((schema.to_string(), table.to_string()));
         assert_eq!(parsed("Queue"), named("dbo", "Queue"));
         assert_eq!(parsed("app.[My.Queue]]s]"), named("app", "My.Queue]s"));
-        assert!(parsed("other.dbo.Queue").unwrap_err().contains("of the database"));
+        assert!(parsed("other.dbo.Queue").unwrap_err().contains("of the connection string's database"));
         assert!(parsed("dbo.").is_err());
         assert!(parsed("[dbo").is_err());
         assert!(parsed("[dbo]x.y").is_err());

@@ -84,7 +84,7 @@ async fn a_refusal_names_the_line_of_the_file() {
     let text = std::fs::read_to_string(&mapping).unwrap().replace("order = \"Id\"", "order = \"Id DESC\"\nodder = 1");
     std::fs::write(&mapping, text).unwrap();
     let message = fixture.run(&["adopt", mapping.to_str().unwrap(), "--schema", &fixture.schema]).failed(2);
-    assert!(message.contains("tasks.toml, line 6: there is no key odder; did you mean order?"), "{message}");
+    assert!(message.contains("tasks.toml, line 6: unknown key odder; did you mean order?"), "{message}");
     fixture.run(&["adopt", "nothing.toml", "--schema", &fixture.schema]).failed(2);
     fixture.sql(&format!("DROP TABLE dbo.[{table}]")).await;
 }

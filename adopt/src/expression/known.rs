@@ -1,9 +1,9 @@
-//! What is known of a predicate where some columns have known values.
+//! Evaluates predicates if only some columns have known values.
 
 use super::model::{CLOCKS, Predicate, Value, Word};
 
 impl Predicate {
-    /// Whether it can never be true where columns have the values that `set` says, whatever the others have.
+    /// Whether it can never be true if columns have the values of `set`, whatever the other columns contain.
     pub(crate) fn is_never_true(&self, set: &dyn Fn(&str) -> Option<Known>) -> bool {
         match self {
             Predicate::All(parts) => parts.iter().any(|part| part.is_never_true(set)),
@@ -46,7 +46,7 @@ impl Predicate {
         }
     }
 
-    /// Whether it can never be false. (Unknown is not false; what NOT makes of it is not true either.)
+    /// Whether it can never be false. (Unknown is not false, and NOT unknown is not true.)
     fn is_never_false(&self, set: &dyn Fn(&str) -> Option<Known>) -> bool {
         match self {
             Predicate::All(parts) => parts.iter().all(|part| part.is_never_false(set)),
@@ -65,28 +65,28 @@ impl Predicate {
     }
 }
 
-/// What is known of a value.
+/// Knowledge about a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Known {
     Null,
     Number(f64),
     Text(String),
-    /// What a clock says.
+    /// The current time.
     Clock,
-    /// A time that is later than any clock: 9999-12-31.
+    /// A time later than any clock: 9999-12-31.
     EndOfTime,
-    /// Some value, which is not NULL.
+    /// An unknown value that is not NULL.
     Something,
 }
 
 impl Known {
-    /// What is known of a value that does not depend on columns.
+    /// The knowledge about a value that does not depend on columns.
     pub(crate) fn of(value: &Value) -> Option<Known> {
         known(value, &|_| None)
     }
 
-    /// Whether a comparison holds. Of texts that differ only that is known: which comes first is the collation's
-    /// matter.
+    /// Whether a comparison holds. Of two different texts only the difference is known, because their order depends on
+    /// the collation.
     fn compared(&self, operator: &str, other: &Known) -> Option<bool> {
         let order = self.compare(other)?;
         let is_of_texts = matches!(self, Known::Text(_)) && order.is_ne() && !matches!(operator, "=" | "<>");
@@ -98,8 +98,8 @@ impl Known {
             (Known::Number(left), Known::Number(right)) => left.partial_cmp(right),
             (Known::EndOfTime, Known::Clock) => Some(std::cmp::Ordering::Greater),
             (Known::Clock, Known::EndOfTime) => Some(std::cmp::Ordering::Less),
-            // By the column's collation, which may take more for equal than these bytes say: only what differs in more
-            // than case, accents and spaces at its end differs surely.
+            // The column's collation may consider different bytes equal. Texts differ for certain only if they differ
+            // in more than case, accents and trailing spaces.
             (Known::Text(left), Known::Text(right)) if left == right => Some(std::cmp::Ordering::Equal),
             (Known::Text(left), Known::Text(right)) if left.is_ascii() && right.is_ascii() => {
                 let (left, right) = (left.trim_end().to_lowercase(), right.trim_end().to_lowercase());

@@ -1,6 +1,6 @@
-//! The expressions of a mapping: read, and written anew.
+//! The expressions of a mapping: parsed, and written anew.
 //!
-//! Nothing of a mapping's text goes into a script: what is written is made from what was understood here.
+//! A mapping's text is never copied into a script: the script contains only what was understood here.
 
 mod known;
 mod model;

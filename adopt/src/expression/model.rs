@@ -1,18 +1,18 @@
-//! Values and predicates, and how they are written.
+//! Values and predicates, and their T-SQL.
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
-    /// As it was written: digits, perhaps with a point.
+    /// As written: digits, perhaps with a decimal point.
     Number(String),
     Text(String),
     /// `0x…`
     Binary(String),
     Column(String),
-    /// Something about the job: `{error}`.
+    /// A word for a property of the job: `{error}`.
     Word(Word),
-    /// `part`: of DATEADD and DATEDIFF, what they count in.
+    /// `part`: the unit of DATEADD and DATEDIFF.
     Call {
         name: &'static str,
         part: Option<String>,
@@ -24,22 +24,22 @@ pub(crate) enum Value {
         right: Box<Value>,
     },
     Negative(Box<Value>),
-    /// Of another type than it would have: a mapping has none, [`Predicate::fitted`] makes them.
+    /// Converted to another type. Mappings have no casts; [`Predicate::fitted`] adds them.
     Cast {
         value: Box<Value>,
         to: CastTo,
     },
 }
 
-/// What a value is cast to.
+/// The target of a cast.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CastTo {
-    /// Of a text, before the cast: otherwise it would go through the database's code page.
+    /// The collation of a text before the cast, which would otherwise use the database's code page.
     pub(crate) collation: Option<String>,
     pub(crate) sql_type: String,
 }
 
-/// What a mapping can say about the job.
+/// The properties of the job that a mapping can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     Error,
@@ -61,7 +61,7 @@ pub(crate) const WORDS: [(&str, Word); 7] = [
     ("output", Word::Output),
 ];
 
-/// Something that is true, false or unknown.
+/// A condition that is true, false or unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Predicate {
     Compare { left: Value, operator: &'static str, right: Value },
@@ -74,10 +74,10 @@ pub(crate) enum Predicate {
     Not(Box<Predicate>),
 }
 
-/// Those that tell the time.
+/// The functions that return the current time.
 pub(crate) const CLOCKS: [&str; 5] = ["GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME", "SYSDATETIMEOFFSET"];
 
-/// How columns and words are written at a place of the script.
+/// How columns and words are written in a part of the script.
 pub(crate) struct Terms<'a> {
     pub(crate) column: &'a dyn Fn(&str) -> String,
     pub(crate) word: &'a dyn Fn(Word) -> String,
@@ -100,7 +100,7 @@ impl Value {
             Value::Pair { left, operator, right } => {
                 format!("({} {operator} {})", left.sql(terms), right.sql(terms))
             }
-            // A space: two minus signs begin a comment.
+            // A space, because two minus signs begin a comment.
             Value::Negative(inner) => format!("(- {})", inner.sql(terms)),
             Value::Cast { value, to: CastTo { collation, sql_type } } => {
                 let collation = collation.as_ref().map_or(String::new(), |collation| format!(" COLLATE {collation}"));
@@ -109,7 +109,7 @@ impl Value {
         }
     }
 
-    /// The same with other names of columns.
+    /// The same value with other names of columns.
     pub(crate) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Value, E> {
         Ok(match self {
             Value::Column(name) => Value::Column(rename(name)?),
@@ -128,7 +128,7 @@ impl Value {
         })
     }
 
-    /// Calls `found` with each value inside, and with this one.
+    /// Calls `found` with each inner value, and with this one.
     pub(crate) fn visit<'v>(&'v self, found: &mut dyn FnMut(&'v Value)) {
         found(self);
         match self {
@@ -162,8 +162,8 @@ impl Value {
         words
     }
 
-    /// Whether there may be rows for which it cannot be computed: a division by zero, a negative length, a difference
-    /// that is too large. (Not what overflows only at the end of all numbers and times.)
+    /// Whether computing it may fail for a row: a division by zero, a negative length, a difference that is too large.
+    /// (Overflows at the limits of numbers and times do not count.)
     pub(crate) fn can_fail(&self) -> bool {
         self.has(&|value| match value {
             Value::Pair { operator: '/' | '%', right, .. } => match right.as_ref() {
@@ -180,7 +180,7 @@ impl Value {
         })
     }
 
-    /// Whether a clock in it has an offset to UTC.
+    /// Whether it contains a clock with an offset to UTC.
     pub(crate) fn has_offset(&self) -> bool {
         self.has(&|value| matches!(value, Value::Call { name: "SYSDATETIMEOFFSET", .. }))
     }
@@ -190,7 +190,7 @@ impl Value {
         self.has(&|value| matches!(value, Value::Call { name, .. } if CLOCKS.contains(name)))
     }
 
-    /// Whether this, or a value inside, is such a one.
+    /// Whether this value or an inner value meets the condition.
     fn has(&self, is_one: &dyn Fn(&Value) -> bool) -> bool {
         let mut has = false;
         self.visit(&mut |value| has |= is_one(value));
@@ -206,7 +206,7 @@ impl Value {
     }
 }
 
-/// What becomes of a value, beside the one that it is compared with.
+/// Converts a value, given the value with which it is compared.
 type MapValue<'a, E> = dyn Fn(&Value, Option<&Value>) -> Result<Value, E> + 'a;
 
 impl Predicate {
@@ -237,12 +237,12 @@ impl Predicate {
         }
     }
 
-    /// The same with other names of columns.
+    /// The same predicate with other names of columns.
     pub(crate) fn renamed<E>(&self, rename: &dyn Fn(&str) -> Result<String, E>) -> Result<Predicate, E> {
         self.mapped(&|value, _| value.renamed(rename))
     }
 
-    /// The same with values cast to what `fit` says for a column and what it is compared with.
+    /// The same predicate with values cast to the type that `fit` returns for a column and the compared value.
     pub(crate) fn fitted(&self, fit: &dyn Fn(&str, &Value) -> Option<CastTo>) -> Predicate {
         let beside = |value: &Value, beside: Option<&Value>| -> Result<Value, std::convert::Infallible> {
             let to = match beside {
@@ -258,7 +258,7 @@ impl Predicate {
         fitted
     }
 
-    /// The same with other values; `map` gets each with the one that it is compared with.
+    /// The same predicate with other values; `map` receives each value and the compared value.
     fn mapped<E>(&self, map: &MapValue<'_, E>) -> Result<Predicate, E> {
         let all = |parts: &[Predicate]| parts.iter().map(|part| part.mapped(map)).collect::<Result<Vec<_>, E>>();
         Ok(match self {
@@ -286,7 +286,7 @@ impl Predicate {
         })
     }
 
-    /// The values that stand in it.
+    /// The values in it.
     pub(crate) fn values(&self) -> Vec<&Value> {
         match self {
             Predicate::Compare { left, right, .. } => vec![left, right],
@@ -303,7 +303,7 @@ impl Predicate {
         self.values().into_iter().flat_map(Value::columns).collect()
     }
 
-    /// What must all be true.
+    /// The conditions that must all be true.
     pub(crate) fn conjuncts(&self) -> Vec<&Predicate> {
         match self {
             Predicate::All(parts) => parts.iter().flat_map(Predicate::conjuncts).collect(),

@@ -1,4 +1,4 @@
-//! Reads expressions.
+//! Parses expressions.
 //!
 //! ```text
 //! predicate  = and { OR and }            and = not { AND not }          not = [ NOT ] condition
@@ -12,7 +12,7 @@ use crate::names::bracketed;
 
 use super::model::{Predicate, Value, WORDS};
 
-/// The functions that may be called, with how many arguments.
+/// The allowed functions, with their least and most arguments.
 const FUNCTIONS: [(&str, usize, usize); 21] = [
     ("GETDATE", 0, 0),
     ("GETUTCDATE", 0, 0),
@@ -39,18 +39,14 @@ const FUNCTIONS: [(&str, usize, usize); 21] = [
 
 const DATE_PARTS: [&str; 8] = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "WEEK"];
 
-/// Words of T-SQL that are no names of columns, unless they stand in brackets.
+/// Words of T-SQL that are column names only in brackets.
 const RESERVED: [&str; 30] = [
     "SELECT", "FROM", "WHERE", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DROP", "ALTER", "CREATE",
     "TABLE", "UNION", "ORDER", "GROUP", "BY", "AS", "CASE", "WHEN", "THEN", "ELSE", "END", "EXISTS", "OPTION", "SET",
     "DECLARE", "TOP", "VALUES", "WITH",
 ];
 
-/// Reads a predicate.
-///
-/// # Errors
-///
-/// What is wrong, as a sentence's end.
+/// Parses a predicate. The error is the end of a sentence.
 pub(crate) fn read_predicate(text: &str) -> Result<Predicate, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let predicate = parser.any()?;
@@ -58,11 +54,7 @@ pub(crate) fn read_predicate(text: &str) -> Result<Predicate, String> {
     Ok(predicate)
 }
 
-/// Reads a value.
-///
-/// # Errors
-///
-/// As [`predicate`].
+/// Parses a value. The error is the end of a sentence.
 pub(crate) fn read_value(text: &str) -> Result<Value, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let value = parser.sum()?;
@@ -73,7 +65,7 @@ pub(crate) fn read_value(text: &str) -> Result<Value, String> {
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Name(String),
-    /// In brackets: never a keyword.
+    /// In brackets, so never a keyword.
     Bracketed(String),
     Number(String),
     Text(String),
@@ -103,7 +95,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             }
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
                 Some(sign) => sign.len(),
-                None => return Err(format!("there is {first:?}, which has no meaning there")),
+                None => return Err(format!("there is {first:?}, which has no meaning here")),
             },
         };
         let token = &rest[..length];
@@ -112,7 +104,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             '{' => Token::Word(token[1..length - 1].trim().to_string()),
             '\'' => Token::Text(token[1..length - 1].replace("''", "'")),
             'N' | 'n' if second == Some('\'') => Token::Text(token[2..length - 1].replace("''", "'")),
-            '@' => return Err(format!("{token} is a variable; there are none")),
+            '@' => return Err(format!("{token} is a variable; variables are not allowed")),
             _ if first.is_alphabetic() || first == '_' || first == '#' => Token::Name(token.to_string()),
             '0' if matches!(second, Some('x' | 'X')) => Token::Binary(token.to_string()),
             _ if first.is_ascii_digit() => number(token)?,
@@ -120,7 +112,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         });
         rest = rest[length..].trim_start();
         if token == "-" && rest.starts_with('-') || token == "/" && rest.starts_with('*') {
-            return Err("a comment cannot stand here".to_string());
+            return Err("a comment is not allowed here".to_string());
         }
     }
     Ok(tokens)
@@ -129,11 +121,11 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
 fn number(token: &str) -> Result<Token, String> {
     match token.parse::<f64>() {
         Ok(_) if !token.ends_with('.') => Ok(Token::Number(token.to_string())),
-        _ => Err(format!("{token} is no number")),
+        _ => Err(format!("{token} is not a number")),
     }
 }
 
-/// The length of something that begins with `opening`, up to its end; a doubled closing character is part of it.
+/// The length of a token that begins with `opening`, up to its end; a doubled closing character is part of it.
 fn closing(text: &str, opening: char) -> Result<usize, String> {
     let end = match opening {
         '[' => ']',
@@ -156,7 +148,7 @@ fn closing(text: &str, opening: char) -> Result<usize, String> {
 struct Parser {
     tokens: Vec<Token>,
     next: usize,
-    /// How deep in brackets: so that no text overflows the stack.
+    /// The depth of nesting, limited so that no text overflows the stack.
     depth: usize,
 }
 
@@ -190,7 +182,7 @@ impl Parser {
     }
 
     fn condition(&mut self) -> Result<Predicate, String> {
-        // A bracket begins a predicate or a value: which, shows only behind it.
+        // A bracket begins a predicate or a value. Only the text after it shows which.
         if self.at_sign("(") {
             let start = self.next;
             self.next += 1;
@@ -229,7 +221,7 @@ impl Parser {
             return Ok(Predicate::Like { value: left, pattern: self.sum()?, not });
         }
         Err(format!(
-            "{} cannot stand where a comparison is expected (=, <>, <, >, IS NULL, IN, BETWEEN, LIKE)",
+            "{} is not allowed where a comparison is expected (=, <>, <, >, IS NULL, IN, BETWEEN, LIKE)",
             self.here()
         ))
     }
@@ -280,7 +272,7 @@ impl Parser {
             Token::Word(word) => match WORDS.iter().find(|(name, _)| *name == word) {
                 Some((_, word)) => Ok(Value::Word(*word)),
                 None => Err(format!(
-                    "there is no {{{word}}}; there are {}",
+                    "unknown word {{{word}}}; the words are {}",
                     WORDS.map(|(name, _)| format!("{{{name}}}")).join(", ")
                 )),
             },
@@ -292,12 +284,12 @@ impl Parser {
             Token::Name(name) => {
                 if let Some(word) = RESERVED.iter().find(|word| name.eq_ignore_ascii_case(word)) {
                     return Err(format!(
-                        "{word} is a word of T-SQL that cannot stand here; if a column has that name, write [{name}]"
+                        "{word} is a word of T-SQL that is not allowed here; if a column has that name, write [{name}]"
                     ));
                 }
                 Ok(Value::Column(name))
             }
-            Token::Sign(_) => Err(format!("{here} cannot stand where a value is expected")),
+            Token::Sign(_) => Err(format!("{here} is not allowed where a value is expected")),
         }
     }
 
@@ -305,7 +297,7 @@ impl Parser {
         let Some((name, least, most)) = FUNCTIONS.into_iter().find(|(known, _, _)| known.eq_ignore_ascii_case(name))
         else {
             let known = FUNCTIONS.map(|(name, _, _)| name).join(", ");
-            return Err(format!("{name} is not one of the functions that may stand here: {known}"));
+            return Err(format!("{name} is not an allowed function; the functions are {known}"));
         };
         let mut part = None;
         let (mut least, mut most) = (least, most);
@@ -321,7 +313,7 @@ impl Parser {
             part = Some(found.to_string());
             self.next += 1;
             self.expect_sign(",")?;
-            // What follows is read like a list of its own.
+            // The rest is read like a list of its own.
             self.next -= 1;
             if let Some(token) = self.tokens.get_mut(self.next) {
                 *token = Token::Sign("(");
@@ -330,7 +322,7 @@ impl Parser {
         }
         let arguments = self.arguments(least, most)?;
         if arguments.len() < least || arguments.len() > most {
-            return Err(format!("{name} takes another number of arguments than {}", arguments.len()));
+            return Err(format!("{name} cannot have {} arguments", arguments.len()));
         }
         Ok(Value::Call { name, part, arguments })
     }
@@ -362,7 +354,7 @@ impl Parser {
     fn end(&self) -> Result<(), String> {
         match self.tokens.get(self.next) {
             None => Ok(()),
-            Some(_) => Err(format!("{} cannot stand behind what comes before it", self.here())),
+            Some(_) => Err(format!("{} is not allowed here", self.here())),
         }
     }
 
@@ -459,7 +451,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// No text makes the parser panic, and what it understood is what it writes.
+        /// No text makes the parser panic, and its output is what it understood.
         #[test]
         fn any_text_is_read_or_refused(
             words in proptest::collection::vec(

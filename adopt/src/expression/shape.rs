@@ -1,9 +1,9 @@
-//! What a predicate is to an index.
+//! How an index can serve a predicate.
 
 use super::model::{Predicate, Value};
 
 impl Predicate {
-    /// The column that this holds to one value, if it does: `a = 1`, `a IS NULL`.
+    /// The column that this fixes to one value: `a = 1`, `a IS NULL`.
     pub(crate) fn fixed_column(&self) -> Option<&str> {
         match self {
             Predicate::Compare { left: Value::Column(name), operator: "=", right } if right.is_constant() => Some(name),
@@ -13,7 +13,7 @@ impl Predicate {
         }
     }
 
-    /// The column that this holds to one of several values: `a IN (1, 2)`.
+    /// The column that this restricts to several values: `a IN (1, 2)`.
     pub(crate) fn listed_column(&self) -> Option<&str> {
         match self {
             Predicate::In { value: Value::Column(name), list, not: false } if list.iter().all(Value::is_constant) => {
@@ -31,7 +31,7 @@ impl Predicate {
         }
     }
 
-    /// `a < b` and the like: the column, whether it must be the lesser, and what it is compared with.
+    /// For `a < b` and similar comparisons: the column, whether it must be the lesser, and the other value.
     fn bound(&self) -> Option<(&str, bool, &Value)> {
         let Predicate::Compare { left, operator: operator @ ("<" | "<=" | ">" | ">="), right } = self else {
             return None;
@@ -44,7 +44,7 @@ impl Predicate {
         }
     }
 
-    /// The column with the time that must have come: `due <= GETUTCDATE()`.
+    /// The column of the due time: `due <= GETUTCDATE()`.
     pub(crate) fn time_to_come(&self) -> Option<&str> {
         let (name, is_less, bound) = self.bound()?;
         (is_less && bound.tells_time()).then_some(name)

@@ -10,8 +10,8 @@ use super::model::{At, Claim, Columns, End, Ordered, Set};
 use super::section::line_of;
 use super::text;
 
-/// How a table of somebody else's is used as a queue: its columns, what says that a row is ready, and what becomes of a
-/// row. Read from TOML; `docs/adopt.md` explains each key, and `examples/adopt/` has mappings.
+/// How to use an existing table as a queue: its columns, the condition for a ready row, and the changes of a row. Read
+/// from TOML; `docs/adopt.md` explains each key, and `examples/adopt/` has mappings.
 ///
 /// ```
 /// use readpast_adopt::Mapping;
@@ -55,12 +55,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Reads a mapping.
+    /// Parses a mapping.
     ///
     /// # Errors
     ///
-    /// [`Error::Mapping`], which names the line: for a text that is no TOML, unknown and missing keys, expressions that
-    /// are none, and what does not go together. What only the table can tell, [`plan`](crate::plan) does.
+    /// [`Error::Mapping`], with the line, if the text is not TOML, a key is unknown or missing, an expression is not
+    /// valid, or settings contradict each other. [`plan`](crate::plan) checks the mapping against the table.
     pub fn from_toml(text: &str) -> Result<Mapping, Error> {
         text::mapping(text).map_err(|mistake| placed(None, line_of(text, mistake.at), mistake.message))
     }
@@ -69,7 +69,7 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// [`readpast::Error::ConfigFile`] where the file cannot be read, otherwise as [`Mapping::from_toml`].
+    /// [`readpast::Error::ConfigFile`] if the file cannot be read; otherwise as [`Mapping::from_toml`].
     pub fn load(path: impl AsRef<std::path::Path>) -> Result<Mapping, Error> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|cause| unreadable(path, cause))?;
@@ -85,7 +85,7 @@ impl Mapping {
         &self.queue.it
     }
 
-    /// The adoption's schema, where the mapping names one.
+    /// The adoption's schema, if the mapping names one.
     pub fn schema(&self) -> Option<&str> {
         self.schema.as_ref().map(|schema| schema.it.as_str())
     }
@@ -100,12 +100,12 @@ impl Mapping {
         placed(self.file.as_deref(), line, message.into())
     }
 
-    /// Whether a claim takes the row out of its table.
+    /// Whether a claim deletes the row.
     pub(crate) fn takes_out(&self) -> bool {
         matches!(self.claim.it, Claim::Delete)
     }
 
-    /// What a claim sets; nothing where it deletes.
+    /// The columns that a claim sets; none if it deletes the row.
     pub(crate) fn claim_sets(&self) -> &[Set] {
         match &self.claim.it {
             Claim::Set(sets) => sets,
@@ -148,11 +148,11 @@ mod tests {
         for (from, to, line, part) in [
             ("key = \"Id\"", "kay = \"Id\"", 2, "did you mean key?"),
             ("key = \"Id\"\n", "", 1, "key is missing"),
-            ("\"Status = 1\"", "\"Status == 1\"", 4, "it is no predicate"),
-            ("\"Status = 1\"", "\"Status = 1; DROP TABLE Q\"", 4, "it is no predicate"),
+            ("\"Status = 1\"", "\"Status == 1\"", 4, "it is not a predicate"),
+            ("\"Status = 1\"", "\"Status = 1; DROP TABLE Q\"", 4, "it is not a predicate"),
             ("{ Status = 2 }", "{ Status = [2] }", 6, "in quotes, or a number"),
             ("dbo.Q", "other.dbo.Q", 1, "the database"),
-            ("delete = true", "remove = true", 8, "there is no key done.remove"),
+            ("delete = true", "remove = true", 8, "unknown key done.remove"),
             ("delete = true", "delete = false", 8, "it must be true"),
             ("delete = true", "move = \"dbo.R\"", 8, "done.with"),
             ("payload = \"Body\"", "payload = 5", 3, "a text in quotes"),

@@ -1,4 +1,4 @@
-//! What a mapping says: the TOML text, read key by key, each with its line.
+//! Reads mappings: TOML, key by key, with line numbers.
 
 mod mapping;
 mod model;

@@ -1,9 +1,9 @@
-//! What a mapping is made of.
+//! The parts of a mapping.
 
 use crate::expression::Value;
 use crate::names::TableName;
 
-/// Something of the mapping, and the line in which it stands.
+/// A part of the mapping, and its line.
 #[derive(Debug, Clone)]
 pub(crate) struct At<T> {
     pub(crate) it: T,
@@ -17,19 +17,19 @@ pub(crate) struct Ordered {
     pub(crate) descending: bool,
 }
 
-/// What a claim does to a row.
+/// How a claim changes a row.
 #[derive(Debug, Clone)]
 pub(crate) enum Claim {
     Set(Vec<Set>),
-    /// It is deleted, and kept by the adoption.
+    /// The row is deleted, and kept by the adoption.
     Delete,
 }
 
-/// What becomes of a row whose job has ended.
+/// How a row changes when its job has finished.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
     Delete,
-    /// Nothing is set: it stays as the claim has left it.
+    /// The row stays as the claim left it.
     Set(Vec<Set>),
     Move {
         table: At<TableName>,
@@ -37,19 +37,19 @@ pub(crate) enum End {
     },
 }
 
-/// A column and what it is set to.
+/// A column and its new value.
 #[derive(Debug, Clone)]
 pub(crate) struct Set {
     pub(crate) column: At<String>,
     pub(crate) value: Value,
 }
 
-/// Columns, or what is made of them, that say something about the job.
+/// Columns, or expressions over columns, that describe the job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {
     /// When it was enqueued, in UTC.
     pub(crate) created: Option<At<Value>>,
-    /// From when on it may run, in UTC.
+    /// The time from which it may run, in UTC.
     pub(crate) due: Option<At<Value>>,
     pub(crate) priority: Option<At<Value>>,
     pub(crate) kind: Option<At<Value>>,

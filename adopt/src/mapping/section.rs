@@ -1,4 +1,4 @@
-//! A section of the text, read key by key, and mistakes with their lines.
+//! Reads a section key by key, and reports mistakes with their lines.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -7,7 +7,7 @@ use crate::expression::{Value, read_value};
 
 use super::model::{At, Set};
 
-/// What is wrong, and where in the text.
+/// A mistake, and its position in the text.
 pub(super) struct Mistake {
     pub(super) at: usize,
     pub(super) message: String,
@@ -19,7 +19,7 @@ pub(super) fn missing<T>(message: &str) -> Read<T> {
     Err(Mistake { at: 0, message: message.to_string() })
 }
 
-/// A mistake in a line that is known by its number.
+/// A mistake in a line with a known number.
 pub(super) fn at_line(text: &str, line: usize, message: &str) -> Mistake {
     let at = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     Mistake { at, message: message.to_string() }
@@ -29,7 +29,7 @@ pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// One section, with what of it was not asked for yet.
+/// One section, and its keys that were not read yet.
 pub(super) struct Section<'t, 's> {
     text: &'t str,
     pub(super) name: &'static str,
@@ -38,9 +38,7 @@ pub(super) struct Section<'t, 's> {
 }
 
 impl<'t, 's> Section<'t, 's> {
-    /// # Errors
-    ///
-    /// A mistake for a key that there is not.
+    /// Returns a mistake for an unknown key.
     pub(super) fn new(
         text: &'t str,
         name: &'static str,
@@ -53,9 +51,9 @@ impl<'t, 's> Section<'t, 's> {
                 let near = known.iter().filter(|known| strsim::damerau_levenshtein(known, found) <= 2);
                 let hint = match near.min_by_key(|known| strsim::damerau_levenshtein(known, found)) {
                     Some(near) => format!("did you mean {near}?"),
-                    None => format!("there are {}", known.join(", ")),
+                    None => format!("the keys are {}", known.join(", ")),
                 };
-                let message = format!("there is no key {}; {hint}", full(name, found));
+                let message = format!("unknown key {}; {hint}", full(name, found));
                 return Err(Mistake { at: key.span().start, message });
             }
         }
@@ -95,7 +93,7 @@ impl<'t, 's> Section<'t, 's> {
         }
     }
 
-    /// One text, or a list of them.
+    /// One text, or a list of texts.
     pub(super) fn texts(&self, key: &'static str) -> Read<Vec<At<String>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let DeValue::Array(list) = value.get_ref() else {
@@ -120,7 +118,7 @@ impl<'t, 's> Section<'t, 's> {
         match self.get(key).map(|value| (value, value.get_ref())) {
             None => Ok(false),
             Some((_, DeValue::Boolean(true))) => Ok(true),
-            Some((value, _)) => self.mistake(key, value, "it must be true, or not be there"),
+            Some((value, _)) => self.mistake(key, value, "it must be true or absent"),
         }
     }
 
@@ -146,7 +144,7 @@ impl<'t, 's> Section<'t, 's> {
                 DeValue::String(text) => match read_value(text) {
                     Ok(value) => value,
                     Err(message) => {
-                        let hint = "; a text as a value has quotes of its own: \"'done'\"";
+                        let hint = "; a text value needs its own quotes: \"'done'\"";
                         return self.mistake(&format!("{key}.{name}"), value, &(message + hint));
                     }
                 },
@@ -169,7 +167,7 @@ impl<'t, 's> Section<'t, 's> {
             let at = column.span().start;
             sets.push((at, Set { column: At { it: name, line: line_of(self.text, at) }, value: it }));
         }
-        // The text's own order, whatever that of the reader's map is.
+        // The order of the text, whatever the order of the parser's map.
         sets.sort_by_key(|(at, _)| *at);
         Ok(Some(sets.into_iter().map(|(_, set)| set).collect()))
     }

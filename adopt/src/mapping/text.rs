@@ -1,4 +1,4 @@
-//! The text of a mapping, read and checked.
+//! Parses and checks the text of a mapping.
 
 use readpast::admin::seam::check_schema;
 use toml::de::{DeTable, DeValue};
@@ -56,7 +56,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
         return root.mistake(
             "queue",
             value,
-            "it must have 1 to 128 characters, without line breaks and without spaces at its ends",
+            "it must have 1 to 128 characters, with no line breaks and no leading or trailing spaces",
         );
     }
     let schema = root.text("schema")?;
@@ -88,7 +88,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
         Some(ready) => match read_predicate(&ready.it) {
             Ok(it) => Some(At { it, line: ready.line }),
             Err(message) => {
-                return root.mistake("ready", &root.table["ready"], &format!("it is no predicate: {message}"));
+                return root.mistake("ready", &root.table["ready"], &format!("it is not a predicate: {message}"));
             }
         },
     };
@@ -197,7 +197,7 @@ fn ordered(text: &At<String>) -> Result<Ordered, String> {
     }
 }
 
-/// What can be told from the mapping alone.
+/// Checks that need only the mapping.
 fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
     let claim_line = mapping.claim.line;
     if mapping.takes_out() {
@@ -233,7 +233,7 @@ fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
                        take what a worker has; where taking a row means deleting it, say claim.delete = true";
         return Err(at_line(text, claim_line, message));
     };
-    // What the columns for attempts and errors bring, unless it is said otherwise.
+    // The defaults from the columns for attempts and errors.
     let add = |sets: &mut Vec<Set>, column: &Option<At<String>>, value: Value| {
         if let Some(column) = column
             && !sets.iter().any(|set| set.column.it.eq_ignore_ascii_case(&column.it))

@@ -1,4 +1,4 @@
-//! What becomes of a row in the end.
+//! What happens to a row when its job finishes.
 
 use crate::catalog::{Column, Family, Index, Table};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::names::bracketed;
 use super::plan::{Plan, no_column};
 use super::types::{held, is_longer, shown_type};
 
-/// Where words may stand.
+/// The sections in which words are allowed.
 const IN_DONE: &[Word] = &[Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::Output];
 
 const IN_DEAD: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt];
@@ -27,7 +27,7 @@ impl Plan {
                         return self.refused(
                             table.line,
                             format!(
-                                "{name}.move is {}: there is no such table, or this login may not see it",
+                                "{name}.move is {}: the table does not exist, or this login may not see it",
                                 table.it
                             ),
                         );
@@ -37,10 +37,10 @@ impl Plan {
             }
         }
         let deletes = self.mapping.takes_out() || !matches!(self.mapping.done.it, End::Set(_));
-        // "DELETE (Transact-SQL)", "Locking behavior": pages of a heap that row locks have emptied stay its own.
+        // "DELETE (Transact-SQL)", "Locking behavior": a heap keeps pages that deletes under row locks have emptied.
         if deletes && !self.table.indexes.iter().any(|index| index.is_clustered) {
             self.notes.push(format!(
-                "{0} is a heap, which keeps the pages that deletes have emptied, and reads them: rebuild it from time to time \
+                "{0} is a heap, which keeps and reads the pages that deletes have emptied: rebuild it from time to time \
                  (ALTER TABLE {1} REBUILD), or give it a clustered index",
                 self.table.name,
                 self.table.name.sql()
@@ -49,40 +49,39 @@ impl Plan {
         if let Some(key) = self.table.references.first().filter(|_| deletes) {
             if self.mapping.takes_out() {
                 let message = format!(
-                    "{key} refers to {}: a row that another refers to cannot be deleted, or that one goes with it; use claim.set",
+                    "{key} refers to {}: a referenced row cannot be deleted, or the delete cascades; use claim.set",
                     self.table.name
                 );
                 return self.refused(self.mapping.claim.line, message);
             }
-            self.notes.push(format!(
-                "{key} refers to the table: a row that another refers to cannot be deleted, and its job would fail"
-            ));
+            self.notes
+                .push(format!("{key} refers to the table: a referenced row cannot be deleted, so its job would fail"));
         }
         self.refuse_limits()?;
         self.note_constraints();
         if self.mapping.takes_out() && matches!(self.mapping.dead.it, End::Set(_)) {
-            self.notes.push(
-                "a row whose job is dead is kept by the adoption alone, until it is requeued or purged".to_string(),
-            );
+            self.notes
+                .push("only the adoption keeps the row of a dead job, until it is requeued or purged".to_string());
         }
         Ok(())
     }
 
-    /// A unique index over the rows that are taken lets one row of several be claimed: the others would be refused.
+    /// If a unique index contains only taken rows, only one of several rows with the same key can be claimed, and the
+    /// others are rejected.
     fn refuse_limits(&self) -> Result<(), Error> {
         for index in self.table.indexes.iter().filter(|index| index.is_unique) {
             let Some(filter) = &index.filter else { continue };
             let Ok(filter) = read_predicate(filter) else { continue };
             let mut sets = self.mapping.claim_sets().iter();
             let is_in_it = |set: &Set| filter.columns().iter().any(|name| name.eq_ignore_ascii_case(&set.column.it));
-            // Where a claim takes rows out of the index, there is nothing that it could refuse.
+            // If a claim takes rows out of the index, the index rejects nothing.
             let stays_out = filter.is_never_true(&|name| held(&self.table, self.mapping.claim_sets(), name));
             if sets.any(is_in_it) && !stays_out {
                 return self.refused(
                     self.mapping.claim.line,
                     format!(
-                        "the unique index {} has only rows that are taken, so that of several with the same {} but one could be \
-                         claimed, and the others would be refused; DROP INDEX {} ON {}",
+                        "the unique index {} contains only taken rows, so only one of several rows with the same {} could be \
+                         claimed, and the others would be rejected; DROP INDEX {} ON {}",
                         index.name,
                         index.key.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
                         bracketed(&index.name),
@@ -94,7 +93,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What may refuse a row the values that the mapping sets.
+    /// Constraints that may reject the values set by the mapping.
     pub(super) fn note_constraints(&mut self) {
         let ends = [&self.mapping.done.it, &self.mapping.dead.it].into_iter().filter_map(|end| match end {
             End::Set(sets) => Some(sets.as_slice()),
@@ -108,16 +107,16 @@ impl Plan {
         let checks = self.table.constraints.iter().filter(|name| name.starts_with("the check constraint"));
         let checks = checks.map(|name| format!("{name} is on the table"));
         let is_set = |index: &&Index| {
-            // What is unique without that column is so with it, whatever its value.
+            // If the other columns are unique, the index stays unique whatever the value of this column.
             let is_in_key = |name: &String| index.key.iter().any(|(column, _)| column == name);
             let is_unique_anyway = self.mapping.key.iter().all(|at| is_in_key(&at.it))
                 || self.table.columns.iter().any(|column| column.is_identity && is_in_key(&column.name));
             index.is_unique && !is_unique_anyway && set.iter().any(is_in_key)
         };
         let indexes = self.table.indexes.iter().filter(|index| index.filter.is_none()).filter(is_set);
-        let indexes = indexes.map(|index| format!("the unique index {} has a column that is set", index.name));
+        let indexes = indexes.map(|index| format!("the unique index {} includes a column that is set", index.name));
         let notes = checks.chain(indexes).map(|what| {
-            format!("{what}: a row for which it refuses claim.set is passed by, and one for which it refuses what else is set stays as it was; their jobs are dead and say so")
+            format!("{what}: if it rejects claim.set for a row, claims skip the row; if it rejects other values, the row stays unchanged; in both cases the job is dead and its error says why")
         });
         self.notes.extend(notes.collect::<Vec<_>>());
     }
@@ -167,7 +166,7 @@ impl Plan {
                 source.filter(|source| source.family() == Family::WideText && column.family() == Family::Text)
             {
                 self.notes.push(format!(
-                    "{name}.with puts {} ({}) into {} ({}): what its code page has not becomes a question mark",
+                    "{name}.with puts {} ({}) into {} ({}): characters that its code page lacks become question marks",
                     source.name,
                     shown_type(source),
                     column.name,
@@ -176,7 +175,7 @@ impl Plan {
             }
             if let Some(source) = source.filter(|source| is_longer(source, column)) {
                 self.notes.push(format!(
-                    "{name}.with puts {} ({}) into {} ({}): a value that is too long is refused, and its job fails",
+                    "{name}.with puts {} ({}) into {} ({}): a value that is too long is rejected, and its job fails",
                     source.name,
                     shown_type(source),
                     column.name,

@@ -1,4 +1,4 @@
-//! The predicate, and what is set: names, types, and that nobody else takes a row that is held.
+//! Checks the predicate and the values to set: names, types, and that no other reader takes a held row.
 
 use crate::catalog::{Column, Family};
 use crate::error::Error;
@@ -9,22 +9,22 @@ use super::families::family_of;
 use super::plan::Plan;
 use super::types::{converts, families_convert, held, shown_type};
 
-/// Where words may stand.
+/// The sections in which words are allowed.
 const IN_CLAIM: &[Word] = &[Word::Worker];
 
 const IN_FAILED: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::DueAt];
 
 impl Plan {
-    /// What a claim sets must keep everybody else from the row, and what failing, done and dead set must not make it
-    /// ready again.
+    /// The values that a claim sets must exclude other readers from the row, and the values of failed, done and dead
+    /// must not make it ready again.
     pub(super) fn check_marks(&self) -> Result<(), Error> {
         let Some(ready) = self.mapping.ready.as_ref().filter(|_| !self.mapping.takes_out()) else { return Ok(()) };
         let never_ready = |sets: &[Set]| {
             ready.it.is_never_true(&|name| held(&self.table, sets.iter().chain(self.mapping.claim_sets()), name))
         };
         if !never_ready(&[]) {
-            let message = "with what the claim sets, a row could still be ready: set a column of the predicate to a value for \
-                           which that is false, so that nobody else takes the row";
+            let message = "a row could still be ready after claim.set: set a column of the predicate to a value for \
+                           which the predicate is false, so that no other reader takes the row";
             return self.refused(self.mapping.claim.line, message);
         }
         let ends = [("done.set", &self.mapping.done), ("dead.set", &self.mapping.dead)];
@@ -37,8 +37,7 @@ impl Plan {
         for (name, sets, line) in ends.chain([failed]) {
             let after_failures: Vec<Set> = sets.iter().chain(failed.1).cloned().collect();
             if !never_ready(sets) || !never_ready(&after_failures) {
-                let message =
-                    format!("with what {name} sets, the row could be ready again, and would be run again at once");
+                let message = format!("the row could be ready again after {name}, and would be run again at once");
                 return self.refused(line, message);
             }
         }
@@ -51,8 +50,12 @@ impl Plan {
             let named = WORDS.iter().filter(|(_, known)| words.contains(known));
             named.map(|(name, _)| format!("{{{name}}}")).collect::<Vec<_>>().join(", ")
         };
-        let what = if allowed.is_empty() { "no words".to_string() } else { format!("only {}", names(allowed)) };
-        self.refused(line, format!("{key} has {}; there are {what} here", names(&[word])))
+        let what = if allowed.is_empty() {
+            "no words are allowed".to_string()
+        } else {
+            format!("only {} is allowed", names(allowed))
+        };
+        self.refused(line, format!("{key} has {}; {what} here", names(&[word])))
     }
 
     pub(super) fn check_expressions(&self) -> Result<(), Error> {
@@ -61,8 +64,8 @@ impl Plan {
                 self.check_words("ready", value, ready.line, &[])?;
                 self.check_family_of("ready", value, ready.line)?;
                 if value.can_fail() {
-                    let message = "ready could fail for a row, and with it each claim, since such a row cannot be found and passed \
-                                   by: no division by a column, no LEFT, RIGHT or SUBSTRING by one, no difference in seconds";
+                    let message = "ready could fail for a row, and with it each claim, because such a row cannot be found and skipped; \
+                                   use no division by a column, no LEFT, RIGHT or SUBSTRING with a column as length, no difference in seconds";
                     return self.refused(ready.line, message);
                 }
             }
@@ -72,7 +75,8 @@ impl Plan {
         self.check_sets("failed.set", &self.mapping.failed, IN_FAILED)
     }
 
-    /// A column beside a literal of another family is converted, row by row, or fails on the first row that cannot be.
+    /// If a column and a literal are of different families, SQL Server converts every row, and fails on the first
+    /// unconvertible one.
     pub(super) fn check_comparisons(&self, predicate: &Predicate, line: usize) -> Result<(), Error> {
         match predicate {
             Predicate::All(parts) | Predicate::Any(parts) => {
@@ -165,7 +169,7 @@ impl Plan {
             _ if column.is_identity => Some("it is an identity column"),
             _ if column.is_given() => Some("SQL Server gives it its value"),
             _ if set.value == Value::Null && !column.is_nullable => Some("it cannot be NULL"),
-            _ if column.family() == Family::Other => Some("its type is none that can be set here"),
+            _ if column.family() == Family::Other => Some("its type cannot be set here"),
             _ => None,
         };
         if let Some(why) = why {
@@ -183,7 +187,7 @@ impl Plan {
         }
     }
 
-    /// That every value of an expression is one of the column. (Of literals `check_literal` has judged.)
+    /// Checks that every value of an expression is valid in the column. (`check_literal` has checked the literals.)
     fn check_conversion(&self, key: &str, column: &Column, value: &Value, line: usize) -> Result<(), Error> {
         let family = self.check_family_of(key, value, line)?;
         let source = match value {
@@ -204,7 +208,7 @@ impl Plan {
         self.refused(
             line,
             format!(
-                "{key} puts {what} into {} ({}), which SQL Server does not convert, or not always",
+                "{key} puts {what} into {} ({}), which SQL Server cannot convert, or not always",
                 column.name,
                 shown_type(column)
             ),

@@ -1,13 +1,11 @@
-//! Of which family an expression is, so that no row's value fails to be converted where it is used.
+//! The families of expressions, so that no value of a row fails to be converted.
 
 use crate::catalog::{Family, Table};
 use crate::expression::{CLOCKS, Value, Word};
 
-/// The family of an expression over a table's columns; `None`: that of whatever it stands beside (NULL).
-///
-/// # Errors
-///
-/// What in it would be converted row by row ("Data type precedence (Transact-SQL)"), as a sentence's end.
+/// The family of an expression over a table's columns; `None` for NULL, which takes the family of its context. The
+/// error names the part that would be converted row by row ("Data type precedence (Transact-SQL)"), as the end of a
+/// sentence.
 pub(super) fn family_of(table: &Table, value: &Value) -> Result<Option<Family>, String> {
     let of = |value: &Value| family_of(table, value);
     let must = |value: &Value, families: &[Family], what: &str| match of(value)? {
@@ -35,7 +33,7 @@ pub(super) fn family_of(table: &Table, value: &Value) -> Result<Option<Family>, 
         }
         Value::Cast { value, .. } => of(value)?,
         Value::Pair { left, operator, right } => match (of(left)?, of(right)?) {
-            // A datetime is a number of days, too.
+            // A datetime counts as a number of days, too.
             (Some(Family::Time), _) if "+-".contains(*operator) => {
                 must(right, NUMBERS, "a number of days")?;
                 Some(Family::Time)
@@ -71,7 +69,7 @@ pub(super) fn family_of(table: &Table, value: &Value) -> Result<Option<Family>, 
                 let mut common = None;
                 for value in values {
                     let family = of(value)?;
-                    // A literal is converted once, and not for each row.
+                    // A literal is converted once, not for each row.
                     let is_literal =
                         matches!(value, Value::Text(_)) && common.is_some_and(|one| !NUMBERS.contains(&one));
                     match (common, family) {

@@ -1,4 +1,4 @@
-//! What names a row, what is sent of it, and what its columns say about the job.
+//! Checks the key, the payload, and the columns that describe the job.
 
 use crate::catalog::{Column, Family, Index};
 use crate::error::Error;
@@ -9,14 +9,14 @@ use crate::names::bracketed;
 use super::plan::{LONGEST_HEADERS, Plan};
 use super::types::shown_type;
 
-/// The longest text that can be a part of a key: so that the key's index stays within 1,700 bytes.
+/// The longest text in a key, so that the key's index stays within 1,700 bytes.
 const LONGEST_KEY_TEXT: i32 = 128;
 
 /// The most bytes of an index's key ("CREATE INDEX (Transact-SQL)"), and the most characters of a job's headers.
 const LONGEST_KEY: i32 = 1_700;
 
 impl Plan {
-    /// The row of a job must be found again, by one seek, and be one row.
+    /// A job's row must be found again, by one seek, and be one row.
     pub(super) fn check_key(&mut self) -> Result<(), Error> {
         if self.mapping.takes_out() {
             return Ok(());
@@ -42,7 +42,7 @@ impl Plan {
                 return self.refused(
                     at.line,
                     format!(
-                        "key has column {}, which can be NULL: a row without it could not be found again",
+                        "key has column {}, which can be NULL: a row with NULL could not be found again",
                         column.name
                     ),
                 );
@@ -53,12 +53,14 @@ impl Plan {
                 _ => &[],
             };
             if let Some(set) = sets.chain(dead).find(|set| set.column.it == column.name) {
-                let message =
-                    format!("{} is of the key and must not be set: the row is found again by it", column.name);
+                let message = format!(
+                    "{} is part of the key and must not be set: the row is found again by its key",
+                    column.name
+                );
                 return self.refused(set.column.line, message);
             }
         }
-        // As JSON: quotes, a colon and a comma each.
+        // In JSON, each value adds quotes, a colon and a comma.
         let characters = |column: &Column| column.most_characters().unwrap_or(40).unsigned_abs() as usize;
         let headers: usize = key.iter().map(|column| column.name.chars().count() + characters(column) + 6).sum();
         if key.iter().map(|column| column.max_length).sum::<i32>() > LONGEST_KEY || headers > LONGEST_HEADERS {
@@ -88,7 +90,7 @@ impl Plan {
                 self.refused(
                     line,
                     format!(
-                        "key is {columns}, on which no unique index is, so that two rows could have the same; CREATE UNIQUE \
+                        "key is {columns}, which has no unique index, so two rows could have the same key; CREATE UNIQUE \
                          INDEX [readpast_key] ON {table} ({columns})"
                     ),
                 )
@@ -103,7 +105,7 @@ impl Plan {
             match column.family() {
                 Family::Other => {
                     let message = format!(
-                        "payload has column {}, which is {}: that cannot be sent; keep it as nvarchar or varbinary",
+                        "payload has column {}, which is {}: this type cannot be sent; store it as nvarchar or varbinary",
                         column.name,
                         shown_type(&column)
                     );
@@ -111,7 +113,7 @@ impl Plan {
                 }
                 Family::Bytes if !is_one => {
                     let message = format!(
-                        "payload has column {} of bytes beside others: several columns are sent as JSON, which has no bytes; \
+                        "payload has column {} of bytes beside others: several columns are sent as JSON, which cannot contain bytes; \
                          name it alone",
                         column.name
                     );
@@ -123,7 +125,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The columns that say something about the job.
+    /// The columns that describe the job.
     pub(super) fn check_columns(&mut self) -> Result<(), Error> {
         let columns = self.mapping.columns.clone();
         if let Some(at) = &columns.attempts {
@@ -152,8 +154,8 @@ impl Plan {
             self.check_words(name, &at.it, at.line, &[])?;
             if self.mapping.takes_out() && at.it.can_fail() {
                 let message = format!(
-                    "{name} could fail for a row, and with it each claim: where the claim deletes, a row that is refused cannot be \
-                     passed by; no division by a column, no LEFT, RIGHT or SUBSTRING by one, no difference in seconds"
+                    "{name} could fail for a row, and with it each claim, because a claim that deletes cannot skip a row; use no \
+                     division by a column, no LEFT, RIGHT or SUBSTRING with a column as length, no difference in seconds"
                 );
                 return self.refused(at.line, message);
             }
@@ -171,9 +173,8 @@ impl Plan {
         if let Some(At { it: Value::Column(name), .. }) = &columns.created
             && self.table.column(name).is_some_and(|column| column.type_name == "datetime")
         {
-            self.notes.push(format!(
-                "{name} is taken for a time in UTC; where it is local time, convert it in columns.created"
-            ));
+            self.notes
+                .push(format!("{name} is read as a time in UTC; if it is local time, convert it in columns.created"));
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A mapping and its table brought together: every name looked up, every type compared, and what cannot work refused
-//! with the line that asks for it and with what to do about it.
+//! Checks a mapping against its table: looks up every name, compares every type, and rejects an unsuitable mapping with
+//! the line and the remedy.
 
 mod ends;
 mod expressions;

@@ -1,4 +1,4 @@
-//! The names of the mapping, as the catalog has them.
+//! Resolves the names of the mapping.
 
 use crate::error::Error;
 use crate::expression::Value;
@@ -7,7 +7,7 @@ use crate::mapping::{At, Claim, End, Set};
 use super::plan::{Plan, no_column};
 
 impl Plan {
-    /// Writes the names of the mapping as the catalog has them, so that everything behind this can compare them.
+    /// Writes the mapping's names in the catalog's spelling, so that later code can compare them.
     pub(super) fn take_names(&mut self) -> Result<(), Error> {
         let mapping = self.mapping.clone();
         let own = |plan: &Plan, at: &At<String>| -> Result<At<String>, Error> {
@@ -20,7 +20,7 @@ impl Plan {
                 Some(column) => Ok(column.name.clone()),
                 None => {
                     let why = no_column(&plan.table, name);
-                    plan.refused(line, format!("{why} (a text as a value has quotes of its own: \"'{name}'\")"))
+                    plan.refused(line, format!("{why} (a text value needs its own quotes: \"'{name}'\")"))
                 }
             })
         };
@@ -31,7 +31,7 @@ impl Plan {
             };
             sets.iter().map(one).collect::<Result<Vec<_>, Error>>()
         };
-        // Of a move, the columns are the other table's, and the values of these.
+        // In a move, the columns belong to the other table, and the values use columns of this one.
         let end = |plan: &Plan, end: &End| -> Result<End, Error> {
             Ok(match end {
                 End::Delete => End::Delete,

@@ -1,34 +1,34 @@
-//! The plan.
+//! The plan of an adoption.
 
 use crate::catalog::{Column, Table};
 use crate::error::Error;
 use crate::mapping::{At, End, Mapping};
 
-/// What an adoption is made from.
+/// A mapping and its table, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) mapping: Mapping,
     pub(crate) table: Table,
-    /// The index by which a row is found again; `None` where a claim takes it out.
+    /// The index by which a row is found again; `None` if a claim deletes the row.
     pub(crate) key_index: Option<String>,
     pub(crate) ready_index: Option<String>,
     /// The tables to which rows are moved.
     pub(crate) others: Vec<Table>,
-    /// What the person who installs it should know.
+    /// Notes for the person who installs the adoption.
     pub(crate) notes: Vec<String>,
 }
 
-/// Of a column in `jobs` that keeps a value of theirs.
+/// The prefix of columns in `jobs` that keep values of the adopted table.
 pub(crate) const KEPT: &str = "their_";
 
 pub(crate) const LONGEST_HEADERS: usize = 1_500;
 
 impl Plan {
-    /// `others`: the tables to which rows are moved, where they are there.
+    /// Checks a mapping against its table. `others` are the existing tables to which rows are moved.
     ///
     /// # Errors
     ///
-    /// [`Error::Mapping`] for the first thing that cannot work.
+    /// [`Error::Mapping`] for the first fault.
     pub(crate) fn new(mapping: &Mapping, schema: &str, table: Table, others: Vec<Table>) -> Result<Plan, Error> {
         let mut plan =
             Plan { mapping: mapping.clone(), table, key_index: None, ready_index: None, others, notes: Vec::new() };
@@ -57,7 +57,7 @@ impl Plan {
         }
     }
 
-    /// Whether the procedures have to do with a column of the table.
+    /// Whether the procedures use a column of the table.
     pub(crate) fn is_used(&self, name: &str) -> bool {
         let mapping = &self.mapping;
         let about = &mapping.columns;
@@ -75,8 +75,8 @@ impl Plan {
             || sets.into_iter().any(|set| set.column.it == name || set.value.columns().contains(&name))
     }
 
-    /// The columns whose values `jobs` keeps: those of the key and those that a claim sets, or all, where it takes the
-    /// row out.
+    /// The columns whose values `jobs` keeps: those of the key and those that a claim sets, or all columns if the claim
+    /// deletes the row.
     pub(crate) fn kept(&self) -> Vec<&Column> {
         let is_kept = |column: &&Column| {
             if self.mapping.takes_out() {
@@ -190,7 +190,7 @@ mod tests {
         assert!(planned(&mapping, wide).unwrap_err().contains("longer than 1700 bytes"));
     }
 
-    /// What a column makes of a value decides whether a claim keeps others away.
+    /// A column's conversion decides whether a claim excludes other readers.
     #[test]
     fn values_are_known_as_a_column_holds_them() {
         let held = |column: Column, value: Value| stored(&column, &value);
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(held(column("x", "varchar", 10), text.clone()), Some(Known::Text("2026-01-01".to_string())));
         assert_eq!(held(column("x", "varchar", 5), text), Some(Known::Something));
         assert_eq!(held(column("x", "int", 4), Value::Null), Some(Known::Null));
-        // So a bit that is set to 2 is 1.
+        // So a bit that is set to 2 becomes 1.
         let refusal =
             planned(&MAPPING.replace("taken = 0", "taken = 1").replace("taken = 1 }", "taken = 2 }"), table());
         assert!(refusal.unwrap_err().contains("could still be ready"));

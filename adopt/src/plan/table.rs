@@ -1,4 +1,4 @@
-//! What the table itself must be.
+//! Checks the table itself.
 
 use crate::catalog::Family;
 use crate::error::Error;
@@ -10,7 +10,7 @@ use crate::names::bracketed;
 use super::plan::{KEPT, Plan};
 use super::types::{held, shown_type};
 
-/// Schemas that are somebody's already.
+/// Schemas that belong to someone else.
 const TAKEN_SCHEMAS: [&str; 4] = ["dbo", "sys", "guest", "INFORMATION_SCHEMA"];
 
 impl Plan {
@@ -19,10 +19,8 @@ impl Plan {
         if TAKEN_SCHEMAS.iter().any(|taken| taken.eq_ignore_ascii_case(schema))
             || schema.eq_ignore_ascii_case(&self.table.name.schema)
         {
-            return self.refused(
-                line,
-                format!("schema is {schema}, which is not the adoption's own; choose a name that no schema has yet"),
-            );
+            return self
+                .refused(line, format!("schema is {schema}, which belongs to someone else; choose an unused name"));
         }
         Ok(())
     }
@@ -31,8 +29,8 @@ impl Plan {
         let (line, name) = (self.mapping.table.line, &self.table.name);
         if let Some(speciality) = &self.table.speciality {
             let message = format!(
-                "{name} is {speciality}, which a table for claims cannot be; have its producer, or a trigger there, add the \
-                 rows to a plain table, or to a queue of readpast's own"
+                "{name} is {speciality}, which is not supported; let its producer, or a trigger, add the \
+                 rows to a plain table, or to a queue of readpast"
             );
             return self.refused(line, message);
         }
@@ -49,7 +47,7 @@ impl Plan {
         // READPAST skips locked rows, not locked pages.
         if let Some(index) = self.table.indexes.iter().find(|index| !index.has_row_locks) {
             let message = format!(
-                "index {} of {name} has no row locks, so that claims would wait for each other; ALTER INDEX {} ON {} SET \
+                "index {} of {name} has no row locks, so claims would wait for each other; ALTER INDEX {} ON {} SET \
                  (ALLOW_ROW_LOCKS = ON)",
                 index.name,
                 bracketed(&index.name),
@@ -61,7 +59,7 @@ impl Plan {
             return self.refused(
                 line,
                 format!(
-                    "{name} does not belong to dbo, as the adoption's procedures do, so that a worker would need rights on \
+                    "{name} does not belong to dbo, unlike the adoption's procedures, so a worker would need permissions on \
                      the table itself; ALTER AUTHORIZATION ON OBJECT::{} TO dbo",
                     name.sql()
                 ),
@@ -71,8 +69,8 @@ impl Plan {
             return self.refused(
                 line,
                 format!(
-                    "{name} has the trigger {trigger}: it would run inside of each claim and each acknowledgement, for \
-                     hundreds of rows at once; DISABLE TRIGGER {} ON {}, or have what it does done by the jobs",
+                    "{name} has the trigger {trigger}: it would run inside each claim and each finish, for \
+                     hundreds of rows at once; DISABLE TRIGGER {} ON {}, or let the jobs do its work",
                     bracketed(trigger),
                     name.sql()
                 ),
@@ -92,11 +90,12 @@ impl Plan {
                 || column.name.contains(char::is_control)
                 || column.name.chars().count() > 128 - KEPT.len() && self.mapping.takes_out()
             {
-                return self.refused(line, format!("column {} has a name that a script cannot have", column.name));
+                return self
+                    .refused(line, format!("column {} has a name that is not possible in a script", column.name));
             }
         }
         if name.sql().contains("$(") || name.sql().contains(char::is_control) {
-            return self.refused(line, format!("{name} is a name that a script cannot have"));
+            return self.refused(line, format!("{name} is not possible in a script"));
         }
         Ok(())
     }
@@ -117,14 +116,14 @@ impl Plan {
                 for (part, spared) in read_over {
                     let or = spared.map_or(String::new(), |statement| format!("; or {}{statement}", caution(&statement)));
                     self.notes
-                        .push(format!("a claim reads over rows that would be ready but for {part}: keep them few{or}"));
+                        .push(format!("a claim reads over rows that are ready except for {part}: keep such rows few{or}"));
                 }
                 Ok(())
             }
             Choice::Missing(statement) => self.refused(
                 of_order.or(of_ready).unwrap_or(self.mapping.table.line),
                 format!(
-                    "no index of {} has the ready rows together and in this order, so that each claim would read, sort and \
+                    "no index of {} has the ready rows together and in this order, so each claim would read, sort and \
                      lock all of them; {}{statement}",
                     self.table.name,
                     caution(&statement)
@@ -133,25 +132,25 @@ impl Plan {
             Choice::OtherOrder { column, statement } => self.refused(
                 of_order.unwrap_or(self.mapping.table.line),
                 format!(
-                    "ready has rows wait until {column} has come, and each claim would read over all that wait, as they lie \
-                     among the others; begin order with {column}, and {statement}"
+                    "ready makes rows wait until {column}, and each claim would read over all waiting rows, because they lie \
+                     among ready rows; begin order with {column}, and {statement}"
                 ),
             ),
             Choice::Impossible(part) => self.refused(
                 of_ready.unwrap_or(self.mapping.table.line),
                 format!(
-                    "no index has the rows that are ready by {part} apart from those that are taken; compare a column that \
-                     claim.set changes with literals, by =, IS NULL, IN, < or >"
+                    "no index separates the rows that are ready by {part} from taken rows; compare a column that \
+                     claim.set changes with literals, using =, IS NULL, IN, < or >"
                 ),
             ),
         }
     }
 }
 
-/// What to know of a filtered index ("CREATE INDEX (Transact-SQL)", required SET options).
+/// Appends a caution about filtered indexes ("CREATE INDEX (Transact-SQL)", required SET options).
 fn caution(statement: &str) -> &'static str {
     if statement.contains(" WHERE ") {
-        "(where all who write to the table have QUOTED_IDENTIFIER, ANSI_NULLS and the like ON, or their writes fail) "
+        "(only if all writers of the table have QUOTED_IDENTIFIER, ANSI_NULLS and the related options ON; otherwise their writes fail) "
     } else {
         ""
     }

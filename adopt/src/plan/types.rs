@@ -1,15 +1,15 @@
-//! What a column makes of a value.
+//! Conversion of values by a column's type.
 
 use crate::catalog::{Column, Family, Table};
 use crate::expression::{Known, Value};
 use crate::mapping::Set;
 
-/// What a column holds to which a value is assigned, as far as that is known ("Data type conversion", "decimal and
-/// numeric", "bit"): a whole number is cut off behind the point, a bit is 1 for all but 0, and what is rounded or has
-/// several spellings is something.
+/// The known value of a column after an assignment ("Data type conversion", "decimal and numeric", "bit"): a whole
+/// number is truncated, a bit is 1 for everything except 0, and a rounded value or a value with several spellings is
+/// unknown (`Something`).
 pub(super) fn stored(column: &Column, value: &Value) -> Option<Known> {
     let known = Known::of(value)?;
-    // Numbers as they are compared here are exact up to this.
+    // Numbers are compared exactly up to this value.
     let is_exact = |number: f64| number.abs() < 9e15;
     let power = |digits: i32| 10f64.powi(digits);
     Some(match (column.family(), known) {
@@ -36,17 +36,17 @@ pub(super) fn stored(column: &Column, value: &Value) -> Option<Known> {
     })
 }
 
-/// What a column of the table holds after these have been set, the first before the others.
+/// The known value of a column of the table after these assignments; earlier assignments take precedence.
 pub(super) fn held<'s>(table: &Table, sets: impl IntoIterator<Item = &'s Set>, name: &str) -> Option<Known> {
     let set = sets.into_iter().find(|set| set.column.it.eq_ignore_ascii_case(name))?;
     stored(table.column(name)?, &set.value)
 }
 
-/// Whether each value of the one column is one of the other, but for the length of texts and bytes ("CAST and CONVERT
+/// Whether each value of one column is valid in the other, except for the length of texts and bytes ("CAST and CONVERT
 /// (Transact-SQL)").
 pub(super) fn converts(from: &Column, to: &Column) -> bool {
     let days_and_hours = |one: &Column, other: &Column| one.type_name == "date" && other.type_name == "time";
-    // What does not fit is refused, or becomes an asterisk.
+    // The lengths of the texts: a longer value is rejected, or becomes an asterisk.
     let longest = match from.type_name.as_str() {
         "tinyint" => 3,
         "smallint" => 6,
@@ -66,7 +66,7 @@ pub(super) fn converts(from: &Column, to: &Column) -> bool {
         && families_convert(from.family(), to.family())
 }
 
-/// The same of families.
+/// The same for families.
 pub(super) fn families_convert(from: Family, to: Family) -> bool {
     let is_text = |family: Family| matches!(family, Family::WideText | Family::Text);
     let is_number = |family: Family| matches!(family, Family::Integer | Family::Decimal | Family::Bit);
@@ -75,7 +75,7 @@ pub(super) fn families_convert(from: Family, to: Family) -> bool {
         || is_text(to) && from != Family::Bytes && from != Family::Other
 }
 
-/// Whether a text or bytes of the one may not fit into the other. (-1: as long as there can be.)
+/// Whether a text or bytes of one column may be too long for the other. (-1: unlimited.)
 pub(super) fn is_longer(from: &Column, to: &Column) -> bool {
     let has_length = |column: &Column| matches!(column.family(), Family::WideText | Family::Text | Family::Bytes);
     let bytes_for_each = |column: &Column| if column.family() == Family::WideText { 2 } else { 1 };

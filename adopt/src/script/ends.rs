@@ -1,4 +1,4 @@
-//! What becomes of a row when its job is done, has failed, or is dead.
+//! Changes of a row when its job is done, has failed, or is dead.
 
 use crate::catalog::{Column, Family};
 use crate::expression::{Terms, Value, Word};
@@ -22,7 +22,7 @@ const END_INSERT: &str = include_str!("../../sql/end_insert.sql.part");
 const END_ENDS: &str = include_str!("../../sql/end_ends.sql.part");
 
 impl Marks<'_> {
-    /// What finish notes of each done job: name, which column of jobs it is, and its type.
+    /// The columns that finish stores of each done job: name, its column in jobs, and its type.
     pub(super) fn found_columns(&self) -> Vec<(String, Option<String>, String)> {
         let mapping = &self.plan.mapping;
         let words: Vec<Word> = match &mapping.done.it {
@@ -52,7 +52,7 @@ impl Marks<'_> {
         columns
     }
 
-    /// The statement of finish for their rows whose jobs are done.
+    /// The statement of finish for the rows of done jobs.
     pub(super) fn done(&self) -> Result<String, String> {
         let word = |word: Word| match word {
             Word::Attempt => "d.job_attempt".to_string(),
@@ -83,7 +83,7 @@ impl Marks<'_> {
         Ok(format!("    -- Their rows, in the order of the jobs.\n{}", statement.trim_end_matches('\n')))
     }
 
-    /// What note_ends and note_requeued do.
+    /// The statements of note_ends and note_requeued.
     pub(super) fn ends_elsewhere(&self) -> Result<Elsewhere, String> {
         let word = |word: Word| match word {
             Word::Error => "j.error".to_string(),
@@ -116,7 +116,7 @@ impl Marks<'_> {
         })
     }
 
-    /// `held`: the alias of what has the row's kept columns.
+    /// `held`: the alias of the table with the row's kept columns.
     pub(super) fn end_statement(
         &self,
         end: &End,
@@ -169,8 +169,8 @@ impl Marks<'_> {
         }
     }
 
-    /// That the row still has the marks of a claim, as far as they can be told: literals that a column takes as they
-    /// are. A row that somebody has changed meanwhile is neither given back nor given up.
+    /// Checks that the row still has a claim's marks, as far as they are known: literals that the column stores
+    /// unchanged. A row that someone has changed meanwhile is neither restored nor given up.
     pub(super) fn is_marked(&self) -> String {
         let mapping = &self.plan.mapping;
         let is_kept = |set: &&Set| !mapping.failed.iter().any(|failed| failed.column.it == set.column.it);
@@ -203,17 +203,16 @@ pub(super) struct Elsewhere {
     pub(super) requeued: String,
 }
 
-/// What comes behind statements for their rows, of which the server may refuse some. `sets`: what the job of such a row
-/// gets.
+/// Handles rows for which the server rejects the preceding statements. `sets` are the changes of such a row's job.
 pub(super) fn end_ends(procedure: &str, sets: &str) -> Result<String, String> {
     let marks = [("procedure", procedure), ("refused_sets", sets), ("refusals", REFUSALS)];
     filled(END_ENDS, &marks.map(|(name, value)| (name, value.to_string())))
 }
 
-/// A value as a column can take it: a text of the job's is cut to the column's length.
+/// A value as a column can store it: a text of the job is cut to the column's length.
 fn assigned_to(column: &Column, value: &Value, terms: &Terms<'_>) -> String {
     let text = value.sql(terms);
-    // A count of attempts must not overflow and fail for ever.
+    // A count of attempts must not overflow and fail forever.
     let most = match column.type_name.as_str() {
         "tinyint" => Some(255),
         "smallint" => Some(32_767),

@@ -1,4 +1,4 @@
-//! What is held: how `jobs` keeps it, and how it goes back.
+//! Held rows: how `jobs` keeps them, and how they are restored.
 
 use crate::mapping::End;
 use crate::names::{bracketed, thrown};
@@ -7,8 +7,8 @@ use super::marks::Marks;
 use super::texts::{kept_name, lines};
 
 impl Marks<'_> {
-    /// Which columns `jobs` has, and what for: jobs that were claimed under another mapping lack what this one's
-    /// procedures would look for. If a release writes it in another way, its installation over jobs is refused.
+    /// The columns of `jobs` and their meaning. Jobs that were claimed under another mapping lack the columns of this
+    /// mapping's procedures. If a release writes this text differently, it cannot be installed over existing jobs.
     pub(super) fn kept_as(&self) -> String {
         let mapping = &self.plan.mapping;
         let named = |names: &mut dyn Iterator<Item = &String>| names.map(|name| bracketed(name)).collect::<Vec<_>>();
@@ -26,7 +26,7 @@ impl Marks<'_> {
         self.plan.mapping.takes_out() && matches!(self.plan.mapping.dead.it, End::Set(_))
     }
 
-    /// Such a row does not go after a time.
+    /// Such a row does not expire.
     pub(super) fn keep_dead(&self) -> String {
         if !self.dead_are_the_only_copies() {
             return String::new();
@@ -38,7 +38,7 @@ impl Marks<'_> {
         )
     }
 
-    /// Why requeue refuses, where it does.
+    /// The reason why requeue is rejected, if it is.
     pub(super) fn no_requeue(&self) -> String {
         let why = match (&self.plan.mapping.dead.it, self.plan.mapping.takes_out()) {
             (End::Delete, false) => "dead.delete",
@@ -52,7 +52,7 @@ impl Marks<'_> {
         )
     }
 
-    /// Rows that only the adoption has are not thrown away with it.
+    /// Rows that only the adoption has are not deleted with it.
     pub(super) fn dead_rows(&self) -> String {
         let keeps = matches!(&self.plan.mapping.dead.it, End::Set(sets) if sets.is_empty());
         if !self.plan.mapping.takes_out() || !keeps {
@@ -63,7 +63,7 @@ impl Marks<'_> {
             .to_string()
     }
 
-    /// The statements that put back what is held. They name no index: they are run when the table may have others.
+    /// The statements that restore held rows. They name no index, because the table may have other indexes by then.
     pub(super) fn give_back(&self) -> String {
         let plan = self.plan;
         let table = plan.table.name.sql();

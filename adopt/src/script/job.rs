@@ -1,4 +1,4 @@
-//! What a job is made of.
+//! The properties of a job, from its row.
 
 use crate::catalog::{Column, Family};
 use crate::expression::{Terms, Value};
@@ -10,7 +10,7 @@ use super::marks::Marks;
 use super::texts::{as_text, claim_word, row_column};
 
 impl Marks<'_> {
-    /// The payload as bytes, of a row whose columns have these names, and whether it is UTF-16.
+    /// The payload as bytes, and whether it is UTF-16, from a row with these column names.
     pub(super) fn payload(&self, of: &dyn Fn(&str) -> String) -> (String, u8) {
         let payload = &self.plan.mapping.payload;
         let columns: Vec<&Column> = payload.iter().filter_map(|at| self.plan.table.column(&at.it)).collect();
@@ -48,8 +48,7 @@ impl Marks<'_> {
         (format!("CAST({whole} AS varbinary(max))"), 1)
     }
 
-    /// The key by its columns' names, for the handler and for those who look at the job; of a row whose columns have
-    /// these names.
+    /// The key by column names, for the handler and for operators, from a row with these column names.
     pub(super) fn headers(&self, of: &dyn Fn(&str) -> String) -> String {
         let mut object = JsonObject::default();
         for column in self.plan.mapping.key.iter().filter_map(|at| self.plan.table.column(&at.it)) {
@@ -92,7 +91,7 @@ impl Marks<'_> {
 
     pub(super) fn due_of_theirs(&self) -> String {
         let columns = &self.plan.mapping.columns;
-        // Nobody has passed by a row yet for which it fails.
+        // No row for which it fails has been skipped yet.
         match columns.due.as_ref().or(columns.created.as_ref()).filter(|at| !at.it.can_fail()) {
             Some(at) => {
                 let time = self.time(at, &Terms { column: &bracketed, word: &claim_word });
@@ -123,9 +122,9 @@ impl Marks<'_> {
             None => "NULL".to_string(),
         }
     }
-    /// What a claim answers of a job, by the names of `@answer`, where it has just been inserted or changed.
+    /// The claim's result for a job, by the names of `@answer`, for an inserted or changed job.
     pub(super) fn answer(&self) -> Vec<(&'static str, String)> {
-        // How long before the claim began.
+        // The time before the claim began.
         let milliseconds_since = |time: &str, column: &str| {
             if time == "@now" { "0".to_string() } else { format!("DATEDIFF_BIG(MILLISECOND, inserted.{column}, @now)") }
         };
@@ -146,7 +145,7 @@ impl Marks<'_> {
             answer.push(("kind", "inserted.kind".to_string()));
         }
         if !self.plan.mapping.takes_out() {
-            // (The other members of `details` may be missing.)
+            // The other members of `details` may be missing.
             answer.push(("details", "N'{\"headers\":' + inserted.headers + N'}'".to_string()));
         }
         answer

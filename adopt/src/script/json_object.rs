@@ -4,7 +4,7 @@ use crate::names::literal;
 
 use super::texts::json_text;
 
-/// The parts of the object's text: what is the same in every row, and what comes of the row.
+/// The parts of the object's text: constant texts, and expressions over the row.
 #[derive(Debug, Default)]
 pub(super) struct JsonObject {
     parts: Vec<Part>,
@@ -17,13 +17,13 @@ enum Part {
 }
 
 impl JsonObject {
-    /// Adds a number, `true` or `false`: the value as a text, NULL where it is `null`.
+    /// Adds a number, `true` or `false`, given as text; NULL becomes `null`.
     pub(super) fn bare(&mut self, name: &str, value: &str, is_nullable: bool) {
         self.name(name);
         self.value(if is_nullable { format!("ISNULL({value}, N'null')") } else { value.to_string() });
     }
 
-    /// Adds a text, whose special characters are escaped already.
+    /// Adds a text whose special characters are already escaped.
     pub(super) fn text(&mut self, name: &str, value: &str, is_nullable: bool) {
         self.name(name);
         if is_nullable {
@@ -35,8 +35,8 @@ impl JsonObject {
         }
     }
 
-    /// The expression. `first` wraps its first part: CONCAT gives nvarchar(max) where a part is one, and otherwise at
-    /// most 4,000 characters.
+    /// The expression. `first` wraps its first part: CONCAT returns nvarchar(max) if a part is one, otherwise at most
+    /// 4,000 characters.
     pub(super) fn whole(mut self, first: impl Fn(&str) -> String) -> String {
         self.constant("}");
         let parts = self.parts.iter().enumerate().map(|(at, part)| match part {

@@ -9,7 +9,7 @@ macro_rules! changes {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../sql/", $name, ".part")))),*] };
 }
 
-/// The scripts that differ, and those that come in addition.
+/// The scripts that differ, and the additional ones.
 const CHANGES: [(&str, &str); 25] = changes![
     "000_adopted_table.sql",
     "000_begin.sql",
@@ -38,18 +38,14 @@ const CHANGES: [(&str, &str); 25] = changes![
     "985_adopted.sql",
 ];
 
-/// Those that are as ever, or missing, where a claim takes the row out: what is not there is neither given back nor
-/// marked again, and what cannot be named cannot be passed by.
+/// Scripts that stay unchanged, or are left out, if a claim deletes the row: a deleted row is neither restored nor
+/// marked again, and cannot be skipped.
 const FOR_ROWS_THAT_STAY: [&str; 4] =
     ["096_refused_rows.sql", "229_note_refused.sql", "250_release.sql", "429_note_requeued.sql"];
 
 const REMOVE: &str = include_str!("../../sql/remove.sql.part");
 
-/// The scripts of the adoption, in the order in which they are run. `$(schema)` stands in them for the schema.
-///
-/// # Errors
-///
-/// What is wrong with the changes: a test finds it.
+/// The scripts of the adoption, in execution order. `$(schema)` stands for the schema. A test finds faulty changes.
 pub(crate) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
     let marks = Marks { plan };
     let values = marks.values()?;
@@ -73,11 +69,7 @@ pub(crate) fn scripts(plan: &Plan, base: &[(&str, &str)]) -> Result<Vec<(String,
     Ok(scripts)
 }
 
-/// The script that removes an adoption, with what it holds given back before, or not.
-///
-/// # Errors
-///
-/// As [`scripts`].
+/// The script that removes an adoption, and first restores held rows or not. Errors as [`scripts`].
 pub(crate) fn removal(gives_back: bool, uninstall: &str) -> Result<String, String> {
     let uninstall = uninstall.trim_end().trim_end_matches("GO").to_string();
     let gives_back = if gives_back { "1" } else { "0" }.to_string();

@@ -1,4 +1,4 @@
-//! Their table: what the procedures rely on, and by which indexes they find a row.
+//! The adopted table: what the procedures rely on, and by which indexes they find a row.
 
 use crate::catalog::{Column, Index, Table};
 use crate::expression::{CastTo, Predicate, Terms, Value};
@@ -18,9 +18,10 @@ impl Marks<'_> {
         Some(if matches!(ready, Predicate::Any(_)) { format!("({text})") } else { text })
     }
 
-    /// The collation and the type that a value must get so that SQL Server does not convert the column instead, row by
-    /// row, and pass its index by ("Data type precedence"). A time is rounded by that: only where it is by less than a
-    /// hundredth of a second. (An offset would be cut off: such a clock stays as it is.)
+    /// The type and collation to which a value must be converted, so that SQL Server does not convert the column
+    /// instead, row by row, and bypass its index ("Data type precedence"). Converting rounds a time, so it is done only
+    /// if the rounding is less than a hundredth of a second. (An offset would be cut off, so a clock with an offset
+    /// stays unchanged.)
     fn fitting_type(&self, name: &str, value: &Value) -> Option<CastTo> {
         let column = self.plan.table.column(name)?;
         let is_time = value.tells_time() && (column.type_name == "datetimeoffset" || !value.has_offset());
@@ -35,7 +36,7 @@ impl Marks<'_> {
         }
     }
 
-    /// What else a row must be that is claimed. NOLOCK: whoever notes such a row keeps nobody waiting.
+    /// Excludes rejected rows from claims. NOLOCK: a session that records such a row blocks no claim.
     pub(super) fn not_refused(&self) -> String {
         let key = self.plan.mapping.key.iter().map(|at| format!("a.{} = {}", kept_name(&at.it), of_t(&at.it)));
         format!(
@@ -44,8 +45,8 @@ impl Marks<'_> {
         )
     }
 
-    /// The columns of theirs that a claim keeps, in the table's order. (Of the payload, where the row
-    /// stays, it keeps what is made of it.)
+    /// The columns of the adopted table that a claim keeps, in the table's order. (If the row stays, the payload's
+    /// columns are not kept, only the payload.)
     pub(super) fn row_columns(&self) -> Vec<&Column> {
         let mapping = &self.plan.mapping;
         let about = &mapping.columns;
@@ -63,8 +64,8 @@ impl Marks<'_> {
         self.plan.table.columns.iter().filter(is_read).collect()
     }
 
-    /// How a row is found by its key. The index is named only where another could be sought, too: often SQL Server has
-    /// made up its name.
+    /// Finds a row by its key. The index is named only if another could be chosen, because SQL Server has often
+    /// generated its name.
     pub(super) fn key_hint(&self) -> String {
         let key = &self.plan.mapping.key;
         let begins_with_key = |index: &&Index| {
@@ -78,7 +79,7 @@ impl Marks<'_> {
         }
     }
 
-    /// The clustered index by its number: often SQL Server has made up its name, and another copy of the table has
+    /// The clustered index, by its number: SQL Server has often generated its name, and a copy of the table has
     /// another.
     pub(super) fn index_hint(&self, name: &str) -> String {
         match self.plan.table.indexes.iter().find(|index| index.name == name) {
@@ -87,7 +88,7 @@ impl Marks<'_> {
         }
     }
 
-    /// That the table, and those to which its rows are moved, are what the plan was made from: a batch for each.
+    /// Checks that the table, and those to which its rows are moved, are still those of the plan: one batch each.
     pub(super) fn are_as_they_were(&self) -> Result<String, String> {
         let key: Vec<String> = self.plan.mapping.key.iter().map(|at| literal(&at.it)).collect();
         let batch = |table: &Table, facts: &[String], key: &[String]| {
@@ -107,14 +108,14 @@ impl Marks<'_> {
         Ok(batches)
     }
 
-    /// What the procedures rely on, as `is_as_it_was.sql` reads it in the catalog: a line for each.
+    /// What the procedures rely on, as `is_as_it_was.sql` reads it from the catalog, one line each.
     pub(super) fn table_lines(&self) -> Vec<String> {
         let table = &self.plan.table;
         let mut found = column_lines(table);
         if self.plan.key_index.is_some() {
             found.push("unique index on the key".to_string());
         }
-        // Those that hints name.
+        // The indexes named in hints.
         let key_index = self.plan.key_index.as_ref().filter(|_| self.key_hint().contains("INDEX"));
         for name in self.plan.ready_index.iter().chain(key_index) {
             let Some(index) = table.indexes.iter().find(|index| index.name == *name) else { continue };

@@ -1,27 +1,27 @@
-//! How names, lists and texts are written.
+//! Formats names, lists and texts.
 
 use crate::catalog::{Column, Family};
 use crate::expression::Word;
 use crate::names::{bracketed, literal};
 use crate::plan::KEPT;
 
-/// A list with commas, each at the beginning of a line.
+/// A list with commas, one item per line.
 pub(super) fn lines(items: &[String], indent: usize) -> String {
     items.join(&format!(",\n{}", " ".repeat(indent)))
 }
 
 pub(super) fn kept_name(column: &str) -> String {
     let whole = format!("{KEPT}{column}");
-    // The longest name that SQL Server knows has 128 characters.
+    // SQL Server's names have at most 128 characters.
     bracketed(&whole.chars().take(128).collect::<String>())
 }
 
-/// A column of their table, where that is `t`.
+/// A column of the adopted table, with the alias `t`.
 pub(super) fn of_t(name: &str) -> String {
     format!("t.{}", bracketed(name))
 }
 
-/// A column of theirs as the claim has read it.
+/// A column of the adopted table as the claim has read it.
 pub(super) fn of_deleted(name: &str) -> String {
     format!("deleted.{}", bracketed(name))
 }
@@ -30,7 +30,7 @@ pub(super) fn row_column(name: &str) -> String {
     format!("k.{}", kept_name(name))
 }
 
-/// The one word that a claim knows.
+/// The only word that a claim knows.
 pub(super) fn claim_word(_: Word) -> String {
     "@worker".to_string()
 }
@@ -47,7 +47,7 @@ pub(super) fn as_text(column: &Column, name: &str) -> String {
     }
 }
 
-/// A name as a string of JSON.
+/// A name as a JSON string.
 pub(super) fn json_text(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }
@@ -56,13 +56,13 @@ pub(super) fn unbracketed(name: &str) -> String {
     name[1..name.len() - 1].replace("]]", "]")
 }
 
-/// Statements that put a text into a variable, a line each: so that a line that says GO, or has what sqlcmd takes for a
-/// variable, is part of the text.
+/// Statements that assign a text to a variable, line by line, so that lines with GO or sqlcmd variables remain part of
+/// the text.
 pub(super) fn long_text(variable: &str, text: &str) -> String {
     assignments(variable, text, &|line| literal(line).replace("$(", "$' + N'("))
 }
 
-/// The same for T-SQL of ours, in which the schema is filled in.
+/// The same for our own T-SQL, in which the schema is filled in.
 pub(super) fn long_statements(variable: &str, statements: &str) -> String {
     assignments(variable, statements, &literal)
 }

@@ -1,4 +1,4 @@
-//! What is filled in for each mark.
+//! The values of the marks.
 
 use crate::catalog::Column;
 use crate::expression::{Terms, Word};
@@ -25,7 +25,7 @@ const REQUEUE_REFUSED: &str = include_str!("../../sql/requeue_refused.sql.part")
 
 const REFUSED_ROWS: &str = include_str!("../../sql/refused_rows.sql.part");
 
-/// Rows that the server has refused are tried again after a while, and where its clock was set back. (@now is reap's.)
+/// Rows that the server has rejected are tried again after a while, or if its clock was set back. (@now is reap's.)
 const EXPIRE_REFUSED: &str = "DELETE [$(schema)].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)\nWHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);\n";
 
 impl Marks<'_> {
@@ -47,7 +47,7 @@ impl Marks<'_> {
             (Some(ready), false) => Some(format!("{ready}\n        AND {}", self.not_refused())),
             (ready, _) => ready,
         };
-        // Nearly always there are none: then no row is looked up.
+        // Nearly always there are none, and then no row is looked up.
         let in_claim = match (self.ready(&bracketed), takes_out) {
             (Some(ready), false) => Some(format!("{ready}\n        AND (@some_refused = 0 OR {})", self.not_refused())),
             (ready, _) => ready,
@@ -74,7 +74,7 @@ impl Marks<'_> {
         let (mut payload, utf16) = self.payload(&row_column);
         let mut headers = "NULL";
         if !takes_out {
-            // What is made of the row is made once, where the claim puts it out, and the columns are not copied.
+            // Derived values are computed once, in the claim's OUTPUT, and the columns are not copied.
             row_columns.push("payload varbinary(max) NOT NULL".to_string());
             row_columns.push(format!("headers nvarchar({LONGEST_HEADERS}) COLLATE Latin1_General_100_BIN2 NULL"));
             row_names.extend(["payload", "headers"].map(String::from));
@@ -226,7 +226,7 @@ impl Marks<'_> {
             ("table", table.clone()),
             ("are_as_they_were", self.are_as_they_were()?),
             ("keep_dead", self.keep_dead()),
-            // A mapping of before may have let it be set.
+            // An earlier mapping may have allowed setting it.
             ("kept_for_ever", if self.dead_are_the_only_copies() { ", @keep_dead_s = 0" } else { "" }.to_string()),
             ("table_literal", literal(&plan.table.name.to_string())),
             ("table_text", thrown(&plan.table.name)),
