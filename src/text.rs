@@ -52,7 +52,6 @@ pub(crate) const MAX_NAME_UNITS: usize = 128;
 /// The width of the column `error`, in UTF-16 units.
 const MAX_ERROR_UNITS: usize = 4_000;
 
-/// Cuts an error's text to the width of its column, without splitting a character.
 pub(crate) fn cut(error: &str) -> &str {
     cut_to(error, MAX_ERROR_UNITS)
 }

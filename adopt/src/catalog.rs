@@ -7,12 +7,10 @@ use super::names::{TableName, bracketed, literal};
 
 const CATALOG: &str = include_str!("../sql/catalog.sql.part");
 
-/// A table in its current state.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: TableName,
     pub(super) is_owned_by_dbo: bool,
-    /// The login is a member of db_owner.
     pub(super) may_install: bool,
     /// A property because of which rows cannot be locked one by one, found in order, or seen by all: `partitioned`.
     pub(super) speciality: Option<String>,
@@ -59,10 +57,8 @@ pub(super) struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Integer,
-    /// Decimal or floating point.
     Decimal,
     Bit,
-    /// UTF-16.
     WideText,
     Text,
     Bytes,
@@ -87,7 +83,6 @@ impl Column {
         }
     }
 
-    /// The maximum characters of a text; `None` if unlimited.
     pub(super) fn most_characters(&self) -> Option<i32> {
         match (self.family(), self.max_length) {
             (Family::WideText | Family::Text, -1) => None,
@@ -108,7 +103,6 @@ impl Column {
         }
     }
 
-    /// The type as in a declaration.
     pub(super) fn sql_type(&self) -> String {
         let length = |unit: i32| match self.max_length {
             -1 => "max".to_string(),

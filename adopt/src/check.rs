@@ -52,7 +52,6 @@ pub async fn check(queue: &Queue) -> Result<AdoptionCheck, Error> {
     Ok(AdoptionCheck { table: mapping.table(), queue: mapping.queue().to_string(), changes, refusal })
 }
 
-/// The subject of a line of facts: `column Id`.
 fn subject(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(subject, _)| subject)
 }

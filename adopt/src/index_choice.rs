@@ -16,13 +16,18 @@ use super::names::bracketed;
 pub(super) enum Choice {
     /// The index, and the conditions that may make a claim read over rows, each with the index that would avoid it, if
     /// any.
-    Index { name: String, read_over: Vec<(String, Option<String>)> },
+    Index {
+        name: String,
+        read_over: Vec<(String, Option<String>)>,
+    },
     /// No order and no condition: rows in any order.
     AsTheyLie,
-    /// The statement that creates a suitable index.
     Missing(String),
     /// The order must begin with this column, and then needs this index.
-    OtherOrder { column: String, statement: String },
+    OtherOrder {
+        column: String,
+        statement: String,
+    },
     /// No index separates these rows from taken rows.
     Impossible(String),
 }
@@ -30,7 +35,6 @@ pub(super) enum Choice {
 /// The columns that a claim sets, and what is known of their new values.
 pub(super) type Marks<'a> = &'a [(String, Option<Known>)];
 
-/// The requirements.
 struct Wanted<'a> {
     table: &'a Table,
     conjuncts: Vec<&'a Predicate>,
@@ -168,7 +172,6 @@ impl Wanted<'_> {
         (!covered.is_empty() || !filter.is_empty() || first.is_some()).then_some(read_over)
     }
 
-    /// The index to create if no index is suitable.
     fn missing(&self) -> Choice {
         let fixed = self.conjuncts.iter().any(|part| self.keeps_apart(part) && self.fixed(part).is_some());
         let marked: Vec<&Predicate> = self.conjuncts.iter().copied().filter(|part| self.is_marked(part)).collect();

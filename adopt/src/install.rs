@@ -140,7 +140,6 @@ async fn planned(session: &mut Seam, mapping: &Mapping) -> Result<Adoption, Erro
     plan_from(session, mapping, found).await
 }
 
-/// `found` is the catalog's description of the mapping's table.
 pub(super) async fn plan_from(
     session: &mut Seam,
     mapping: &Mapping,
@@ -165,7 +164,6 @@ pub(super) async fn plan_from(
     Ok(Adoption { plan, schema, scripts })
 }
 
-/// The tables to which rows are moved, if they exist.
 async fn others(session: &mut Seam, mapping: &Mapping) -> Result<Vec<Table>, Error> {
     let mut others: Vec<Table> = Vec::new();
     for end in [&mapping.done.it, &mapping.dead.it] {
@@ -183,10 +181,8 @@ fn internal(message: String) -> Error {
     seam::internal(format!("the scripts of the adoption: {message}")).into()
 }
 
-/// Checks whether the schema belongs to someone else.
 const WHOSE_SCHEMA: &str = include_str!("../sql/whose_schema.sql");
 
-/// Whether the schema has objects that are not readpast's.
 async fn is_somebody_elses(session: &mut Seam) -> Result<bool, Error> {
     let mut results = session.query("whose schema", &WHOSE_SCHEMA.replace("$(schema)", session.schema())).await?;
     let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(false) };

@@ -13,7 +13,6 @@ pub async fn mapping(queue: &Queue) -> Result<String, Error> {
     Ok(installed(&mut session).await?.0.text)
 }
 
-/// The mapping and the facts of the installed adoption.
 pub(super) async fn installed(session: &mut Seam) -> Result<(Mapping, String), Error> {
     let Some((text, facts)) = adoption(session).await? else {
         return Err(not_adopted(session).into());
@@ -22,7 +21,6 @@ pub(super) async fn installed(session: &mut Seam) -> Result<(Mapping, String), E
     Ok((mapping, facts))
 }
 
-/// Checks whether the schema is the adoption of a table.
 const ADOPTION: &str = include_str!("../sql/installed.sql");
 
 /// The mapping and the facts of the schema's adoption, if there is one.

@@ -10,7 +10,6 @@ pub(super) fn thrown(table: &TableName) -> String {
     table.to_string().replace('\'', "''").replace('%', "%%")
 }
 
-/// Quotes a text as a literal.
 pub(super) fn literal(text: &str) -> String {
     format!("N'{}'", text.replace('\'', "''"))
 }
@@ -50,7 +49,6 @@ impl std::fmt::Display for TableName {
     }
 }
 
-/// The parts of a name with dots.
 fn split(text: &str) -> Result<Vec<String>, String> {
     let mut parts = Vec::new();
     let mut characters = text.chars().peekable();

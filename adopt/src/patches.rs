@@ -3,7 +3,6 @@
 /// The start of a line that names a place in a script: `-- adopt: refuse`. The replacement takes the place of this
 /// line, and of the lines below it up to a line [`END`], if there is one.
 const MARK: &str = "-- adopt: ";
-/// The name of the line that ends a place.
 const END: &str = "end";
 
 /// Applies the changes of `patch` to `script`, one to each marked place. A patch without a named change replaces the
@@ -37,7 +36,6 @@ pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
     }
 }
 
-/// The names of the places that a script marks.
 pub(super) fn places(script: &str) -> impl Iterator<Item = &str> {
     script.lines().filter_map(place)
 }
@@ -46,7 +44,6 @@ fn place(line: &str) -> Option<&str> {
     Some(line.trim().strip_prefix(MARK)?.trim())
 }
 
-/// The places of a patch, and their replacements.
 fn changes(patch: &str) -> Result<Vec<(&str, String)>, String> {
     let mut changes: Vec<(&str, String)> = Vec::new();
     for line in patch.split_inclusive('\n') {

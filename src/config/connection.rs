@@ -130,13 +130,11 @@ pub(crate) struct Timeouts {
 }
 
 impl ConnectionConfig {
-    /// Checks this section alone.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         check(self)?;
         self.login().map(|_| ())
     }
 
-    /// How to log in.
     pub(crate) fn login(&self) -> Result<Login, Error> {
         let settings = LoginSettings { password_file: &self.password_file, token_source: self.token_source.as_ref() };
         self.url.parse()?.login(settings)

@@ -7,7 +7,6 @@ use super::table::{Allowed, Setting, Value, settings, split};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/");
 
-/// Each section's struct and file.
 const SECTIONS: [(&str, &str, &str); 5] = [
     ("ConnectionConfig", "connection", "src/config/connection.rs"),
     ("QueueConfig", "queue", "src/config/queue.rs"),
@@ -62,7 +61,6 @@ fn fields() -> Vec<Field> {
     fields
 }
 
-/// Wraps a text at 120 characters.
 fn wrapped(prefix: &str, text: &str) -> String {
     let mut lines = vec![prefix.to_owned()];
     for word in text.split(' ') {
@@ -133,7 +131,6 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(format!("{ROOT}{file}")).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Compares a file with the expected text, or writes it.
 fn check_file(file: &str, made: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(format!("{ROOT}{file}"), made).unwrap();

@@ -11,7 +11,6 @@ use super::ranges::{refused, refused_text};
 use super::table;
 use super::table::{Allowed, Setting, Value, nearest};
 
-/// Applies the variables whose names begin with `prefix`.
 pub(super) fn apply(
     config: &mut Config,
     prefix: &str,
@@ -122,7 +121,6 @@ const OF_A_JOB: [&str; 10] = [
 /// Variables of the program `readpast` itself: `readpast web` reads its token from this one.
 const OF_THE_PROGRAM: [&str; 1] = ["READPAST_WEB_TOKEN"];
 
-/// Whether `readpast work` set a variable.
 fn is_of_a_job(name: &str) -> bool {
     OF_A_JOB.contains(&name) || name.starts_with("READPAST_HEADER_")
 }
@@ -194,7 +192,6 @@ mod tests {
                 if name.ends_with('_') || of_services(name) || !tried.insert(name.to_owned()) {
                     continue; // `READPAST_HEADER_<NAME>`, `READPAST_WORKER_…`
                 }
-                // A value of the wrong type has another message.
                 if let Err(error) = with_variables(&[(name, "1")]) {
                     assert!(!error.to_string().contains("it must be unset"), "{file}: {error}");
                 }

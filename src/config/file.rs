@@ -15,7 +15,6 @@ use super::ranges::{refused, shown};
 use super::table;
 use super::table::{Allowed, Setting, Value, is_section, nearest, sections, split};
 
-/// A fault, and its position in the text.
 struct Mistake {
     place: Range<usize>,
     message: String,
@@ -56,7 +55,6 @@ fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, Mistake> {
     DeTable::parse(text).map_err(mistake)
 }
 
-/// Converts a mistake to an error that names its line.
 fn placed(text: &str, file: Option<&str>) -> impl Fn(Mistake) -> Error {
     move |mistake| {
         let line = text[..mistake.place.start].matches('\n').count() + 1;

@@ -30,7 +30,6 @@ pub(super) fn refused_text(key: &str, text: &str, allowed: impl Display) -> Erro
     refused(key, shown(text), allowed)
 }
 
-/// A text as messages may quote it.
 pub(super) fn shown(text: &str) -> String {
     match text {
         "" => "empty".to_string(),

@@ -35,9 +35,7 @@ pub(super) enum Allowed {
         rule: &'static str,
         is_met: fn(&str) -> bool,
     },
-    /// One of these words.
     Word(Vec<&'static str>),
-    /// A number in this range.
     Number {
         range: RangeInclusive<u64>,
         #[cfg_attr(not(test), expect(dead_code, reason = "tests write the documentation"))]
@@ -85,12 +83,10 @@ pub(super) trait Section: Sized {
     fn rows(table: &mut Table<'_, Self>) -> Self;
 }
 
-/// Returns the section with its defaults.
 pub(super) fn defaults<S: Section>() -> S {
     S::rows(&mut Table { section: None, visit: &mut |_, value| value, is_rare: false })
 }
 
-/// Returns the rows of a section.
 pub(super) fn settings<S: Section>() -> Vec<Setting> {
     let mut settings = Vec::new();
     let mut visit = |setting, value| {
@@ -101,7 +97,6 @@ pub(super) fn settings<S: Section>() -> Vec<Setting> {
     settings
 }
 
-/// Returns the section with other values for some keys.
 pub(super) fn with<S: Section>(section: &S, mut values: BTreeMap<&'static str, Value>) -> S {
     let mut visit = |setting: Setting, value| values.remove(setting.key).unwrap_or(value);
     S::rows(&mut Table { section: Some(section), visit: &mut visit, is_rare: false })
@@ -135,7 +130,6 @@ impl<S> Table<'_, S> {
         Table { section: self.section, visit: &mut *self.visit, is_rare: true }
     }
 
-    /// For a section within this one.
     pub(super) fn part<P: Section>(&mut self, field: fn(&S) -> &P) -> P {
         P::rows(&mut Table { section: self.section.map(field), visit: &mut *self.visit, is_rare: false })
     }
@@ -290,7 +284,6 @@ pub(super) fn nearest<'a, T>(name: &str, candidates: impl Iterator<Item = (&'a s
         .map(|(_, meant)| meant)
 }
 
-/// Splits a key into its section and its name.
 pub(super) fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }

@@ -286,7 +286,6 @@ fn is_name(name: &str) -> bool {
 }
 
 impl WorkerConfig {
-    /// Checks this section alone.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         check(self)?;
         check_time_at_most("worker.poll_min_ms", self.poll_min, "worker.poll_max_ms", self.poll_max)?;
@@ -313,7 +312,6 @@ impl WorkerConfig {
         Ok(())
     }
 
-    /// The configured name, or the host's.
     pub(crate) fn worker_name(&self) -> Cow<'_, str> {
         if !self.name.is_empty() {
             return Cow::Borrowed(&self.name);

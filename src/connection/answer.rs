@@ -20,7 +20,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::TOO_MUCH;
 
-/// The maximum size of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerLimit {
     bytes: u64,
@@ -128,7 +127,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
     }
 }
 
-/// The response of a procedure.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     return_code: u32,
@@ -137,7 +135,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Reads it completely.
     pub(crate) async fn read(mut stream: CommandStream<'_>, limit: AnswerLimit) -> tiberius::Result<Answer> {
         let (mut answer, mut counted) = (Answer::default(), Values::up_to(limit));
         while let Some(item) = next(&mut stream).await? {
@@ -163,7 +160,6 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Reads the rows of each result of a batch.
     pub(crate) async fn read_batch(mut stream: QueryStream<'_>, limit: AnswerLimit) -> tiberius::Result<Vec<Vec<Row>>> {
         let (mut results, mut counted) = (Vec::new(), Values::up_to(limit));
         while let Some(item) = next(&mut stream).await? {
@@ -206,7 +202,6 @@ where
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await.transpose()
 }
 
-/// Counts the values of a response.
 struct Values {
     most: usize,
     left: usize,
@@ -277,7 +272,6 @@ mod tests {
     /// A server that accepts any login, or none, and responds with `begin` and then `again` endlessly.
     struct Hostile {
         session: Session,
-        /// How many bytes it could send.
         sent: JoinHandle<usize>,
     }
 
@@ -287,7 +281,6 @@ mod tests {
         stream.write_all(payload).await
     }
 
-    /// Reads a request to its end.
     async fn request(stream: &mut TcpStream) -> io::Result<()> {
         loop {
             let mut header = [0; 8];

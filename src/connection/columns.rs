@@ -49,30 +49,25 @@ impl Columns {
         T::from_sql_owned(value).map_err(|error| self.unexpected(name, &error.to_string()))
     }
 
-    /// The next column, which must not be NULL.
     pub(crate) fn required<T: FromSqlOwned>(&mut self, name: &str) -> Result<T, Error> {
         self.optional(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
     }
 
-    /// The next column, a count.
     pub(crate) fn count(&mut self, name: &str) -> Result<u32, Error> {
         let number: i32 = self.required(name)?;
         u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
     }
 
-    /// The next column, a count or NULL.
     pub(crate) fn optional_count(&mut self, name: &str) -> Result<Option<u32>, Error> {
         let number: Option<i32> = self.optional(name)?;
         number.map(|number| u32::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
     }
 
-    /// The next column, a count that may exceed an int.
     pub(crate) fn big_count(&mut self, name: &str) -> Result<u64, Error> {
         let number: i64 = self.required(name)?;
         u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))
     }
 
-    /// The next column, a count that may exceed an int, or NULL.
     pub(crate) fn optional_big_count(&mut self, name: &str) -> Result<Option<u64>, Error> {
         let number: Option<i64> = self.optional(name)?;
         number.map(|number| u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
@@ -84,7 +79,6 @@ impl Columns {
         Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
     }
 
-    /// The next column, a count of milliseconds.
     pub(crate) fn optional_count_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
         let ms: Option<i32> = self.optional(name)?;
         let limit =
@@ -92,12 +86,10 @@ impl Columns {
         ms.map(limit).transpose()
     }
 
-    /// The next column, elapsed milliseconds, which must not be NULL.
     pub(crate) fn required_ms(&mut self, name: &str) -> Result<Duration, Error> {
         self.optional_ms(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
     }
 
-    /// The next column, elapsed microseconds.
     pub(crate) fn optional_us(&mut self, name: &str) -> Result<Option<Duration>, Error> {
         let us: Option<i64> = self.optional(name)?;
         Ok(us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))))
@@ -111,7 +103,6 @@ impl Columns {
         }
     }
 
-    /// The next column, a `datetime2` in UTC that must not be NULL.
     pub(crate) fn required_time(&mut self, name: &str) -> Result<SystemTime, Error> {
         self.optional_time(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
     }
@@ -125,7 +116,6 @@ impl Columns {
         }
     }
 
-    /// The next column, JSON.
     pub(crate) fn optional_json<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
         let text: Option<String> = self.optional(name)?;
         let parse = |text: String| {
@@ -135,7 +125,6 @@ impl Columns {
         text.map(parse).transpose()
     }
 
-    /// Skips the next columns.
     pub(crate) fn skip(&mut self, columns: usize) {
         self.values.by_ref().take(columns).for_each(drop);
     }

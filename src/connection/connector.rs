@@ -32,7 +32,6 @@ use super::without_warnings;
 /// of 500 jobs of 200 bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The driver's connection.
 type Client = tiberius::Client<Compat<BufReader<Limited<TcpStream>>>>;
 
 /// A connection, and a handle to its socket, which the driver hides.
@@ -80,7 +79,6 @@ const MAX_REDIRECTS: usize = 3;
 /// Opens connections for one schema.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    /// The driver's settings without the address.
     driver: tiberius::Config,
     address: Address,
     credentials: Arc<Credentials>,
@@ -120,7 +118,6 @@ impl Connector {
         })
     }
 
-    /// The same connector for another queue of the schema.
     pub(crate) fn for_queue(&self, queue: &str) -> Connector {
         Connector {
             driver: self.driver.clone(),
@@ -142,7 +139,6 @@ impl Connector {
         &self.schema
     }
 
-    /// The address, for errors and logs.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }

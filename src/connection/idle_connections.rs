@@ -16,7 +16,6 @@ const MAX_IDLE: Duration = Duration::from_secs(60);
 /// What the connections of a queue learn from each other.
 #[derive(Debug)]
 pub(crate) struct IdleConnections {
-    /// [`MAX_IDLE`], except in tests.
     max_idle_ns: AtomicU64,
     clock: BootClock,
     unanswered_since_ns: AtomicU64,
@@ -30,12 +29,10 @@ impl Default for IdleConnections {
 }
 
 impl IdleConnections {
-    /// How long an idle connection is kept for reuse.
     pub(crate) fn max_idle(&self) -> Duration {
         Duration::from_nanos(self.max_idle_ns.load(Ordering::Acquire))
     }
 
-    /// For tests.
     pub(crate) fn set_max_idle(&self, max_idle: Duration) {
         self.max_idle_ns.store(max_idle.as_nanos() as u64, Ordering::Release);
     }

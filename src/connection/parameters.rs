@@ -6,7 +6,6 @@ use tiberius::{SqlTableDataRow, TableValueRow};
 
 use crate::id::{Fence, JobId};
 
-/// One row of the table type `id_list`.
 pub(crate) struct ListedId(pub(crate) JobId);
 
 impl<'a> TableValueRow<'a> for ListedId {
@@ -27,7 +26,6 @@ pub(crate) fn id_rows(jobs: &[JobId]) -> impl Iterator<Item = ListedId> {
     jobs.into_iter().map(ListedId)
 }
 
-/// The quoted name of a procedure.
 pub(crate) fn procedure(schema: &str, name: &str) -> String {
     format!("[{schema}].[{name}]")
 }
@@ -43,7 +41,6 @@ pub(crate) fn int(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
-/// A count for a `bigint`.
 pub(crate) fn big(number: u64) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
@@ -53,7 +50,6 @@ pub(crate) fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// Whole microseconds.
 pub(crate) fn us(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }

@@ -30,7 +30,6 @@ pub(crate) struct Session {
     deadline: Option<(tokio::time::Instant, Duration)>,
 }
 
-/// A connection that waits for its next call.
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
@@ -60,7 +59,6 @@ impl Session {
         Within { session: self }
     }
 
-    /// The timeout of one call.
     pub(crate) fn command_timeout(&self) -> Duration {
         self.connector.timeouts().command
     }
@@ -84,12 +82,10 @@ impl Session {
         self.is_broken = false;
     }
 
-    /// Whether it has a connection that no call is using.
     pub(crate) fn has_connection(&self) -> bool {
         self.idle.is_some()
     }
 
-    /// Whether it has a connection that the next call would not use.
     pub(crate) fn has_useless_connection(&self) -> bool {
         self.idle.as_ref().is_some_and(|idle| !self.would_use(idle))
     }
@@ -153,17 +149,14 @@ impl Session {
         self.settle(connection, result).await
     }
 
-    /// Runs a command that returns rows.
     pub(crate) async fn rows(&mut self, call: &'static str, command: Command<'_>) -> Result<Vec<Columns>, Error> {
         Ok(into_rows(call, self.run(call, command).await?))
     }
 
-    /// Runs a command that returns one row.
     pub(crate) async fn row(&mut self, call: &'static str, command: Command<'_>) -> Result<Columns, Error> {
         one_row(call, self.rows(call, command).await?)
     }
 
-    /// Runs a command that returns one row and then a list.
     pub(crate) async fn row_and_list(
         &mut self,
         call: &'static str,
@@ -241,7 +234,6 @@ impl Session {
         }
     }
 
-    /// Puts a call's connection back, unless the call left it unusable.
     async fn settle<T>(&mut self, connection: Connection, result: Result<T, Error>) -> Result<T, Error> {
         match &result {
             Ok(_) => self.put_back(connection),
@@ -291,7 +283,6 @@ impl Session {
     }
 }
 
-/// A session whose calls have their own timeout: [`Session::within`].
 #[derive(Debug)]
 pub(crate) struct Within<'a> {
     session: &'a mut Session,

@@ -24,7 +24,6 @@ pub(crate) struct SessionPool {
     closer: Closer,
 }
 
-/// The task that closes idle connections, while there are connections.
 type Closer = Arc<Mutex<Option<JoinHandle<()>>>>;
 
 /// A lent session. It returns to the pool on drop.

@@ -27,7 +27,6 @@ impl Error {
         }
     }
 
-    /// Converts an error of the driver. `server` and `schema` are for the message.
     pub(crate) fn from_driver(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
         use tiberius::error::Error as Driver;
         match error {
@@ -65,7 +64,6 @@ impl Error {
             58020 => of_sink(message),
             58021 => Error::BatchNotOpen { message },
             58022 => Error::QueueInUse { message },
-            // No such procedure, object, column type.
             2812 | 208 | 2715 => Error::NotInstalled { number: Some(number), schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {
                 Error::PermissionDenied { number, remedy: remedy::for_permission(&message, schema), message }

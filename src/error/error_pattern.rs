@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-/// Stands for the parts that differ.
 pub(crate) const GAP: char = '…';
 
 /// The maximum length of a pattern, which ends between two words. Errors are read up to 400 characters. If an error is
@@ -15,7 +14,6 @@ const SHORTEST_ID: usize = 8;
 /// The most decimal digits of an exit code: 32 bits on Windows.
 const LONGEST_CODE: usize = 10;
 
-/// Opening and closing quotation marks.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
 /// Returns the first line of an error, plus the following lines as long as each line ends in a colon. `…` replaces
@@ -63,7 +61,6 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == GAP
 }
 
-/// Returns the length of the first word. A GUID is one word.
 fn word_at(text: &str) -> usize {
     let end = |text: &str| text.find(|character| !is_word(character)).unwrap_or(text.len());
     if is_guid(text) { 36 } else { end(text) }
@@ -99,7 +96,6 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Adds a text unchanged if all of it fits.
     fn add(&mut self, text: &str) -> ControlFlow<()> {
         let chars = text.chars().count();
         if self.chars + chars > MAX_CHARS {
@@ -131,7 +127,6 @@ impl Pattern {
         self.add(after)
     }
 
-    /// Adds a gap in place of a number and its sign, or extends the gap before it.
     fn add_gap(&mut self) {
         if let [_, ' ' | '\t' | '\n' | '(' | '[' | '=' | ':' | ',', '-' | '+'] = self.end() {
             self.drop_last(1);
@@ -146,7 +141,6 @@ impl Pattern {
         self.chars += 1;
     }
 
-    /// Returns the last three characters, padded with spaces on the left.
     fn end(&self) -> [char; 3] {
         let mut last = self.text.chars().rev();
         let mut next = || last.next().unwrap_or(' ');
@@ -164,7 +158,6 @@ impl Pattern {
 
 enum Word<'a> {
     Text,
-    /// A number or an id.
     Varies,
     /// One number: `worker17`, `250ms`.
     WithNumber {

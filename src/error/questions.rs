@@ -100,7 +100,6 @@ impl Error {
         }
     }
 
-    /// Whether the response exceeded the call's size limit.
     pub(crate) fn is_too_much(&self) -> bool {
         matches!(self, Error::ConnectionLost { cause } if cause.kind() == TOO_MUCH)
     }

@@ -1,6 +1,5 @@
 //! Remedies, as they end an error's message.
 
-/// The installation script and the release that it belongs to.
 pub(super) const INSTALL: &str = concat!(
     "call Admin::install as a member of db_owner, or have one run the script of `readpast install --script`, readpast ",
     env!("CARGO_PKG_VERSION")
@@ -8,10 +7,8 @@ pub(super) const INSTALL: &str = concat!(
 
 const ROLES: &str = include_str!("../../sql/900_roles.sql");
 
-/// If SQL Server refused a SQL login.
 pub(super) const LOGIN: &str = "check User ID and Password";
 
-/// If a call on an open connection is refused because its token has expired.
 pub(super) const EXPIRED_TOKEN: &str = "the next call reconnects with another token";
 
 /// Returns the remedy for a refused login, if its number determines it ("ALTER LOGIN (Transact-SQL)" in Microsoft's SQL

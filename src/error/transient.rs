@@ -21,7 +21,6 @@ const CONNECTION: &[i32] = &[-2, 64, 121, 233, 997, 10053, 10054, 10060];
 /// texts.
 const LOCKS: &[i32] = &[1203, 1204, 1205, 1221, 1222, 1232, 3940, 22335];
 
-/// A lock was not granted within LOCK_TIMEOUT.
 pub(crate) const LOCK_TIME_OUT: i32 = 1222;
 
 /// Out of memory. 701, 802, 41805: "Troubleshoot out of memory errors with Azure SQL Database"; 3935, 8628, 8645, 8651,
@@ -73,12 +72,10 @@ const RUN_AGAIN: &[i32] = &[
 
 const ALL: [&[i32]; 11] = [CONNECTION, LOCKS, MEMORY, ROOM, DISK, AZURE, SESSION, TOKEN, DATABASE, SERVER, RUN_AGAIN];
 
-/// Whether an error of SQL Server is transient.
 pub(super) fn is_transient(number: i32) -> bool {
     ALL.iter().any(|group| group.contains(&number))
 }
 
-/// Whether something changed under a statement, which must be run again.
 pub(super) fn is_to_be_run_again(number: i32) -> bool {
     RUN_AGAIN.contains(&number)
 }

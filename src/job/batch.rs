@@ -60,7 +60,6 @@ impl NewBatch {
         self
     }
 
-    /// Rejects values that SQL Server would reject or cut.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidBatch { reason });
         let units = self.name.as_ref().map_or(0, |name| name.encode_utf16().count());

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 /// The longest JSON of a job's headers that the procedures accept, in UTF-16 units.
 const MAX_UNITS: usize = 1_300;
 
-/// The prefix of readpast's own headers.
 const RESERVED: &str = "readpast-";
 
 /// A job's headers by name. Boxed, because few jobs have any.
@@ -25,7 +24,6 @@ impl Headers {
         self.0.get(name)
     }
 
-    /// The value, if it is text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str()
     }
@@ -45,7 +43,6 @@ impl Headers {
         self.0.is_empty()
     }
 
-    /// The format of the procedures.
     pub(crate) fn json(&self) -> String {
         Value::Object((*self.0).clone()).to_string()
     }

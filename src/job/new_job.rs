@@ -45,13 +45,10 @@ pub struct NewJob {
     pub(crate) batch: Option<BatchId>,
 }
 
-/// The width of the column, in UTF-16 units.
 const MAX_DEDUP_KEY_UNITS: usize = 256;
 
-/// The width of the column, in UTF-16 units.
 const MAX_GROUP_KEY_UNITS: usize = 128;
 
-/// The width of the column.
 const MAX_KIND_LENGTH: usize = 64;
 
 /// The column is an `int`, in milliseconds.

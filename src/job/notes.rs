@@ -45,7 +45,6 @@ impl Note {
         Note { fraction: Some(fraction), text: Some(cut_to(text, MAX_TEXT_UNITS).to_owned()), checkpoint: None }
     }
 
-    /// Merges both; `newer` wins.
     fn overtaken_by(self, newer: Note) -> Note {
         Note {
             checkpoint: newer.checkpoint.or(self.checkpoint),
@@ -55,7 +54,6 @@ impl Note {
     }
 }
 
-/// The run of a job that has reported something.
 pub(crate) type NotedRun = (JobId, Fence);
 
 /// The notes of all jobs of a worker; for each job, those of the run with the highest fence. If a lease was lost, a job
@@ -76,7 +74,6 @@ impl Notes {
         self.changed.notify_one();
     }
 
-    /// Waits for something to write.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -90,7 +87,6 @@ impl Notes {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes all notes out, to write them.
     pub(crate) fn take_all(&self) -> Taken<'_> {
         let all = std::mem::take(&mut *self.unwritten.lock());
         Taken {
@@ -100,14 +96,12 @@ impl Notes {
         }
     }
 
-    /// Takes the notes of these runs out, to write them.
     pub(crate) fn take(&self, runs: impl Iterator<Item = NotedRun>) -> Taken<'_> {
         let mut unwritten = self.unwritten.lock();
         let taken = runs.filter_map(|run| Some((run, remove(&mut unwritten, run)?))).collect();
         Taken { notes: self, unwritten: taken, put_off: Vec::new() }
     }
 
-    /// Drops the notes of runs that are over.
     pub(crate) fn forget(&self, runs: impl Iterator<Item = NotedRun>) {
         if self.were_used() {
             let mut unwritten = self.unwritten.lock();
@@ -115,7 +109,6 @@ impl Notes {
         }
     }
 
-    /// The notes of a run, for tests.
     pub(crate) fn of(&self, (job_id, fence): NotedRun) -> Option<Note> {
         self.unwritten.lock().get(&job_id).filter(|noted| noted.0 == fence).map(|noted| noted.1.clone())
     }
@@ -153,7 +146,6 @@ impl Taken<'_> {
         self.unwritten.is_empty()
     }
 
-    /// The next notes to write, at most `max`.
     pub(crate) fn next(&self, max: usize) -> &[(NotedRun, Note)] {
         &self.unwritten[..max.min(self.unwritten.len())]
     }

@@ -89,7 +89,6 @@ impl Schedule {
         self
     }
 
-    /// Rejects a schedule that could not be fired.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidSchedule { reason });
         check_name("its name", &self.name, MAX_NAME_UNITS).or_else(invalid)?;

@@ -84,7 +84,6 @@ pub(crate) fn continue_trace(span: &tracing::Span, job: &Job) {
 #[cfg(feature = "opentelemetry")]
 impl Injector for Headers {
     fn set(&mut self, name: &str, value: String) {
-        // Such as a tracestate without entries.
         if !value.is_empty() {
             Headers::set(self, name.to_owned(), value);
         }

@@ -45,7 +45,6 @@ const OUTCOME_WITHIN: Duration = Duration::from_secs(2);
 /// If nobody waited for the response to a password, it may have been refused. It is not sent again for this long.
 const UNANSWERED_FOR: Duration = Duration::from_secs(15);
 
-/// The error of a login with a wrong password.
 const WRONG_PASSWORD: i32 = 18456;
 
 /// The longest pause before a wrong password is tried once more, because a replica may be behind.
@@ -271,12 +270,10 @@ impl Attempt<'_> {
         self.awaits_answer = true;
     }
 
-    /// SQL Server has responded, or the connection is lost.
     pub(crate) fn is_over(&mut self) {
         self.awaits_answer = false;
     }
 
-    /// SQL Server accepted the login.
     pub(crate) fn was_let_in(self) {
         if let (Proof::Token(granted), LoginSource::Tokens(tokens)) = (&self.proof, &self.credentials.source) {
             tokens.has_let_in(&granted.token);
@@ -345,7 +342,6 @@ impl Drop for Attempt<'_> {
 }
 
 impl Proof {
-    /// Converts to the driver's type.
     pub(crate) fn method(&self) -> AuthMethod {
         match self {
             Proof::Password { user, password } => AuthMethod::sql_server(user.reveal(), password.reveal()),
@@ -365,7 +361,6 @@ impl Proof {
     }
 }
 
-/// Without the feature `entra`, each fetch of a token fails.
 #[cfg(not(feature = "entra"))]
 fn tokens(_: super::login::Identity) -> TokenSource {
     TokenSource::named("Microsoft Entra ID", || async { Err("the crate was built without its feature entra".into()) })

@@ -116,7 +116,6 @@ async fn ask(credential: Arc<dyn TokenCredential>, scope: &str) -> Result<Access
     Ok(AccessToken::new(answer.token.secret(), SystemTime::from(answer.expires_on)))
 }
 
-/// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

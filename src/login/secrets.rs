@@ -74,7 +74,6 @@ impl Password {
     }
 }
 
-/// `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 

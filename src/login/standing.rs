@@ -14,7 +14,6 @@ pub(super) const PROVED_FOR: Duration = Duration::from_secs(30);
 /// SQL Server's responses to these credentials, by password. Other credentials have none.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Whether a login was ever accepted.
     pub(super) was_let_in: bool,
     pub(super) last: Option<LastAnswer>,
     /// The last password whose response nobody waited for, unless a login was accepted since.
@@ -24,7 +23,6 @@ pub(super) struct Standing {
 #[derive(Debug)]
 pub(super) struct LastAnswer {
     pub(super) password: Option<Secret>,
-    /// When the attempt began.
     pub(super) begun_at: Instant,
     pub(super) outcome: LoginOutcome,
 }
@@ -48,7 +46,6 @@ pub(super) struct Refusal {
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) password: Secret,
-    /// How long the login waited for the response.
     pub(super) after: Duration,
     /// Whether it used up its time. Some calls have two seconds; the heartbeat has more, and need not wait.
     pub(super) was_out_of_time: bool,

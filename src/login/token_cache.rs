@@ -24,12 +24,10 @@ pub(super) const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duratio
 pub(super) struct TokenCache {
     pub(super) kept: Option<Kept>,
     pub(super) fetch: Option<FetchBegun>,
-    /// The error of the last fetch, if it failed.
     pub(super) failure: Option<LastFailure>,
 }
 
 pub(super) struct FetchBegun {
-    /// By the boot clock.
     pub(super) at: Duration,
     /// The sender is dropped when the fetch or its runtime has ended.
     pub(super) outcome: watch::Receiver<FetchOutcome>,
@@ -48,19 +46,16 @@ pub(super) struct Kept {
 pub(super) struct LastFailure {
     pub(super) message: String,
     pub(super) pauses: Pauses,
-    /// Nothing is fetched before.
     pub(super) again_at: Instant,
 }
 
 /// A log entry, to be written after the lock is released.
 pub(super) struct FetchFailed {
     pub(super) message: String,
-    /// The time left of the kept token, if it has not expired.
     pub(super) seconds_left: Option<u64>,
     pub(super) retry_in: Duration,
 }
 
-/// A token for a login.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) token: AccessToken,
@@ -96,7 +91,6 @@ impl TokenCache {
         Some(self.failed(NO_OUTCOME.to_string()))
     }
 
-    /// The kept token, if it has not expired.
     pub(super) fn living(&self) -> Option<&Kept> {
         self.kept.as_ref().filter(|kept| !kept.token.time_left().is_zero())
     }

@@ -178,7 +178,6 @@ impl TokenSource {
     }
 }
 
-/// The outcome of a fetch, if it arrives in time.
 async fn outcome_of(mut fetch: watch::Receiver<FetchOutcome>, patience: Instant) -> FetchOutcome {
     match tokio::time::timeout_at(patience, fetch.wait_for(Option::is_some)).await {
         Ok(Ok(outcome)) => outcome.clone(),

@@ -101,7 +101,6 @@ impl Exporter {
         }
     }
 
-    /// The address of the listener, if there is one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.get().map(|listener| listener.address)
     }

@@ -17,6 +17,5 @@ pub(crate) trait Health: fmt::Debug + Send + Sync {
     /// Whether SQL Server answered the worker's last claim.
     fn last_claim_succeeded(&self) -> bool;
 
-    /// The names of the duties that fail.
     fn failing_duties(&self) -> Vec<&'static str>;
 }

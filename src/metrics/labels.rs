@@ -2,7 +2,6 @@
 
 pub(super) type Labels = &'static [(&'static str, &'static [&'static str])];
 
-/// The queue's name, from the configuration.
 pub(super) const QUEUE: Labels = &[("queue", &[])];
 
 pub(super) const BY_KIND: Labels = &[("queue", &[]), ("kind", &[])];

@@ -13,7 +13,6 @@ use super::metric::{
     IN_FLIGHT_LIMIT_JOBS, LEASE_AGE_SECONDS, LEASE_SECONDS, LIMITED_RATIO, RUN_THREADS, RUNNING_JOBS,
 };
 
-/// A worker's levels at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Levels {
     pub(crate) buffered: usize,
@@ -34,7 +33,6 @@ pub(crate) struct Scale {
     pub(crate) lease: Duration,
 }
 
-/// A running worker.
 #[derive(Debug)]
 struct Running {
     id: u64,
@@ -51,10 +49,8 @@ impl Running {
     }
 }
 
-/// The running workers of this process: a few.
 static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
-/// The values of a queue's gauges.
 struct Shown {
     /// Identifies the workers of these values: their number, the sum of their ids, and how many drain. Ids only grow,
     /// so any other set of workers has another sum or is smaller.
@@ -91,7 +87,6 @@ pub(super) struct LevelGauges {
     in_flight_limit_jobs: Gauge,
     in_flight_bytes: Gauge,
     in_flight_limit_bytes: Gauge,
-    /// In the order of [`LIMITS`].
     limited_ratio: [Gauge; LIMITS.len()],
     lease_age: Gauge,
     lease_seconds: Gauge,
@@ -120,7 +115,6 @@ impl LevelGauges {
         }
     }
 
-    /// The worker starts running.
     pub(super) fn begin(&self, scale: Scale) {
         let worker =
             Running { id: self.id, queue: self.queue.clone(), scale, levels: Levels::default(), drains: false };
@@ -140,7 +134,6 @@ impl LevelGauges {
         self.change_own(|own| own.drains = true);
     }
 
-    /// The worker has stopped.
     pub(super) fn end(&self) {
         self.change(|running| {
             let before = running.len();
@@ -281,7 +274,6 @@ mod tests {
         Levels { running, ..Levels::default() }
     }
 
-    /// The recorder is foreign code.
     #[test]
     fn a_recorder_that_takes_its_time_holds_up_no_other_worker_and_shows_the_end_all_the_same() {
         let (set_to, shown) = channel();

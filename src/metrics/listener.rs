@@ -35,12 +35,10 @@ struct Limits {
 /// Prometheus' default for `scrape_timeout` is ten seconds, too.
 const LIMITS: Limits = Limits { connections: 32, time: Duration::from_secs(10) };
 
-/// The recorder installed by this module. Recorders cannot be removed.
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
 static LISTENERS: Mutex<Vec<Weak<Listener>>> = Mutex::new(Vec::new());
 
-/// Serves this process's metrics and health at one address.
 #[derive(Debug)]
 pub(super) struct Listener {
     /// The requested address.
@@ -77,7 +75,6 @@ impl Listener {
         self.server.get().is_some_and(|server| !server.is_finished())
     }
 
-    /// Alive: no worker's thread is stuck.
     fn liveness(&self) -> Result<(), &'static str> {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());
@@ -146,7 +143,6 @@ pub(super) fn recorder() -> Option<PrometheusHandle> {
     Some(RECORDER.get_or_init(|| handle).clone())
 }
 
-/// Runs a function periodically, in its own thread, as long as the process lives.
 fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<()> {
     let keep_up = move || {
         loop {
@@ -160,7 +156,6 @@ fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<
 /// Responds until its task is aborted. Dropping it closes all connections.
 async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle, limits: Limits) {
     let mut connections = JoinSet::new();
-    // In the order in which they were opened.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let accepted = tokio::select! {

@@ -80,7 +80,6 @@ fn procedure_index(call: &str) -> usize {
     known.unwrap_or_else(|| if call.ends_with(".sql") { procedure_index("install") } else { PROCEDURES.len() - 1 })
 }
 
-/// One of [`ERRORS`].
 fn error_label(error: &Error) -> &'static str {
     let label = match error {
         Error::Connect { .. } => "connect".to_owned(),
@@ -97,7 +96,6 @@ fn error_label(error: &Error) -> &'static str {
 /// The last sample of the queue. Created with the first sample, so that nothing is shown before it.
 #[derive(Debug)]
 pub(crate) struct SampleMetrics {
-    /// In the order of [`STATES`].
     jobs: [Gauge; STATES.len()],
     oldest_ready: Gauge,
     open_batches: Gauge,

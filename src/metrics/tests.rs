@@ -54,7 +54,6 @@ impl Recorder for Ledger {
     }
 }
 
-/// A histogram that keeps the last value.
 struct LastValue(Arc<AtomicU64>);
 
 impl metrics::HistogramFn for LastValue {
@@ -85,7 +84,6 @@ fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) 
     kind.run_ended(&Outcome::Dead { error }, time);
 }
 
-/// Registers every metric.
 fn ledger() -> Ledger {
     let ledger = Ledger::default();
     with_local_recorder(&ledger, || {
@@ -256,7 +254,6 @@ fn recording_allocates_nothing() {
     assert_eq!(allocated.count_total, 0);
 }
 
-/// Workers of one queue have the same series.
 #[test]
 fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     let recorder = Series::default();

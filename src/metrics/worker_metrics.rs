@@ -88,7 +88,6 @@ impl WorkerMetrics {
         }
     }
 
-    /// The worker starts running.
     pub(crate) fn begin(&self, scale: Scale) {
         self.levels.begin(scale);
     }
@@ -114,7 +113,6 @@ impl WorkerMetrics {
         self.claim_batch_jobs.record(jobs as f64);
     }
 
-    /// A job starts. One of the three calls made for each job.
     pub(crate) fn started(&self, waited: Duration) {
         self.buffer_wait.record(waited);
     }
@@ -132,18 +130,15 @@ impl WorkerMetrics {
         self.job_age.record(age);
     }
 
-    /// SQL Server answered a finish call.
     pub(crate) fn acknowledged(&self, jobs: usize, took: Duration) {
         self.finish_seconds.record(took);
         self.finish_batch_jobs.record(jobs as f64);
     }
 
-    /// Follow-ups were enqueued.
     pub(crate) fn followed_up(&self, jobs: usize) {
         self.follow_ups.increment(jobs as u64);
     }
 
-    /// The sink rejected results, or follow-ups could not be enqueued.
     pub(crate) fn refused_results(&self, jobs: usize) {
         self.refused_results.increment(jobs as u64);
     }

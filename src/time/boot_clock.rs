@@ -30,7 +30,6 @@ impl BootClock {
         since_boot() + Duration::from_nanos(self.ahead_ns.load(std::sync::atomic::Ordering::Acquire))
     }
 
-    /// Simulates a suspension of the machine.
     #[cfg(test)]
     pub(crate) fn shift(&self, by: Duration) {
         self.ahead_ns.fetch_add(by.as_nanos() as u64, std::sync::atomic::Ordering::AcqRel);

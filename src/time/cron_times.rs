@@ -102,7 +102,6 @@ impl CronTimes {
     }
 }
 
-/// Without the feature `schedules`, every expression is rejected.
 #[cfg(not(feature = "schedules"))]
 #[derive(Debug)]
 pub(crate) enum CronTimes {}
@@ -135,7 +134,6 @@ mod tests {
         text.parse::<Timestamp>().unwrap().into()
     }
 
-    /// Returns the first times from `from` on, without milliseconds.
     fn first(count: usize, cron: &str, time_zone: &str, from: &str) -> Vec<String> {
         let times = CronTimes::read(cron, time_zone).unwrap();
         let mut next = times.first_from(at(from)).unwrap();
@@ -180,7 +178,6 @@ mod tests {
             first(3, "*/20 * * * * *", "UTC", "2026-01-01T00:00:20Z"),
             ["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z", "2026-01-01T00:01:00Z"]
         );
-        // Half a second later it has passed.
         assert_eq!(first(1, "*/20 * * * * *", "UTC", "2026-01-01T00:00:20.001Z"), ["2026-01-01T00:00:40Z"]);
         assert_eq!(first(1, "@daily", "Asia/Kathmandu", "2026-01-01T00:00:00Z"), ["2026-01-01T18:15:00Z"]);
         assert_eq!(first(1, "0 0 29 2 *", "UTC", "2097-01-01T00:00:00Z"), ["2104-02-29T00:00:00Z"]);

@@ -53,7 +53,6 @@ mod tests {
         }
         let between = epoch + Duration::from_nanos(1_000_001);
         assert_eq!(from_datetime2(to_datetime2(between).unwrap()), epoch + Duration::from_millis(2));
-        // 2026-11-21 is day 739,940 since 0001-01-01.
         let day = to_datetime2(epoch + Duration::from_secs(1_795_219_200)).unwrap();
         assert_eq!(day.date().days(), 739_940);
         assert!(to_datetime2(epoch + Duration::from_secs(400_000_000_000)).is_none());

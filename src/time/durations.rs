@@ -14,7 +14,6 @@ use serde::{Serialize, Serializer};
 /// Bucket bounds: 1 ms, 2 ms, and so on to 2^24 ms (4 h 40 min). The last bucket has no upper bound.
 pub(crate) const BUCKETS: usize = 26;
 
-/// From 2^24 ms on.
 const LAST: usize = BUCKETS - 1;
 
 /// How long jobs waited or ran: a histogram with the bounds 1 ms, 2 ms, 4 ms, and so on to 2^24 ms (4 h 40 min). The
@@ -72,7 +71,6 @@ impl Durations {
         Durations(counts)
     }
 
-    /// Returns the counts added since `before`.
     pub(crate) fn since(&self, before: &Durations) -> Durations {
         Durations(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
     }
@@ -99,7 +97,6 @@ impl Serialize for Durations {
     }
 }
 
-/// Returns the bucket of a time.
 pub(crate) fn bucket(time: Duration) -> usize {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     ((u64::BITS - ms.leading_zeros()) as usize).min(LAST)

@@ -4,22 +4,18 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-/// Serializes a duration in seconds, or null.
 pub(crate) fn json_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }
 
-/// Serializes a duration in seconds.
 pub(crate) fn json_seconds_of<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     duration.as_secs_f64().serialize(serializer)
 }
 
-/// Serializes a time in [`rfc3339`] format, or null.
 pub(crate) fn json_time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(rfc3339).serialize(serializer)
 }
 
-/// Serializes a time in [`rfc3339`] format.
 pub(crate) fn json_time_of<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     rfc3339(*time).serialize(serializer)
 }

@@ -65,7 +65,6 @@ impl Predicate {
     }
 }
 
-/// Knowledge about a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Known {
     Null,

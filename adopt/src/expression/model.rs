@@ -1,6 +1,5 @@
 //! Values and predicates, and their T-SQL.
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -31,7 +30,6 @@ pub(crate) enum Value {
     },
 }
 
-/// The target of a cast.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CastTo {
     /// The collation of a text before the cast, which would otherwise use the database's code page.
@@ -128,7 +126,6 @@ impl Value {
         })
     }
 
-    /// Calls `found` with each inner value, and with this one.
     pub(crate) fn visit<'v>(&'v self, found: &mut dyn FnMut(&'v Value)) {
         found(self);
         match self {
@@ -185,12 +182,10 @@ impl Value {
         self.has(&|value| matches!(value, Value::Call { name: "SYSDATETIMEOFFSET", .. }))
     }
 
-    /// Whether it depends on the time.
     pub(crate) fn tells_time(&self) -> bool {
         self.has(&|value| matches!(value, Value::Call { name, .. } if CLOCKS.contains(name)))
     }
 
-    /// Whether this value or an inner value meets the condition.
     fn has(&self, is_one: &dyn Fn(&Value) -> bool) -> bool {
         let mut has = false;
         self.visit(&mut |value| has |= is_one(value));

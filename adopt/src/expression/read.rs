@@ -358,7 +358,6 @@ impl Parser {
         }
     }
 
-    /// The next token, for a message.
     fn here(&self) -> String {
         match self.tokens.get(self.next) {
             None => "the end".to_string(),

@@ -95,7 +95,6 @@ impl Mapping {
         self.table.it.to_string()
     }
 
-    /// An error about a line.
     pub(crate) fn refusal(&self, line: usize, message: impl Into<String>) -> Error {
         placed(self.file.as_deref(), line, message.into())
     }

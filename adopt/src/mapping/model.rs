@@ -3,21 +3,18 @@
 use crate::expression::Value;
 use crate::names::TableName;
 
-/// A part of the mapping, and its line.
 #[derive(Debug, Clone)]
 pub(crate) struct At<T> {
     pub(crate) it: T,
     pub(crate) line: usize,
 }
 
-/// A column of the order.
 #[derive(Debug, Clone)]
 pub(crate) struct Ordered {
     pub(crate) column: At<String>,
     pub(crate) descending: bool,
 }
 
-/// How a claim changes a row.
 #[derive(Debug, Clone)]
 pub(crate) enum Claim {
     Set(Vec<Set>),
@@ -37,7 +34,6 @@ pub(crate) enum End {
     },
 }
 
-/// A column and its new value.
 #[derive(Debug, Clone)]
 pub(crate) struct Set {
     pub(crate) column: At<String>,

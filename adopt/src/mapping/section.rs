@@ -7,7 +7,6 @@ use crate::expression::{Value, read_value};
 
 use super::model::{At, Set};
 
-/// A mistake, and its position in the text.
 pub(super) struct Mistake {
     pub(super) at: usize,
     pub(super) message: String,
@@ -19,7 +18,6 @@ pub(super) fn missing<T>(message: &str) -> Read<T> {
     Err(Mistake { at: 0, message: message.to_string() })
 }
 
-/// A mistake in a line with a known number.
 pub(super) fn at_line(text: &str, line: usize, message: &str) -> Mistake {
     let at = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     Mistake { at, message: message.to_string() }
@@ -38,7 +36,6 @@ pub(super) struct Section<'t, 's> {
 }
 
 impl<'t, 's> Section<'t, 's> {
-    /// Returns a mistake for an unknown key.
     pub(super) fn new(
         text: &'t str,
         name: &'static str,
@@ -93,7 +90,6 @@ impl<'t, 's> Section<'t, 's> {
         }
     }
 
-    /// One text, or a list of texts.
     pub(super) fn texts(&self, key: &'static str) -> Read<Vec<At<String>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let DeValue::Array(list) = value.get_ref() else {
@@ -131,7 +127,6 @@ impl<'t, 's> Section<'t, 's> {
         }
     }
 
-    /// Columns with their values.
     pub(super) fn sets(&self, key: &'static str) -> Read<Option<Vec<Set>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let DeValue::Table(table) = value.get_ref() else {

@@ -125,7 +125,6 @@ impl Plan {
         Ok(())
     }
 
-    /// The columns that describe the job.
     pub(super) fn check_columns(&mut self) -> Result<(), Error> {
         let columns = self.mapping.columns.clone();
         if let Some(at) = &columns.attempts {

@@ -12,7 +12,6 @@ pub(crate) struct Plan {
     /// The index by which a row is found again; `None` if a claim deletes the row.
     pub(crate) key_index: Option<String>,
     pub(crate) ready_index: Option<String>,
-    /// The tables to which rows are moved.
     pub(crate) others: Vec<Table>,
     /// Notes for the person who installs the adoption.
     pub(crate) notes: Vec<String>,
@@ -49,7 +48,6 @@ impl Plan {
         Err(self.mapping.refusal(line, message))
     }
 
-    /// The column that a name of the mapping means.
     pub(crate) fn column(&self, at: &At<String>) -> Result<Column, Error> {
         match self.table.column(&at.it) {
             Some(column) => Ok(column.clone()),
@@ -57,7 +55,6 @@ impl Plan {
         }
     }
 
-    /// Whether the procedures use a column of the table.
     pub(crate) fn is_used(&self, name: &str) -> bool {
         let mapping = &self.mapping;
         let about = &mapping.columns;

@@ -44,7 +44,6 @@ impl Plan {
             );
             return self.refused(line, message);
         }
-        // READPAST skips locked rows, not locked pages.
         if let Some(index) = self.table.indexes.iter().find(|index| !index.has_row_locks) {
             let message = format!(
                 "index {} of {name} has no row locks, so claims would wait for each other; ALTER INDEX {} ON {} SET \

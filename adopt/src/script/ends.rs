@@ -52,7 +52,6 @@ impl Marks<'_> {
         columns
     }
 
-    /// The statement of finish for the rows of done jobs.
     pub(super) fn done(&self) -> Result<String, String> {
         let word = |word: Word| match word {
             Word::Attempt => "d.job_attempt".to_string(),
@@ -83,7 +82,6 @@ impl Marks<'_> {
         Ok(format!("    -- Their rows, in the order of the jobs.\n{}", statement.trim_end_matches('\n')))
     }
 
-    /// The statements of note_ends and note_requeued.
     pub(super) fn ends_elsewhere(&self) -> Result<Elsewhere, String> {
         let word = |word: Word| match word {
             Word::Error => "j.error".to_string(),

@@ -21,7 +21,6 @@ impl Marks<'_> {
         format!("a claim {claim}; key {key}; jobs has {}", columns.join(", "))
     }
 
-    /// A dead job has the only copy of its row.
     pub(super) fn dead_are_the_only_copies(&self) -> bool {
         self.plan.mapping.takes_out() && matches!(self.plan.mapping.dead.it, End::Set(_))
     }

@@ -9,7 +9,6 @@ macro_rules! changes {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../sql/", $name, ".part")))),*] };
 }
 
-/// The scripts that differ, and the additional ones.
 const CHANGES: [(&str, &str); 25] = changes![
     "000_adopted_table.sql",
     "000_begin.sql",

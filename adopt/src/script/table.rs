@@ -11,7 +11,6 @@ use super::texts::{claim_word, kept_name, lines, of_t};
 const IS_AS_IT_WAS: &str = include_str!("../../sql/is_as_it_was.sql.part");
 
 impl Marks<'_> {
-    /// The mapping's predicate.
     pub(super) fn ready(&self, column: &dyn Fn(&str) -> String) -> Option<String> {
         let ready = self.plan.mapping.ready.as_ref()?.it.fitted(&|name, value| self.fitting_type(name, value));
         let text = ready.sql(&Terms { column, word: &claim_word });
@@ -115,7 +114,6 @@ impl Marks<'_> {
         if self.plan.key_index.is_some() {
             found.push("unique index on the key".to_string());
         }
-        // The indexes named in hints.
         let key_index = self.plan.key_index.as_ref().filter(|_| self.key_hint().contains("INDEX"));
         for name in self.plan.ready_index.iter().chain(key_index) {
             let Some(index) = table.indexes.iter().find(|index| index.name == *name) else { continue };

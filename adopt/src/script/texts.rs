@@ -5,7 +5,6 @@ use crate::expression::Word;
 use crate::names::{bracketed, literal};
 use crate::plan::KEPT;
 
-/// A list with commas, one item per line.
 pub(super) fn lines(items: &[String], indent: usize) -> String {
     items.join(&format!(",\n{}", " ".repeat(indent)))
 }
@@ -30,7 +29,6 @@ pub(super) fn row_column(name: &str) -> String {
     format!("k.{}", kept_name(name))
 }
 
-/// The only word that a claim knows.
 pub(super) fn claim_word(_: Word) -> String {
     "@worker".to_string()
 }
@@ -47,7 +45,6 @@ pub(super) fn as_text(column: &Column, name: &str) -> String {
     }
 }
 
-/// A name as a JSON string.
 pub(super) fn json_text(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }

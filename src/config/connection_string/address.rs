@@ -6,7 +6,6 @@ use crate::error::Error;
 
 use super::known_keys::bad_value;
 
-/// The port of SQL Server's default instance.
 pub(super) const DEFAULT_PORT: u16 = 1433;
 
 /// The server's address. `Display` is for messages.

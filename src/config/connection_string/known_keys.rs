@@ -11,7 +11,6 @@ use crate::error::Error;
 /// SQL Server accepts packets of 512 to 32,767 bytes. An encrypted packet must fit in one TLS record (16,384 bytes).
 pub(crate) const PACKET_SIZES: RangeInclusive<u64> = 512..=16_383;
 
-/// For the error about an unknown key.
 const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Integrated Security, Authentication, Encrypt, TrustServerCertificate, TrustServerCertificateCA, \
     HostNameInCertificate, Application Name, Workstation ID, ApplicationIntent, MultiSubnetFailover, Connect Timeout, \
     Command Timeout and Packet Size";

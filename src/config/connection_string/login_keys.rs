@@ -20,7 +20,6 @@ pub(crate) struct LoginKeys {
     pub(crate) authentication: Option<Authentication>,
 }
 
-/// The values of `Authentication`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authentication {
     SqlPassword,

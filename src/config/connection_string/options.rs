@@ -70,7 +70,6 @@ use super::split::split;
 pub struct ConnectionString(String);
 
 impl ConnectionString {
-    /// The text with its password.
     pub(in crate::config) fn reveal(&self) -> &str {
         &self.0
     }
@@ -117,7 +116,6 @@ impl fmt::Debug for ConnectionString {
     }
 }
 
-/// A parsed connection string.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionOptions {
     /// The driver's settings without the address. Its `Debug` hides the password.
@@ -130,10 +128,8 @@ pub(crate) struct ConnectionOptions {
     keys: LoginKeys,
 }
 
-/// The settings of the login besides the connection string.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LoginSettings<'a> {
-    /// May be empty.
     pub(crate) password_file: &'a str,
     pub(crate) token_source: Option<&'a TokenSource>,
 }
@@ -233,7 +229,6 @@ impl ConnectionString {
 mod tests {
     use super::*;
 
-    /// With its login, which must be complete.
     fn parse(text: &str) -> Result<ConnectionOptions, Error> {
         let options = ConnectionString::from(text).parse()?;
         options.login(LoginSettings::default()).map(|_| options)

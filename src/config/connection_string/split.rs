@@ -40,7 +40,6 @@ fn is_gap(character: char) -> bool {
     character == ';' || character.is_whitespace()
 }
 
-/// Returns the key, and the text after its `=`.
 fn split_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let mut rest = text;
@@ -61,7 +60,6 @@ fn split_key(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Returns the value up to the closing quote, and the text after it.
 fn split_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text;
