@@ -33,8 +33,8 @@ pub struct ConnectionConfig {
 
     /// Database schema in which readpast is installed.
     ///
-    /// Default: `readpast`. Allowed: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and not a reserved word
-    /// of T-SQL. Key: `connection.schema`.
+    /// Default: `readpast`. Allowed: 1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and not a reserved
+    /// word of T-SQL. Key: `connection.schema`.
     pub schema: String,
 
     /// Maximum connections that a `Queue` and its clones use at once. They are opened when needed, and closed about a

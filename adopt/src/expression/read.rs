@@ -437,7 +437,7 @@ mod tests {
             ("a = @x", "variable"),
             ("a = xp_cmdshell('x')", "functions"),
             ("a = 'x", "not closed"),
-            ("a = 1 b", "behind"),
+            ("a = 1 b", "not allowed here"),
             ("a in ()", "nothing"),
             ("a = dateadd(1, 2, 3)", "begins with"),
             ("a = {nothing}", "{error}"),

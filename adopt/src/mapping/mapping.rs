@@ -150,7 +150,7 @@ mod tests {
             ("\"Status = 1\"", "\"Status == 1\"", 4, "it is not a predicate"),
             ("\"Status = 1\"", "\"Status = 1; DROP TABLE Q\"", 4, "it is not a predicate"),
             ("{ Status = 2 }", "{ Status = [2] }", 6, "in quotes, or a number"),
-            ("dbo.Q", "other.dbo.Q", 1, "the database"),
+            ("dbo.Q", "other.dbo.Q", 1, "own database"),
             ("delete = true", "remove = true", 8, "unknown key done.remove"),
             ("delete = true", "delete = false", 8, "it must be true"),
             ("delete = true", "move = \"dbo.R\"", 8, "done.with"),
