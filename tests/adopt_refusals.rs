@@ -73,7 +73,7 @@ async fn a_mapping_that_does_not_fit_its_table_is_refused_with_its_line() {
         ("\"Status = 'new'\"", "\"Status < 'new'\"", 7, &["could still be ready"]),
         ("\"Status = 'new'\"", "\"Status = 'new' AND 10 / Id > 1\"", 6, &["could fail for a row"]),
         ("\"'taken'\"", "\"'taken by a worker'\"", 8, &["'taken by a worker' beside Status"]),
-        ("Note = \"{worker}\"", "Created = \"LEFT(Note, 3)\"", 10, &["which SQL Server does not convert"]),
+        ("Note = \"{worker}\"", "Created = \"LEFT(Note, 3)\"", 10, &["which SQL Server cannot convert"]),
         ("Note = \"{worker}\"", "Note = \"ISNULL(Note, Id)\"", 10, &["ISNULL mixes"]),
         ("Note = \"{worker}\"", "status = \"'x'\"", 10, &["done.set has Status twice"]),
         ("Status = \"'done'\"", "Status = \"'new'\"", 9, &["could be ready again"]),
