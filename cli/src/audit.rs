@@ -1,5 +1,5 @@
-//! What the program does to queues and jobs is noted in SQL Server with the user of the operating system, whom the
-//! login does not show: before it is done, and how it ended.
+//! The audit in SQL Server. It has the operating system's user, whom the login does not show. Each action is recorded
+//! before it runs and with its outcome.
 
 use std::env;
 
@@ -8,20 +8,20 @@ use readpast::{Error, Queue};
 
 use crate::exit::say;
 
-/// A note of something that is being done.
+/// The entry of an action in progress.
 pub struct Audit {
     queue: Queue,
     id: AuditId,
 }
 
 impl Audit {
-    /// Notes what is about to be done to a queue. Without the note it is not to be done.
+    /// Adds the entry. Without it the action must not run.
     pub async fn begin(queue: &Queue, note: &NewAudit) -> Result<Audit, Error> {
         let id = queue.admin().begin_audit(note).await?;
         Ok(Audit { queue: queue.clone(), id })
     }
 
-    /// Notes how it ended. Where that is not possible, it has happened all the same.
+    /// Adds the outcome. If that fails, the action has happened all the same.
     pub async fn end(self, jobs: Option<u64>, outcome: Option<&str>) {
         if let Err(error) = self.queue.admin().end_audit(self.id, jobs, outcome).await {
             say(&format!("could not save the outcome in the audit: {error}"));
@@ -29,7 +29,7 @@ impl Audit {
     }
 }
 
-/// Does something to a queue, and notes it. `jobs` tells from the answer how many jobs were changed.
+/// Runs an action with its entry. `jobs` takes the number of changed jobs from the result.
 pub async fn noted<T>(
     queue: &Queue,
     note: NewAudit,
@@ -45,17 +45,17 @@ pub async fn noted<T>(
     done
 }
 
-/// A note of something that is not done to jobs.
+/// The entry of an action on something other than jobs.
 pub fn note(action: &str) -> NewAudit {
     NewAudit::new(user(), action)
 }
 
-/// A note of a change of jobs.
+/// The entry of a change of jobs.
 pub fn note_of(change: &JobChange) -> NewAudit {
     NewAudit::of(user(), change)
 }
 
-/// The user of the operating system, as the environment has it.
+/// The operating system's user, as the environment names it.
 fn user() -> String {
     let names = ["SUDO_USER", "LOGNAME", "USER", "USERNAME"];
     let name = names.iter().find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));

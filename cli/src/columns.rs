@@ -1,4 +1,4 @@
-//! Text in columns: cut or filled to a width, without what a terminal would take as a command.
+//! Text in columns: cut or padded to a width, without control characters.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use unicode_width::UnicodeWidthChar;
 use crate::payload_text::steers;
 use crate::texts;
 
-/// Cuts a text to so many columns of a terminal, with an ellipsis where something is missing. Control characters
-/// become spaces: what producers write must not reach the terminal as commands.
+/// Cuts a text to this many columns, with an ellipsis. Control characters become spaces, so no text of a producer
+/// reaches the terminal as a command.
 pub fn cut(text: &str, width: usize) -> String {
     let mut kept = String::new();
     let mut used = 0;
-    // The text up to where an ellipsis would still fit.
+    // The text before the place for an ellipsis.
     let mut room_for_ellipsis = 0;
     for character in text.chars() {
         let character = if steers(character) { ' ' } else { character };
@@ -33,7 +33,7 @@ pub fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// A text that takes exactly so many columns.
+/// A text padded to this many columns.
 pub fn left(text: &str, width: usize) -> String {
     let mut text = cut(text, width);
     let missing = width.saturating_sub(width_of(&text));
@@ -41,18 +41,18 @@ pub fn left(text: &str, width: usize) -> String {
     text
 }
 
-/// The same, at the right side.
+/// A right-aligned text of this many columns.
 pub fn right(text: &str, width: usize) -> String {
     let text = cut(text, width);
     format!("{}{text}", " ".repeat(width.saturating_sub(width_of(&text))))
 }
 
-/// How many columns a text takes.
+/// The columns that a text takes.
 pub fn width_of(text: &str) -> usize {
     text.chars().map(|character| character.width().unwrap_or(0)).sum()
 }
 
-/// Breaks a text at its line ends, and lines that are too long at the width. At least one line.
+/// Breaks a text at newlines and at the width, into at least one line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -76,8 +76,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A number in five columns: `9,999`, `12.3k`, `123k`, `1.2M`. Digits are dropped, so that no number looks larger than
-/// it is.
+/// A number in five columns: `9,999`, `12.3k`, `123k`, `1.2M`. It is never rounded up.
 pub fn count(number: u64) -> String {
     let tenths = |unit: u64| format!("{}.{}", number / unit, number % unit * 10 / unit);
     match number {
@@ -90,7 +89,7 @@ pub fn count(number: u64) -> String {
     }
 }
 
-/// Something per second, in five columns; a dash where it is not known.
+/// A rate per second in five columns, or a dash.
 pub fn rate(per_second: Option<f64>) -> String {
     match per_second {
         None => "-".to_owned(),
@@ -101,7 +100,7 @@ pub fn rate(per_second: Option<f64>) -> String {
     }
 }
 
-/// An age, or a dash where there is none.
+/// An age, or a dash.
 pub fn age(age: Option<Duration>) -> String {
     texts::or_dash(age.map(texts::age))
 }

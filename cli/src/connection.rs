@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use readpast::{Config, Error, Queue};
 
-/// Where no queue is named: what is asked for is the same with any, and it need not exist.
+/// The name for calls that need no queue.
 const NO_QUEUE: &str = "-";
 
 /// Options of all commands.
@@ -29,7 +29,7 @@ pub struct Common {
     pub json: bool,
 }
 
-/// How many threads a worker's handlers have: one a core where the settings do not say.
+/// The threads of a worker: one per core unless set.
 pub fn thread_count(config: &Config) -> usize {
     match config.worker.threads {
         0 => available_parallelism().map_or(1, NonZero::get),
@@ -37,7 +37,7 @@ pub fn thread_count(config: &Config) -> usize {
     }
 }
 
-/// A queue, connected. It serves no metrics: that is for what stays, `work`.
+/// Connects a queue without metrics, which only `work` serves.
 pub async fn queue(config: &Config, name: &str) -> Result<Queue, Error> {
     let mut config = config.clone();
     config.queue.name = name.to_owned();
@@ -45,13 +45,12 @@ pub async fn queue(config: &Config, name: &str) -> Result<Queue, Error> {
     Queue::connect(&config).await
 }
 
-/// For what concerns the whole schema.
+/// For calls about the whole schema.
 pub async fn schema(config: &Config) -> Result<Queue, Error> {
     queue(config, NO_QUEUE).await
 }
 
 impl Common {
-    /// The settings: the file, then the environment, then the command line.
     pub fn config(&self) -> Result<Config> {
         let mut config = Config::load(self.config.as_deref())?;
         if let Some(url) = &self.url {
@@ -63,12 +62,10 @@ impl Common {
         Ok(config)
     }
 
-    /// [`queue`], with the settings.
     pub async fn queue(&self, name: &str) -> Result<Queue> {
         Ok(queue(&self.config()?, name).await?)
     }
 
-    /// [`schema`], with the settings.
     pub async fn schema(&self) -> Result<Queue> {
         Ok(schema(&self.config()?).await?)
     }

@@ -1,4 +1,4 @@
-//! The stand-in for SQL Server, with readpast installed in it.
+//! The dev server with readpast installed.
 
 use anyhow::{Context, Result};
 use readpast::admin::QueueOptions;
@@ -7,7 +7,7 @@ use readpast_devserver::{Builder, DevServer};
 
 use crate::connection;
 
-/// Starts it, installs readpast in the schema of `config`, and puts its connection string there. It ends when it is
+/// Starts it, installs readpast in the schema of `config`, and sets the connection string in `config`. It ends when
 /// dropped.
 pub async fn start(server: Builder, config: &mut Config) -> Result<DevServer> {
     let server = server.start().await.context("the dev server cannot start")?;
@@ -16,7 +16,6 @@ pub async fn start(server: Builder, config: &mut Config) -> Result<DevServer> {
     Ok(server)
 }
 
-/// A queue of that server.
 pub async fn create_queue(config: &Config, name: &str, options: QueueOptions) -> Result<Queue> {
     let queue = connection::queue(config, name).await?;
     queue.admin().create(options).await?;

@@ -14,37 +14,25 @@ use crate::connection::Common;
 use crate::payload_text::printable;
 use crate::texts::nearest;
 
-/// How the program ends. The numbers are part of its interface.
+/// The exit codes, which are part of the interface. [`Exit::ALL`] explains them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All that was asked for has happened.
     Ok = 0,
-    /// Something else went wrong; the message says what.
     Failed = 1,
-    /// The command line, the settings or the input are not valid.
     Usage = 2,
-    /// There is no such queue, job, schedule or batch, or the job is in no state for it.
     NotFound = 3,
-    /// It is not allowed as things are, or was not confirmed.
     Refused = 4,
-    /// The login may not do it.
     PermissionDenied = 5,
-    /// SQL Server cannot be reached, does not let this login in, or does not answer.
     Unreachable = 6,
-    /// readpast is not installed there, in a version that this one does not work with, or cannot be used.
     Schema = 7,
-    /// `wait` and `drain`: the time is over.
     TimedOut = 8,
-    /// `wait`: the job is dead.
     Dead = 9,
-    /// `wait`: the job was cancelled.
     Cancelled = 10,
-    /// Ctrl-C: what was done before stays done.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// For the documentation: each code with its meaning.
+    /// Each code with its meaning, for docs/cli.md.
     pub const ALL: [(Exit, &str); 12] = [
         (Exit::Ok, "success"),
         (Exit::Failed, "any other failure; the message says what"),
@@ -73,7 +61,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error of the program's own.
+/// An error of the CLI itself.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -88,12 +76,11 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// An error with its exit code.
 pub fn failure(exit: Exit, message: impl Into<String>) -> anyhow::Error {
     Failure { exit, message: message.into() }.into()
 }
 
-/// Prints what is wrong with the command line, without words that only Rust's programmers know.
+/// Prints an error of the command line, without terms of Rust.
 pub fn report_usage(error: &clap::Error) -> Exit {
     let is_terminal = io::stderr().is_terminal();
     let whole = match is_terminal {
@@ -111,7 +98,7 @@ pub fn report_usage(error: &clap::Error) -> Exit {
     if error.use_stderr() { Exit::Usage } else { Exit::Ok }
 }
 
-/// What a value must be that one of Rust's own types does not take.
+/// What a value must be if a standard type rejects it.
 fn in_words(source: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
@@ -132,10 +119,10 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> Option<&'static str> 
         .then_some("it must be a UUID, such as 67e55044-10b1-426f-9247-bb680e5fe0c8")
 }
 
-/// How long the names of queues may take, for a hint.
+/// Time limit for reading the names of queues for a hint.
 const NAMES: Duration = Duration::from_secs(2);
 
-/// Where a queue is not there and another one's name is like its name: the error with that name.
+/// Adds the most similar queue name to the error of an unknown queue.
 pub async fn with_near_queue(error: anyhow::Error, common: &Common) -> anyhow::Error {
     let Some(Error::UnknownQueue { message, .. }) = library_error(&error) else { return error };
     let Some(queue) = message.split('\'').nth(1) else { return error };
@@ -147,13 +134,13 @@ pub async fn with_near_queue(error: anyhow::Error, common: &Common) -> anyhow::E
     }
 }
 
-/// Prints an error to standard error, and returns the code to end with.
+/// Prints an error, and returns its exit code.
 pub fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
         return Exit::Ok; // `readpast jobs q | head`: whoever reads has seen enough
     }
     match library_error(error).and_then(|library| Some((library, hint(library)?))) {
-        // What the message says to do is meant for programs.
+        // The message's own remedy is for programs.
         Some((library, hint)) => {
             let whole = format!("{error:#}");
             let (what, to_do) = (library.to_string(), what_is_wrong(library));
@@ -165,12 +152,11 @@ pub fn report(error: &anyhow::Error) -> Exit {
     code(error)
 }
 
-/// A message on standard error. Where that is closed, nobody wants to know.
+/// Prints a message to standard error; ignores failures.
 pub fn say(message: &str) {
     let _ = writeln!(io::stderr(), "readpast: {}", printable(message));
 }
 
-/// The code of an error.
 pub fn code(error: &anyhow::Error) -> Exit {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.exit;
@@ -183,7 +169,6 @@ pub fn code(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// The exit code of an error of the library.
 pub fn code_of(error: &Error) -> Exit {
     match error {
         Error::Config { .. }
@@ -215,7 +200,7 @@ pub fn code_of(error: &Error) -> Exit {
     }
 }
 
-/// What to do next, in the program's own words; most messages say it themselves.
+/// The CLI's hint, if the message has no suitable one.
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::Config { key, value, .. } if key == "connection.url" && value == "empty" => Some(
@@ -241,12 +226,12 @@ fn hint(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// An error with what to do next.
+/// The error with its hint.
 pub fn with_hint(error: &Error) -> String {
     hint(error).map_or_else(|| error.to_string(), |hint| format!("{}; {hint}", what_is_wrong(error)))
 }
 
-/// The message of an error that has a hint, without what it says to do.
+/// The message without its own remedy.
 fn what_is_wrong(error: &Error) -> String {
     let message = error.to_string();
     message.split("; ").next().unwrap_or_default().trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits, as SQL Server's tools show them.
+//! Hexadecimal digits, as in SQL Server's tools.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Ctrl-C: the call that is under way ends, and then the program. A second one ends it at once.
+//! Ctrl-C: the program exits after the current call, a second one exits immediately.
 
 use std::io;
 #[cfg(unix)]
@@ -10,22 +10,22 @@ use tokio::sync::watch;
 
 use crate::exit::Exit;
 
-/// Whether somebody has pressed Ctrl-C since [`Interrupt::watch`].
+/// Whether Ctrl-C was pressed since [`Interrupt::watch`].
 #[derive(Clone)]
 pub struct Interrupt {
     pressed: watch::Receiver<bool>,
 }
 
 impl Interrupt {
-    /// Takes over Ctrl-C, for a command that goes on call by call: from here on it does not end the process by itself.
+    /// Takes over Ctrl-C, for a command of many calls.
     pub fn watch() -> Interrupt {
         let (sender, pressed) = watch::channel(false);
-        // Here and not in the task, which may begin a little later.
+        // Here and not in the task, which may start a little later.
         #[cfg(unix)]
         let signals = signal(SignalKind::interrupt());
         #[cfg(windows)]
         let signals = tokio::signal::windows::ctrl_c();
-        // Where it cannot be taken over, it ends the process as ever.
+        // Otherwise Ctrl-C ends the process as usual.
         if let Ok(mut signals) = signals {
             tokio::spawn(async move {
                 while signals.recv().await.is_some() {
@@ -42,7 +42,6 @@ impl Interrupt {
         *self.pressed.borrow()
     }
 
-    /// Waits until it is pressed.
     pub async fn pressed(&mut self) {
         if self.pressed.wait_for(|pressed| *pressed).await.is_err() {
             std::future::pending::<()>().await; // no signal can be received any more
@@ -50,7 +49,7 @@ impl Interrupt {
     }
 }
 
-/// What asks a command to end that otherwise goes on for ever, or has something to put in order.
+/// The signals that stop a long-running command.
 pub struct StopSignals {
     #[cfg(unix)]
     signals: Vec<Signal>,
@@ -60,15 +59,14 @@ pub struct StopSignals {
 
 #[cfg(unix)]
 impl StopSignals {
-    /// Ctrl-C, SIGTERM, SIGQUIT and, unless it is ignored (`nohup`), SIGHUP, the terminal's end. From here on they do
-    /// not end the process by themselves.
+    /// Takes over Ctrl-C, SIGTERM, SIGQUIT and, unless ignored (`nohup`), SIGHUP.
     pub fn watch() -> io::Result<StopSignals> {
         let mut stop = StopSignals::of_a_worker()?;
         stop.signals.push(signal(SignalKind::quit())?);
         Ok(stop)
     }
 
-    /// The same without SIGQUIT: the signals of `StopHandle::stop_on_signals`.
+    /// Without SIGQUIT: the signals of `StopHandle::stop_on_signals`.
     pub fn of_a_worker() -> io::Result<StopSignals> {
         let mut signals = vec![signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
         if !is_ignored() {
@@ -77,11 +75,11 @@ impl StopSignals {
         Ok(StopSignals { signals })
     }
 
-    /// Waits for the next one; those that came since [`watch`](Self::watch) count.
+    /// Waits for the next one since [`watch`](Self::watch).
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No signal is lost.
     pub async fn next(&mut self) {
         poll_fn(|context| {
             let has_come = self.signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
@@ -93,28 +91,27 @@ impl StopSignals {
 
 #[cfg(windows)]
 impl StopSignals {
-    /// Ctrl-C. From here on it does not end the process by itself.
+    /// Takes over Ctrl-C.
     pub fn watch() -> io::Result<StopSignals> {
         Ok(StopSignals { ctrl_c: tokio::signal::windows::ctrl_c()? })
     }
 
-    /// The same: the signal of `StopHandle::stop_on_signals`.
+    /// The signal of `StopHandle::stop_on_signals`.
     pub fn of_a_worker() -> io::Result<StopSignals> {
         StopSignals::watch()
     }
 
-    /// Waits for the next one; those that came since [`watch`](Self::watch) count.
+    /// Waits for the next one since [`watch`](Self::watch).
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// No signal is lost.
     pub async fn next(&mut self) {
         self.ctrl_c.recv().await;
     }
 }
 
-/// Whether this process was started to ignore SIGHUP, as `nohup` does. Linux tells, in a mask whose lowest bit is the
-/// first signal, SIGHUP.
+/// Whether this process ignores SIGHUP, as under `nohup`. Linux shows it in a mask whose lowest bit is SIGHUP.
 #[cfg(unix)]
 fn is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which jobs a command is about.
+//! The filter options.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use readpast::crates::uuid::Uuid;
 
 use crate::texts::{duration, read_time};
 
-/// Which jobs: all that have everything that is asked for.
+/// Jobs that meet all conditions.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterOptions {
@@ -45,7 +45,6 @@ pub struct FilterOptions {
     pub error: Option<String>,
 }
 
-/// Where a job is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum State {
     Scheduled,
@@ -74,7 +73,6 @@ impl From<State> for JobState {
 }
 
 impl FilterOptions {
-    /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
         let FilterOptions { state, kind, older_than, since, until, key, group, batch, correlation_id, error } = self;
         state.is_none()

@@ -1,4 +1,4 @@
-//! How new jobs are to be, for all commands that make some.
+//! The options of new jobs.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use readpast::{BatchId, NewJob};
 
 use crate::texts::duration;
 
-/// How new jobs are to be.
+/// The options of new jobs.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Job options")]
 pub struct JobOptions {
@@ -46,7 +46,7 @@ pub struct JobOptions {
 }
 
 impl JobOptions {
-    /// The job, with what is given.
+    /// Applies the options to a job.
     pub fn apply(&self, mut job: NewJob) -> NewJob {
         if let Some(kind) = &self.kind {
             job = job.kind(kind);
@@ -82,7 +82,7 @@ impl JobOptions {
     }
 }
 
-/// Reads a time with its zone or offset.
+/// Reads a time with its offset.
 pub fn time(text: &str) -> Result<SystemTime, String> {
     let timestamp: Timestamp =
         text.parse().map_err(|_| "it must be a time with its offset, such as 2027-01-31T04:00:00Z".to_owned())?;

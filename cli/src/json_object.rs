@@ -1,15 +1,15 @@
-//! JSON objects that others have written, read with errors in their words.
+//! Reads JSON objects of users, with errors in their terms.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::texts::nearest;
 
-/// Reads an object. `fields` are all that it may have, each with what it must be.
+/// Reads an object. `fields` are the allowed ones, each with what it must be.
 ///
 /// # Errors
 ///
-/// What is wrong, and where: the column, or the field's name, its value and what it must be.
+/// The column, or the field with its value and what it must be.
 pub fn read<T: DeserializeOwned>(text: &[u8], fields: &[(&str, &str)]) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| what_is_wrong::<T>(text, fields).unwrap_or_else(|| error.to_string()))
 }
@@ -24,12 +24,12 @@ fn what_is_wrong<T: DeserializeOwned>(text: &[u8], fields: &[(&str, &str)]) -> O
         let Some((_, allowed)) = fields.iter().find(|(field, _)| *field == name) else {
             let names = fields.iter().map(|(field, _)| *field);
             return Some(match nearest(&name, names.clone()) {
-                Some(near) => format!("there is no field '{name}'; did you mean '{near}'?"),
-                None => format!("there is no field '{name}'; there are {}", names.collect::<Vec<_>>().join(", ")),
+                Some(near) => format!("unknown field '{name}'; did you mean '{near}'?"),
+                None => format!("unknown field '{name}'; known are {}", names.collect::<Vec<_>>().join(", ")),
             });
         };
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())])).to_string();
-        // Without the others it may lack one that it must have.
+        // Without the other fields, a required one may be missing.
         let is_wrong = |error: serde_json::Error| !error.to_string().starts_with("missing field");
         if serde_json::from_str::<T>(&alone).is_err_and(is_wrong) {
             return Some(format!("{name} is {value}; it must be {allowed}"));

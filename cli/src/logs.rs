@@ -1,4 +1,4 @@
-//! The log of commands that stay: what the library, the worker and the page say of themselves.
+//! The log of long-running commands.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -11,19 +11,19 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::{Exit, failure};
 
-/// Which lines are written: `info`, or `warn,readpast=debug`.
+/// Filters log lines: `info`, or `warn,readpast=debug`.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Logs on standard error from now on, once in a process.
+/// Starts logging to standard error, once per process.
 ///
 /// # Errors
 ///
-/// With [`Exit::Usage`], if `RUST_LOG` cannot be read.
+/// With [`Exit::Usage`], if `RUST_LOG` is not valid.
 pub fn to_stderr() -> Result<()> {
     let asked = env::var_os(VARIABLE).unwrap_or_default();
     let has_colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
     let lines = fmt::layer().with_ansi(has_colour).with_target(false).with_writer(io::stderr);
-    // What cannot be written is not worth dying for, as it is when nobody reads any more.
+    // A closed standard error must not end the process.
     let lines = lines.log_internal_errors(false);
     tracing_subscriber::registry().with(targets(&asked.to_string_lossy())?).with(lines).init();
     Ok(())
@@ -34,11 +34,11 @@ fn targets(asked: &str) -> Result<Targets> {
         Targets::new().with_default(LevelFilter::INFO)
     } else {
         asked.parse().map_err(|_| {
-            let allowed = "a level (off, error, warn, info, debug, trace) and `target=level`, with commas between them";
-            failure(Exit::Usage, format!("{VARIABLE} is `{asked}`; allowed are {allowed}"))
+            let allowed = "levels (off, error, warn, info, debug, trace) or `target=level`, separated by commas";
+            failure(Exit::Usage, format!("{VARIABLE} is `{asked}`; it must be {allowed}"))
         })?
     };
-    // The driver logs what comes back as an error, too.
+    // The driver also logs what it returns as errors.
     Ok(targets.with_target("tiberius", LevelFilter::OFF))
 }
 

@@ -5,14 +5,14 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments` | the whole command line |
-//! | `audit` | a note in SQL Server of who does something |
+//! | `audit` | the audit of actions in SQL Server |
 //! | `connection` | the options of all commands, the settings, and a queue made from them |
-//! | `dev_server` | the stand-in for SQL Server, with readpast installed in it |
-//! | `job_filter`, `job_options` | which jobs a command is about; how new ones are to be |
+//! | `dev_server` | the dev server with readpast installed |
+//! | `job_filter`, `job_options` | the filter options; the options of new jobs |
 //! | `output`, `table`, `columns` | tables for people, JSON for programs |
-//! | `texts`, `payload_text`, `hex`, `progress` | how values are written |
-//! | `json_object` | JSON that others have written |
-//! | `interrupt` | Ctrl-C: the call that is under way ends, and then the program |
+//! | `texts`, `payload_text`, `hex`, `progress` | formats of values |
+//! | `json_object` | reads JSON of users |
+//! | `interrupt` | Ctrl-C |
 //! | `exit` | how an error becomes a message, a hint and an exit code |
 //! | `commands` | the commands |
 

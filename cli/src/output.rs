@@ -1,4 +1,4 @@
-//! Tables for people, JSON for programs. What others have written does not steer the terminal.
+//! Prints tables for people and JSON for programs, with other people's control characters escaped.
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;
@@ -13,7 +13,6 @@ use crate::exit::{Exit, failure};
 use crate::payload_text::{in_line, printable, printable_json};
 use crate::table::table;
 
-/// Where to and how the command answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
     json: bool,
@@ -28,13 +27,13 @@ impl Output {
         self.json
     }
 
-    /// One thing: as JSON, or in words.
+    /// Prints one value, as JSON or in words.
     pub fn one(self, value: &impl Serialize, words: impl FnOnce() -> String) -> Result<()> {
         if self.json { self.json(value) } else { self.line(&words()) }
     }
 
-    /// Several: an object a line, or a row each. Without any, a table says `none` instead. Where the terminal is too
-    /// narrow, the columns of `first_to_go` are left out, one by one ([`table`]).
+    /// Prints several values, as JSON lines or table rows. Without any, a table prints `none`. If the terminal is too
+    /// narrow, the columns of `first_to_go` are left out one by one ([`table`]).
     pub fn many<T: Serialize>(
         self,
         values: &[T],
@@ -59,41 +58,40 @@ impl Output {
         self.line(&table(columns, first_to_go, &rows, width))
     }
 
-    /// One thing: as JSON, or its [`fields`](Self::fields).
+    /// Prints one value, as JSON or as [`fields`](Self::fields).
     pub fn record<'a>(self, value: &impl Serialize, fields: impl FnOnce() -> Vec<(&'a str, String)>) -> Result<()> {
         if self.json { self.json(value) } else { self.fields(&fields()) }
     }
 
-    /// Names and values, one below the other.
+    /// Names and values, one per line.
     pub fn fields(self, fields: &[(&str, String)]) -> Result<()> {
         let width = fields.iter().map(|(name, _)| width_of(name)).max().unwrap_or_default();
         let lines = fields.iter().map(|(name, value)| format!("{name:width$}  {}", in_line(value)));
         self.line(&lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Bytes on standard output, as they are.
+    /// Writes bytes unchanged.
     pub fn bytes(self, bytes: &[u8]) -> Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         Ok(stdout.flush()?)
     }
 
-    /// An object in a line.
     pub fn json(self, value: &impl Serialize) -> Result<()> {
         self.bytes(format!("{}\n", printable_json(&serde_json::to_string(value)?)).as_bytes())
     }
 
-    /// A line of text on standard output, or several, without what would steer the terminal.
+    /// Prints text with control characters escaped.
     pub fn line(self, text: &str) -> Result<()> {
         self.bytes(format!("{}\n", printable(text)).as_bytes())
     }
 }
 
-/// Asks whether to do `what`, unless that was answered on the command line.
+/// Asks for confirmation, unless `yes`.
 ///
 /// # Errors
 ///
-/// When the answer is no, and where nobody can be asked.
+/// If the answer is no, or there is no terminal.
 ///
 /// # Cancel safety
 ///
@@ -110,7 +108,7 @@ pub async fn confirm(yes: bool, what: &str) -> Result<()> {
     }
     let question = format!("{}{}? [y/N] ", what[..1].to_uppercase(), &what[1..]);
     let _ = write!(io::stderr(), "{}", in_line(&question)); // where it cannot be written, no answer comes either
-    // Reading cannot be ended: on a thread of its own, it keeps nobody from acting on Ctrl-C.
+    // A read cannot be cancelled: on its own thread it does not delay Ctrl-C.
     let (send, answer) = oneshot::channel();
     thread::spawn(move || {
         let mut answer = String::new();

@@ -1,9 +1,8 @@
-//! How payloads and outputs are shown to people.
+//! Shows payloads and outputs to people.
 
 use clap::ValueEnum;
 use readpast_web::payload_view::{dump, laid_out};
 
-/// How bytes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// indented JSON, other text as it is, otherwise hexadecimal digits
@@ -14,7 +13,7 @@ pub enum Form {
     Hex,
 }
 
-/// The bytes as `form` says. `text` is what they are as text, if they are.
+/// The bytes in this form. `text` is the same as text, if valid.
 pub fn shown(bytes: &[u8], text: Option<&str>, form: Form) -> String {
     match (form, text) {
         (Form::Auto, Some(text)) => printable(&laid_out(text).unwrap_or_else(|| text.to_owned())),
@@ -24,7 +23,7 @@ pub fn shown(bytes: &[u8], text: Option<&str>, form: Form) -> String {
     }
 }
 
-/// A text without what would steer the terminal: it comes from whoever enqueues.
+/// Escapes control characters: the text comes from producers.
 pub fn printable(text: &str) -> String {
     let plain = |c: char| match c {
         '\n' | '\t' => c.to_string(),
@@ -34,19 +33,18 @@ pub fn printable(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// The same in one line, where a line end or a tab would look like another row or column.
+/// The same in one line: a newline or tab would look like another row or column.
 pub fn in_line(text: &str) -> String {
     printable(&text.replace("\r\n", " ").replace(['\r', '\n', '\t'], " "))
 }
 
-/// JSON as it is, but for characters that steer the terminal and that JSON allows: it has them only within strings,
-/// where they can be escaped.
+/// Escapes control characters that JSON allows. They occur only within strings.
 pub fn printable_json(json: &str) -> String {
     let plain = |c: char| if steers(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     json.chars().map(plain).collect()
 }
 
-/// Whether a terminal may take the character as a command, or show what comes after it in another order.
+/// Whether a terminal may take the character as a command, or reorder the text after it.
 pub fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,12 +1,11 @@
-//! A progress bar on standard error, where that is a terminal.
+//! A progress bar on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far a command is.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// `what` has happened to so many; of `total`, where that is known.
+    /// `what` describes the counted events; `total` is their number, if known.
     pub fn new(what: &str, total: Option<u64>) -> Progress {
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         let template = match total {
@@ -24,18 +23,17 @@ impl Progress {
         self.0.inc(count);
     }
 
-    /// So many of so many.
     pub fn set(&self, count: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(count);
     }
 
-    /// Takes the bar away while something else is written.
+    /// Hides the bar while something else is written.
     pub fn beside(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         self.0.finish_and_clear();
     }

@@ -1,8 +1,8 @@
-//! Tables for people: as wide as the terminal, with whole columns left out before a word is cut.
+//! Tables as wide as the terminal, which drop columns before they cut words.
 
 use crate::columns::{left, width_of};
 
-/// Between two columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
 /// Texts are cut to this length before a column is dropped: times, numbers and readpast's own words are shorter.
@@ -42,7 +42,7 @@ fn total(widths: impl ExactSizeIterator<Item = usize>) -> usize {
     GAP * widths.len().saturating_sub(1) + widths.sum::<usize>()
 }
 
-/// Takes from the widest column until all fit. `only_last`: from the last one alone, which is broken there.
+/// Shrinks the widest column until all fit. `only_last`: the last one, which wraps.
 fn shrunk(mut widths: Vec<usize>, width: usize, only_last: bool) -> Vec<usize> {
     let too_wide = |widths: &[usize]| total(widths.iter().copied()) > width;
     if only_last {
@@ -68,7 +68,7 @@ fn line(cells: &[&str], widths: &[usize]) -> String {
     cells.join(&" ".repeat(GAP)).trim_end().to_owned()
 }
 
-/// The last cell is broken at spaces, and goes on below itself.
+/// Wraps the last cell at spaces.
 fn with_broken_last(cells: &[&str], widths: &[usize]) -> Vec<String> {
     let (Some((last, before)), Some(width)) = (cells.split_last(), widths.last()) else { return Vec::new() };
     let (mut parts, mut part) = (Vec::new(), String::new());

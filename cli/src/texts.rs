@@ -1,5 +1,4 @@
-//! How durations, times and numbers are written and read: as on the page, but for times, which are of this machine's
-//! zone here.
+//! Formats and reads durations, times and numbers, as in the web UI, but with times in this machine's zone.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +15,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The name that was probably meant, if one is like it.
+/// The most similar name, if any.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |other: &str| strsim::damerau_levenshtein(name, other);
     let near = names
@@ -38,12 +37,12 @@ pub fn bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
 }
 
-/// A time in the zone of this machine, to the second.
+/// A time in this machine's zone, to the second.
 pub fn time(time: SystemTime) -> String {
     time_as(time, "%Y-%m-%d %H:%M:%S")
 }
 
-/// The same without the year, where there is little room.
+/// The same without the year.
 pub fn short_time(time: SystemTime) -> String {
     time_as(time, "%m-%d %H:%M:%S")
 }
@@ -55,7 +54,7 @@ fn time_as(time: SystemTime, format: &str) -> String {
     }
 }
 
-/// What is there, or a dash.
+/// A value or a dash.
 pub fn or_dash(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
 }

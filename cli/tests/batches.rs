@@ -23,7 +23,10 @@ async fn a_batch_is_filled_sealed_watched_and_followed_up() {
     let shown = fixture.run(&["batch", "show", &batch, "--json"]).json().remove(0);
     assert_eq!((&shown["done"], &shown["name"]), (&json!(3), &json!("import")));
     assert!(shown["ended_at"].is_string() && shown["follow_up_id"].is_number(), "{shown}");
-    assert_eq!(fixture.run(&["batches", "work"]).ok(), "no batch is open; --all includes completed batches\n");
+    assert_eq!(
+        fixture.run(&["batches", "work"]).ok(),
+        "there are no unfinished batches; --all includes completed ones\n"
+    );
     assert_eq!(fixture.run(&["batches", "--all", "--json"]).json(), [shown]);
     for command in ["show", "seal", "cancel"] {
         let message = fixture.run(&["batch", command, "4711"]).failed(3);

@@ -201,7 +201,7 @@ async fn without_a_terminal_nobody_is_asked_and_nothing_is_done() {
     assert!(message.contains("to delete 3 jobs of work, pass --yes"), "{message}");
     assert_eq!(in_state(&queue, JobState::Dead).await.len(), 3);
     let message = fixture.run(&["purge", "work", "--yes"]).failed(2);
-    assert!(message.contains("by their ids, or by a filter, or with --all"), "{message}");
+    assert!(message.contains("by ids, by a filter, or with --all"), "{message}");
     fixture.run(&["cancel", "work", "1", "--kind", "a", "--yes"]).failed(2);
 }
 

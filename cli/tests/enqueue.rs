@@ -103,7 +103,7 @@ async fn a_line_that_is_no_job_is_named_and_what_came_before_is_counted() {
     let good = plain + &keyed;
     let input = format!("{good}{{\"payload\":1,\"colour\":\"red\"}}\n");
     let message = fixture.run_with_input(&["enqueue", "work", "--format", "json"], input.as_bytes()).failed(2);
-    assert!(message.contains("line 1201: there is no field 'colour'"), "{message}");
+    assert!(message.contains("line 1201: unknown field 'colour'"), "{message}");
     assert!(message.contains("1,000 jobs enqueued, from the first 1,000 lines"), "{message}");
     assert_eq!(all(&fixture.queue("work").await).await.len(), 1_000, "chunks go whole or not at all");
     let answer = fixture.run_with_input(&["enqueue", "work", "--format", "json", "--json"], good.as_bytes()).json();

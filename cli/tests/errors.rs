@@ -61,11 +61,8 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
     }
     for (line, says) in [
         (r#"["hello"]"#, "line 1: it must be a JSON object: {…}"),
-        (r#"{"kid":"resize","payload":"x"}"#, "line 1: there is no field 'kid'; did you mean 'kind'?"),
-        (
-            r#"{"colour":"red","payload":"x"}"#,
-            "line 1: there is no field 'colour'; there are payload, payload_hex, kind",
-        ),
+        (r#"{"kid":"resize","payload":"x"}"#, "line 1: unknown field 'kid'; did you mean 'kind'?"),
+        (r#"{"colour":"red","payload":"x"}"#, "line 1: unknown field 'colour'; known are payload, payload_hex, kind"),
         ("hello", "line 1: not JSON from column 1 on"),
         (
             r#"{"payload":"x","priority":"high"}"#,
@@ -83,7 +80,7 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
     let message = fixture.run(&["schedule", "pause", "work", "nightly2"]).failed(3);
     assert!(message.contains("did you mean 'nightly'?"), "{message}");
     let batches = fixture.run(&["batches"]).ok();
-    assert_eq!(batches, "no batch is open; --all includes completed batches\n");
+    assert_eq!(batches, "there are no unfinished batches; --all includes completed ones\n");
 }
 
 /// A disk that is full is not the job's fault, and who reads the error knows which.
@@ -94,7 +91,7 @@ async fn a_payload_that_cannot_be_written_costs_no_attempt_and_names_the_place()
     let nowhere = crate::support::temporary_folder("no_room").join("gone");
     let mut command = fixture.command(&["work", "work", "--drain", "--", "cat", "{payload}"]);
     let message = run(command.env("TMPDIR", &nowhere)).failed(1);
-    assert!(message.contains(nowhere.to_str().unwrap()) && message.contains("which TMPDIR chooses"), "{message}");
+    assert!(message.contains(nowhere.to_str().unwrap()) && message.contains("(set by TMPDIR)"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ async fn payloads(queue: &Queue) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_is_set_listed_paused_run_and_deleted() {
     let fixture = Fixture::new("schedules").await;
-    assert_eq!(fixture.run(&["schedules"]).ok(), "there is no schedule\n");
+    assert_eq!(fixture.run(&["schedules"]).ok(), "there are no schedules\n");
     let set = [
         "schedule",
         "set",

@@ -25,7 +25,7 @@ async fn a_schema_is_installed_verified_and_removed() {
     });
     // Whoever names no queue asks for none: right after the installation nothing is wrong.
     let found = fixture.run(&["verify"]).ok();
-    assert!(found.contains("there is no queue yet; readpast queue create NAME makes one"), "{found}");
+    assert!(found.contains("there is no queue yet; run `readpast queue create NAME`"), "{found}");
     assert!(!found.contains("failed"), "{found}");
     fixture.run(&["queue", "create", "work"]).ok();
     let findings = fixture.run(&["verify", "work", "--json"]).json();

@@ -38,7 +38,7 @@ async fn the_screen_shows_queues_and_pauses_one() {
     let screen = terminal.until_it_says("no worker");
     assert!(screen.contains("QUEUE") && screen.contains("work"), "{screen}");
     terminal.press("p");
-    terminal.until_it_says("Pause work, so that no more of its jobs are claimed? y/n");
+    terminal.until_it_says("Pause work? Its jobs are then no longer claimed. y/n");
     assert!(!queue.admin().stats(None).await.unwrap().paused, "it asks first");
     terminal.press("y");
     terminal.until_it_says("work is paused; running jobs continue");
@@ -141,7 +141,7 @@ async fn keys_are_answered_while_the_server_is_not_answering() {
     terminal.press(ENTER);
     terminal.until_it_says("Reading its jobs");
     terminal.press("py");
-    terminal.until_it_says("asking the server");
+    terminal.until_it_says("waiting for the server");
     terminal.press("q");
     assert_eq!(terminal.end().0, 0);
 }

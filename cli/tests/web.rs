@@ -105,7 +105,7 @@ async fn a_password_at_a_terminal_is_asked_for_twice_and_not_shown() {
         terminal.until_it_says("Password:");
         terminal.press(keys[0]);
         if keys[0].ends_with('\r') {
-            terminal.until_it_says("again:");
+            terminal.until_it_says("password:");
             terminal.press(keys[1]);
         }
         let (code, text) = terminal.end();

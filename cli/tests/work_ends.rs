@@ -331,7 +331,7 @@ async fn a_payload_whose_file_cannot_be_written_costs_no_attempt() {
     let job = work.enqueue(NewJob::text("x").max_attempts(1)).await;
     until("the job is put off", async || work.row(job).await.error.is_some()).await;
     let row = work.row(job).await;
-    assert!(row.error.as_ref().is_some_and(|error| error.contains("which TMPDIR chooses")), "{row:?}");
+    assert!(row.error.as_ref().is_some_and(|error| error.contains("(set by TMPDIR)")), "{row:?}");
     assert!(matches!(row.state, JobState::Scheduled | JobState::Ready) && row.attempt == 0, "{row:?}");
     worker.signal(Signal::TERM);
     worker.end().ok();

@@ -277,8 +277,11 @@ async fn what_cannot_work_is_refused_at_the_start() {
     let work = WorkFixture::new("refused").await;
     let job = work.enqueue(NewJob::text("")).await;
     for (arguments, message) in [
-        (vec!["--", "echo", "{txt}"], "in the argument '{txt}', {txt} is not known; there are {payload}, {text}"),
-        (vec!["--", "echo", "{text"], "in the argument '{text', a { is not closed"),
+        (
+            vec!["--", "echo", "{txt}"],
+            "the argument '{txt}' has an unknown placeholder {txt}; known are {payload}, {text}",
+        ),
+        (vec!["--", "echo", "{text"], "the argument '{text' has a { without a }"),
         (vec!["--", "no-such-program"], "cannot find a program 'no-such-program' to run"),
         (vec!["--", "/etc/passwd"], "cannot find a program '/etc/passwd' to run"),
         (vec!["--", "{text}"], "cannot find a program '{text}' to run"),

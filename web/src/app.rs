@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct App(Arc<Shared>);
 
 pub struct Shared {
     queue: Queue,
-    /// Those that were asked for.
+    /// Queues that were requested before.
     queues: Mutex<HashMap<String, Queue>>,
     pub options: Options,
     pub sessions: Sessions,
@@ -55,16 +55,16 @@ impl App {
 }
 
 impl Shared {
-    /// For what is about the whole schema.
+    /// For calls about the whole schema.
     pub fn schema(&self) -> &Queue {
         &self.queue
     }
 
-    /// All queues, as they were last read.
+    /// The last reading of all queues.
     ///
     /// # Errors
     ///
-    /// Where none is known because they cannot be read: that does not mean that there are none.
+    /// If no reading has succeeded yet: the list is then unknown, not empty.
     pub async fn all_queues(&self) -> Result<Arc<Reading>, Failure> {
         let reading = self.readings.now().await;
         match &reading.error {
@@ -73,11 +73,11 @@ impl Shared {
         }
     }
 
-    /// The queue of this name, over the same connections.
+    /// The queue of this name, over the shared connections.
     ///
     /// # Errors
     ///
-    /// Where there is none: whatever is asked for in an address gets no metrics of its own.
+    /// If it does not exist. So made-up names in addresses create no metrics.
     pub async fn queue(&self, name: &str) -> Result<Queue, Failure> {
         if let Some(queue) = self.queues.lock().get(name) {
             return Ok(queue.clone());

@@ -1,4 +1,5 @@
-//! The stylesheet, the script and the icon. Their names contain what is in them, so that a browser keeps them for ever.
+//! The stylesheet, the script and the icon. Their names contain a hash of the content, so browsers may cache them
+//! forever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
@@ -13,7 +14,7 @@ const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 const ICON: &str = include_str!("../assets/icon.svg");
 
-/// The files' names, for links.
+/// The file names, for links.
 #[derive(Debug)]
 pub struct Names {
     pub style: String,
@@ -38,7 +39,7 @@ pub async fn get(Path(name): Path<String>) -> Response {
         name if name == names.style => (STYLE, "text/css; charset=utf-8"),
         name if name == names.script => (SCRIPT, "text/javascript; charset=utf-8"),
         name if name == names.icon => (ICON, "image/svg+xml"),
-        // That of a release before, which a page in a browser still asks for.
+        // An open page may still ask for a file of an earlier release.
         _ => return Failure::NotFound("There is no such file; load the page anew.".to_owned()).shown_at("../"),
     };
     let headers = [(header::CONTENT_TYPE, form), (header::CACHE_CONTROL, "public, max-age=31536000, immutable")];

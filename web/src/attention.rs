@@ -1,5 +1,4 @@
-//! What about a queue needs somebody's attention, in a few words: for the overview, and for the program's list of
-//! queues.
+//! What needs attention in a queue, for the overview and for `readpast queues`.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,23 +6,22 @@ use readpast::admin::{HistoryRow, QueueStats, ScheduleRow};
 
 use crate::texts::number;
 
-/// Over how long dead jobs are compared.
+/// Dead jobs are compared over this time.
 pub const LATELY: Duration = Duration::from_secs(15 * 60);
 
-/// A schedule is late when its time has passed for so long: it is fired within seconds, and clocks differ.
+/// A schedule this much behind is late. It normally fires within seconds, but clocks differ.
 const LATE: Duration = Duration::from_secs(120);
 
-/// What is known of a queue beside its counts.
+/// What is known of a queue besides its counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lately {
-    /// How many dead jobs it had a quarter of an hour before its last entry in the history.
+    /// Dead jobs 15 minutes before the last row of the history.
     pub dead_before: Option<u64>,
-    /// Schedules whose time has passed, or that cannot be fired.
+    /// Schedules that are late or cannot be fired.
     pub late_schedules: usize,
 }
 
 impl Lately {
-    /// From the queue's history and schedules.
     pub fn new(history: &[HistoryRow], schedules: &[ScheduleRow], now: SystemTime) -> Lately {
         let last = history.last().map(|row| row.at);
         let is_recent = |row: &&HistoryRow| last.is_some_and(|last| row.at + LATELY >= last);
@@ -34,7 +32,7 @@ impl Lately {
         }
     }
 
-    /// The words; none: all is well.
+    /// The tags; empty if all is well.
     pub fn words(&self, stats: &QueueStats) -> Vec<String> {
         let mut words = Vec::new();
         if !stats.paused && stats.ready > 0 && stats.workers == 0 {
@@ -52,7 +50,7 @@ impl Lately {
     }
 }
 
-/// This machine's time, by which schedules are late.
+/// This machine's time, for comparison with schedules.
 #[expect(clippy::disallowed_methods, reason = "a word for the reader, with minutes of tolerance; it decides nothing")]
 pub fn now() -> SystemTime {
     SystemTime::now()

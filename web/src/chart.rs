@@ -1,7 +1,7 @@
-//! Charts as SVG, and what stands in the table behind them.
+//! Charts as SVG, and the data of their tables.
 //!
-//! history rows ─▶ [`steps`]: equal parts of the span ─▶ [`bars`] and [`lines`]. Parts without a row are gaps: nobody worked
-//! then.
+//! history rows ─▶ [`steps`]: equal parts of the span ─▶ [`bars`] and [`lines`]. A part without rows is a gap: no
+//! worker ran.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -10,16 +10,16 @@ use readpast::admin::{Durations, HistoryRow};
 
 use crate::texts;
 
-/// A chart's size in its own units; it is drawn as wide as there is room.
+/// Size in units of the SVG, which scales to the available width.
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 180.0;
 
-/// The room for the numbers at the left and the times below.
+/// Margins for the numbers at the left and the times below.
 const LEFT: f64 = 52.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 8.0;
 
-/// Over how long the charts are.
+/// The time that a chart covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     Hour,
@@ -46,7 +46,7 @@ impl Span {
         })
     }
 
-    /// How long a part of the chart is: whole rows of the history.
+    /// Length of a part: whole rows of the history.
     pub fn step(self) -> Duration {
         Duration::from_secs(match self {
             Span::Hour => 60,
@@ -56,34 +56,33 @@ impl Span {
     }
 }
 
-/// A part of the span.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub at: SystemTime,
-    /// `None`: nobody worked.
+    /// `None`: no worker ran.
     pub sum: Option<Sum>,
 }
 
-/// What became of a queue in a part of the span: sums, and the greatest depth.
+/// Totals of a part, and its greatest depth.
 #[derive(Debug, Clone, Default)]
 pub struct Sum {
     pub length: Duration,
     pub done: u64,
     pub failed: u64,
     pub died: u64,
-    /// Jobs that had not ended.
+    /// Unfinished jobs.
     pub depth: u64,
     pub dead: u64,
     pub wait: Durations,
     pub run: Durations,
 }
 
-/// Adds rows up, in their order, to the parts of a span that ends with the last of them; without any, nothing.
+/// Sums rows by parts of the span that ends with the last row; empty without rows.
 pub fn steps(rows: &[HistoryRow], span: Span) -> Vec<Step> {
     parts(rows, span.length(), span.step())
 }
 
-/// The jobs that were done in each part of `length`, for [`spark`]; without the last part, which is not over yet.
+/// Done jobs per part of `length`, for [`spark`], without the last, incomplete part.
 pub fn done_by_parts(rows: &[HistoryRow], length: Duration, part: Duration) -> Vec<Option<f64>> {
     let mut parts = parts(rows, length, part);
     parts.pop();
@@ -116,16 +115,15 @@ fn parts(rows: &[HistoryRow], length: Duration, step: Duration) -> Vec<Step> {
     steps
 }
 
-/// A value of a part, for a colour (a class of the stylesheet).
+/// A value of each part, and its colour's CSS class.
 pub struct Series {
     pub class: &'static str,
     pub value: fn(&Sum) -> Option<f64>,
 }
 
-/// How a value at the side is written.
+/// Formats a value of the axis.
 pub type Label = fn(f64) -> String;
 
-/// Stacked bars.
 pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> String {
     let total = |sum: &Sum| series.iter().filter_map(|series| (series.value)(sum)).sum::<f64>();
     let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(total).fold(0.0, f64::max);
@@ -148,7 +146,7 @@ pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> Stri
     chart.end()
 }
 
-/// Lines, with gaps where nobody worked.
+/// Lines, with gaps where no worker ran.
 pub fn lines(steps: &[Step], span: Span, series: &[Series], label: Label) -> String {
     let values = |sum: &Sum| series.iter().filter_map(|series| (series.value)(sum)).fold(0.0, f64::max);
     let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(values).fold(0.0, f64::max);
@@ -164,7 +162,7 @@ pub fn lines(steps: &[Step], span: Span, series: &[Series], label: Label) -> Str
             }
             match part.len() {
                 0 => {}
-                // A line of one point is not seen.
+                // A line of one point would be invisible.
                 1 => {
                     let (x, y) = (chart.x(index) + half, chart.y(part[0].unwrap_or_default()));
                     let _ = write!(chart.svg, r#"<circle class="{}" cx="{x:.1}" cy="{y:.1}" r="2.5"/>"#, series.class);
@@ -179,7 +177,7 @@ pub fn lines(steps: &[Step], span: Span, series: &[Series], label: Label) -> Str
     chart.end()
 }
 
-/// A line without anything around it, for a cell of a table. `None`: there is too little to see.
+/// A bare line for a table cell. `None`: too few values.
 pub fn spark(values: &[Option<f64>]) -> Option<String> {
     let highest = values.iter().flatten().copied().fold(0.0, f64::max);
     if values.iter().flatten().count() < 2 || highest <= 0.0 {
@@ -203,7 +201,7 @@ pub fn spark(values: &[Option<f64>]) -> Option<String> {
     Some(svg)
 }
 
-/// The frame of a chart, and what is drawn into it.
+/// The frame of a chart, and its drawing.
 struct Chart {
     svg: String,
     count: usize,

@@ -1,9 +1,9 @@
-//! Who asks SQL Server at once. The queue has eight connections by default; without shares, a few slow searches or operations
-//! would hold them all, and the reading, which is for everybody, would come too late.
+//! Divides the connections to SQL Server, eight by default. Without shares, a few slow searches or operations would hold
+//! them all and delay the reading, which is for everybody.
 //!
 //! | share | for |
 //! |---|---|
-//! | 3 | pages and what is done at once, one connection each |
+//! | 3 | pages and immediate actions, one connection each |
 //! | 2 | operations on many jobs, call by call |
 //! | the rest, 3 | the reading: queues and workers side by side; counting all jobs; what the login may do |
 
@@ -19,16 +19,16 @@ use crate::failure::Failure;
 const PAGES: usize = 3;
 const OPERATIONS: usize = 2;
 
-/// So many payloads or outputs are downloaded at once: each is in memory as a whole.
+/// Downloads at the same time. Each holds its bytes in memory.
 const DOWNLOADS: usize = 2;
 
-/// The most live parts at a time: each takes a browser connection for as long as somebody watches.
+/// Live views at the same time. Each occupies a browser connection.
 const STREAMS: usize = 256;
 
-/// The most live parts of one session, or of one user whom a proxy names.
+/// Live views of one session, or of one user named by a proxy.
 const STREAMS_OF_ONE: usize = 16;
 
-/// A page waits so long for its turn.
+/// How long a page waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The shares.
@@ -39,14 +39,13 @@ pub struct Connections {
     streams: Arc<Streams>,
 }
 
-/// The live parts that are sent.
 #[derive(Default)]
 struct Streams {
-    /// By whom they are for.
+    /// Live views per session or user.
     by_whom: Mutex<HashMap<String, usize>>,
 }
 
-/// A live part that is sent, as long as this is there.
+/// A live view; dropping it frees its place.
 pub struct Stream {
     streams: Arc<Streams>,
     whom: String,
@@ -76,34 +75,33 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// For a page, one call after the other.
+    /// A share for a page, with one call after the other.
     ///
     /// # Errors
     ///
-    /// [`Failure::Busy`] where others take too long.
+    /// [`Failure::Busy`] after the wait.
     pub async fn of_page(&self) -> Result<SemaphorePermit<'_>, Failure> {
         match tokio::time::timeout(PATIENCE, self.pages.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(Failure::Busy("Others ask for what takes long; try again.".to_owned())),
+            _ => Err(Failure::Busy("Too many slow requests are running. Try again.".to_owned())),
         }
     }
 
-    /// For a payload or output, until it is sent.
+    /// A place for a download, until it is sent.
     ///
     /// # Errors
     ///
-    /// [`Failure::Busy`] while there are as many as may be.
+    /// [`Failure::Busy`] if none is free.
     pub fn download(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let place = self.downloads.clone().try_acquire_owned();
         place.map_err(|_| Failure::Busy(format!("{DOWNLOADS} downloads are under way; try again when one is done.")))
     }
 
-    /// For a live part, until it ends. `whom`: the session or the user that it is for; `None`: visitors cannot be told
-    /// apart.
+    /// A place for a live view. `whom` is the session or the user; `None` if visitors cannot be told apart.
     ///
     /// # Errors
     ///
-    /// [`Failure::Busy`] while there are as many as may be.
+    /// [`Failure::Busy`] if none is free.
     pub fn stream(&self, whom: Option<&str>) -> Result<Stream, Failure> {
         let mut by_whom = self.streams.by_whom.lock();
         if by_whom.values().sum::<usize>() >= STREAMS {
@@ -111,13 +109,14 @@ impl Connections {
         }
         let count = by_whom.entry(whom.unwrap_or_default().to_owned()).or_default();
         if whom.is_some() && *count >= STREAMS_OF_ONE {
-            return Err(Failure::Busy(format!("You look at {STREAMS_OF_ONE} live parts already: close a page.")));
+            return Err(Failure::Busy(format!("You already have {STREAMS_OF_ONE} live views open. Close one.")));
         }
         *count += 1;
         Ok(Stream { streams: self.streams.clone(), whom: whom.unwrap_or_default().to_owned() })
     }
 
-    /// For a call of an operation; it is its turn some time. (`None` does not happen: they are never closed.)
+    /// A share for one call of an operation. Waits as long as necessary. (`None` does not happen: the semaphore is
+    /// never closed.)
     pub async fn of_operation(&self) -> Option<SemaphorePermit<'_>> {
         self.operations.acquire().await.ok()
     }

@@ -1,7 +1,7 @@
-//! How many jobs a queue has in each state, at a cost that does not grow with them.
+//! How many jobs a queue has in each state, at a bounded cost.
 //!
-//! Once a second up to [`MOST`] of each state are counted. Where there are more, all are counted as well, so seldom
-//! that it takes a small part of the time; until that has been done the page says `2,000+`, and then `≈ 5,000,000`.
+//! Each second, up to [`MOST`] of each state are counted. If there are more, all are counted as well, but so seldom
+//! that it takes a small part of the time. The page shows `2,000+` before the first full count, then `≈ 5,000,000`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use readpast::admin::{JobState, QueueStats};
 use crate::job_search::STATES;
 use crate::texts::number;
 
-/// So many are counted each second. On the dev server each state that has as many takes a millisecond.
+/// On the dev server, counting this many takes a millisecond per state.
 pub const MOST: u64 = 2_000;
 
-/// All are counted so seldom at the most, and so that it takes a twentieth of the time.
+/// The shortest pause between full counts, which take at most a twentieth of the time.
 const SELDOM: Duration = Duration::from_secs(10);
 const SHARE: u32 = 20;
 
-/// All jobs of all queues, counted at one moment.
+/// A full count of all queues.
 #[derive(Debug)]
 pub struct Exact {
     pub at: Instant,
@@ -32,7 +32,7 @@ impl Exact {
         Exact { at: Instant::now(), took: begun_at.elapsed(), queues }
     }
 
-    /// Whether it is time to count again.
+    /// Whether the next full count is due.
     pub fn is_old(&self) -> bool {
         self.at.elapsed() >= SELDOM.max(self.took * SHARE)
     }
@@ -50,7 +50,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Puts what is known of all into what was counted up to [`MOST`].
+    /// Replaces counts cut at [`MOST`] by those of the full count.
     pub fn complete(stats: &mut QueueStats, exact: Option<&QueueStats>) -> Counts {
         let large: Vec<JobState> =
             STATES.iter().map(|(state, _)| *state).filter(|state| stats.jobs(*state) >= MOST).collect();
@@ -68,7 +68,7 @@ impl Counts {
         self.large.is_empty()
     }
 
-    /// How many there are in a state, in words.
+    /// The count of a state as text.
     pub fn text(&self, stats: &QueueStats, state: JobState) -> String {
         let count = number(stats.jobs(state));
         match (self.large.contains(&state), self.all_were_counted) {

@@ -1,8 +1,7 @@
 //! The live parts of pages: HTML once a second, as server-sent events.
 //!
-//! A page holds its live part in an element that names this address; the script puts what comes into it. All browsers
-//! share one reading of SQL Server, and the part that is made of it. A count of jobs is made for the page that asks for
-//! it.
+//! The script puts the HTML into the element that names this address. All browsers share one reading of SQL Server and
+//! its HTML. Only counts are made per page.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,10 +25,10 @@ use crate::pages;
 use crate::readings::Reading;
 use crate::security::visitor::Visitor;
 
-/// How often the browser hears how far a count is.
+/// How often a count is updated.
 const COUNTING: Duration = Duration::from_millis(250);
 
-/// What a listener gets.
+/// What is sent.
 enum Source {
     Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Option<Arc<str>> },
     Operation { progress: watch::Receiver<Progress> },
@@ -43,7 +42,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         "workers" => Source::Readings { readings: app.readings.listen(), part: pages::workers::live },
         "operation" => {
             let mut progress = app.operations.get(&fields)?.progress();
-            // It may have ended since the page was made: then nothing changes any more.
+            // The operation may have ended since the page was made, and would then never change.
             progress.mark_changed();
             Source::Operation { progress }
         }
@@ -60,7 +59,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
                 html = source.next(&app) => html?,
                 _ = ended.wait_for(|ended| *ended) => return None,
             };
-            // Who watches uses his session: a page on a wall is not logged out. (A tab in the background does not
+            // Watching counts as using the session, so a wall display stays logged in. (A background tab does not
             // listen.)
             let session = app.sessions.get(&visitor.session);
             if visitor.has_logged_in && session.is_none() {
@@ -70,13 +69,13 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         }
     });
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
-    // (Its own is `no-cache`, with which it may be kept.)
+    // The default, `no-cache`, would allow storing it.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
 impl Source {
-    /// The next part; `None`: there is no other.
+    /// The next part; `None` at the end.
     async fn next(&mut self, app: &App) -> Option<Arc<str>> {
         let html = match self {
             Source::Readings { readings, part } => {

@@ -1,4 +1,4 @@
-//! What is shown in place of a page.
+//! Error pages.
 
 use askama::Template;
 use axum::extract::Request;
@@ -10,36 +10,35 @@ use crate::render::html;
 use crate::root;
 use crate::texts::in_one_direction;
 
-/// When it is worth while to ask again, in seconds, where too much is under way.
+/// When to retry if too many requests are running, in seconds.
 const RETRY_AFTER: &str = "5";
 
-/// Why there is no page.
 #[derive(Debug)]
 pub enum Failure {
-    /// There is no such queue, job, batch or operation.
+    /// The queue, job, batch or operation does not exist.
     NotFound(String),
-    /// A field is not as it must be.
+    /// A field has an invalid value.
     Bad {
         name: String,
         value: String,
         allowed: String,
     },
-    /// The visitor or the connection's login may not do it.
+    /// The visitor or the SQL Server login may not do it.
     NotAllowed,
-    /// What this page hides.
+    /// Payloads are hidden.
     Hidden,
     NotLoggedIn,
-    /// A form that this page has not made, or not for this session.
+    /// The form was not made for this session.
     Forged,
-    /// A form did not come in time.
+    /// The form took too long to arrive.
     Slow,
-    /// Asked for under a name that is not this machine's.
+    /// The host name is not this machine's.
     WrongHost,
-    /// SQL Server's answer, or that there is none.
+    /// SQL Server returned an error or did not respond.
     Sql(Error),
-    /// The queues could not be read, so that nothing is known of this one.
+    /// The queues cannot be read, so it is unknown whether this one exists.
     Away(String),
-    /// Too much of it is under way.
+    /// Too many requests are running.
     Busy(String),
     /// A defect.
     Internal,
@@ -48,7 +47,7 @@ pub enum Failure {
 #[derive(Template)]
 #[template(path = "failure.html")]
 struct Page<'a> {
-    /// What leads to the pages.
+    /// The relative path to the pages.
     root: &'a str,
     title: &'a str,
     text: String,
@@ -59,7 +58,7 @@ impl Failure {
         Failure::Bad { name: name.to_owned(), value: value.to_owned(), allowed: allowed.to_owned() }
     }
 
-    /// The status, and what stands above the text.
+    /// The status and the heading.
     fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Failure::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
@@ -81,21 +80,20 @@ impl Failure {
             Failure::NotFound(what) | Failure::Away(what) | Failure::Busy(what) => what,
             Failure::Bad { name, value, allowed } => format!("{name} is '{value}': {allowed}"),
             Failure::NotAllowed => {
-                "You can view this page but not make changes: the page or your account is read-only, \
-                                    the page's SQL Server login is not an operator, or the proxy does not say who you \
-                                    are."
+                "You can view but not make changes: the web UI or your account is read-only, its SQL Server login is \
+                 not an operator, or the proxy does not send your name."
                     .to_owned()
             }
-            Failure::Hidden => "This page hides all payloads and outputs.".to_owned(),
+            Failure::Hidden => "The web UI hides payloads and outputs.".to_owned(),
             Failure::NotLoggedIn => "Log in first.".to_owned(),
             Failure::Forged => {
-                "This form does not belong to this session, which may have ended. Reload the page with the \
-                                form and send it again."
+                "This form does not belong to your session, which may have ended. Reload the page with the form \
+                 and send it again."
                     .to_owned()
             }
             Failure::Slow => "The form took too long to arrive. Send it again.".to_owned(),
             Failure::WrongHost => {
-                "Without a login, this page responds only to localhost, 127.0.0.1 and [::1].".to_owned()
+                "Without a login, the web UI responds only to localhost, 127.0.0.1 and [::1].".to_owned()
             }
             Failure::Sql(error) => error.to_string(),
             Failure::Internal => "See the log for details.".to_owned(),
@@ -103,19 +101,19 @@ impl Failure {
     }
 }
 
-/// The same of an error of the library's. What to do about it stands in its message.
+/// The status and the heading of a library error. Its message says what to do.
 fn kind_of(error: &Error) -> (StatusCode, &'static str) {
     match error {
         Error::UnknownQueue { .. } => (StatusCode::NOT_FOUND, "Not found"),
         Error::Config { .. } | Error::Refused { .. } => (StatusCode::BAD_REQUEST, "Invalid request"),
-        Error::PermissionDenied { .. } => (StatusCode::FORBIDDEN, "This page's login lacks a permission"),
+        Error::PermissionDenied { .. } => (StatusCode::FORBIDDEN, "The web UI's login lacks a permission"),
         Error::TimedOut { .. } | Error::NoFreeConnection { .. } => {
-            (StatusCode::GATEWAY_TIMEOUT, "SQL Server does not respond in time")
+            (StatusCode::GATEWAY_TIMEOUT, "SQL Server did not respond in time")
         }
         Error::ConnectionLost { .. } => (StatusCode::BAD_GATEWAY, "The connection to SQL Server was lost"),
         Error::Connect { .. } | Error::Tls { .. } => (StatusCode::BAD_GATEWAY, "SQL Server cannot be reached"),
         Error::LoginFailed { .. } | Error::Credentials { .. } | Error::Database { .. } => {
-            (StatusCode::BAD_GATEWAY, "SQL Server rejects the login of this page")
+            (StatusCode::BAD_GATEWAY, "SQL Server rejects the login of the web UI")
         }
         _ => (StatusCode::BAD_GATEWAY, "SQL Server error"),
     }
@@ -134,7 +132,7 @@ impl IntoResponse for Failure {
 }
 
 impl Failure {
-    /// At an address from which `root` leads to the pages.
+    /// The response, with `root` as the relative path to the pages.
     pub fn shown_at(self, root: &str) -> Response {
         let (status, title) = self.kind();
         let again = matches!(self, Failure::Busy(_)).then_some([(header::RETRY_AFTER, RETRY_AFTER)]);

@@ -1,4 +1,4 @@
-//! What a request asks for: the pairs of its query or its form.
+//! The fields of a query or a form.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,37 +7,35 @@ use axum::http::Uri;
 
 use crate::failure::Failure;
 
-/// Names and values. An empty value is the same as none: forms send all their fields.
+/// Names and values. An empty value counts as none, because forms send all their fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Of a query or a form's body.
+    /// Reads a query or the body of a form.
     pub fn read(text: &[u8]) -> Fields {
         Fields(form_urlencoded::parse(text).into_owned().filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    /// Of an address.
     pub fn of(uri: &Uri) -> Fields {
         Fields::read(uri.query().unwrap_or_default().as_bytes())
     }
 
-    /// The first of this name.
+    /// The first value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// All of this name.
+    /// All values of this name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// One that must be there.
     pub fn required(&self, name: &str) -> Result<&str, Failure> {
         self.get(name).ok_or_else(|| Failure::bad(name, "missing", "it must be there"))
     }
 
-    /// As a value of another type.
+    /// The value as another type.
     pub fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|error: T::Err| Failure::bad(name, text, &error.to_string()))

@@ -1,19 +1,19 @@
-//! What stands around every page.
+//! The frame around every page.
 
 use crate::app::App;
 use crate::security::visitor::Visitor;
 
-/// The head, the navigation and the foot, as this visitor gets them.
+/// Head, navigation and foot, for one visitor.
 pub struct Frame {
     pub title: String,
-    /// The page in the navigation that this one belongs to.
+    /// The current entry of the navigation.
     pub section: &'static str,
     pub visitor: Visitor,
-    /// There are buttons.
+    /// Whether to show buttons.
     pub may_act: bool,
-    /// What the action before has done.
+    /// The result of the last action.
     pub notice: Option<String>,
-    /// The names of the files with the stylesheet and the script.
+    /// The names of the stylesheet and the script.
     pub assets: &'static crate::assets::Names,
 }
 

@@ -1,4 +1,4 @@
-//! Which jobs are asked for: the fields of an address, as a filter of the library's, and as an address again.
+//! A search for jobs: from the fields of a request, as a filter of the library, and as a link.
 
 use std::time::SystemTime;
 
@@ -12,11 +12,10 @@ use crate::fields::Fields;
 use crate::links::link;
 use crate::texts;
 
-/// What a list of jobs shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSearch {
     pub queue: String,
-    /// `None`: whatever it is.
+    /// `None`: any.
     pub state: Option<JobState>,
     pub kind: Option<String>,
     pub error: Option<String>,
@@ -29,10 +28,10 @@ pub struct JobSearch {
     pub until: Option<SystemTime>,
 }
 
-/// Instead of a state: whatever it is.
+/// The word for any state.
 const ALL: &str = "all";
 
-/// The states in the order in which the page shows them, with what each means.
+/// The states in display order, with their meanings.
 pub const STATES: [(JobState, &str); 8] = [
     (JobState::Ready, "waits to be claimed"),
     (JobState::Scheduled, "waits for its time"),
@@ -45,12 +44,10 @@ pub const STATES: [(JobState, &str); 8] = [
 ];
 
 impl JobSearch {
-    /// All jobs of a queue in a state.
     pub fn of(queue: &str, state: JobState) -> JobSearch {
         JobSearch { state: Some(state), ..JobSearch::all(queue) }
     }
 
-    /// All jobs of a queue.
     pub fn all(queue: &str) -> JobSearch {
         JobSearch {
             queue: queue.to_owned(),
@@ -67,7 +64,7 @@ impl JobSearch {
         }
     }
 
-    /// What an address or a form asks for.
+    /// Reads the search from a request.
     pub fn read(fields: &Fields) -> Result<JobSearch, Failure> {
         let text = |name| fields.get(name).map(str::to_owned);
         let time = |name| {
@@ -90,7 +87,7 @@ impl JobSearch {
         })
     }
 
-    /// The fields, as [`read`](Self::read) has them.
+    /// The fields, as [`read`](Self::read) expects them.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = vec![("queue", self.queue.clone()), ("state", self.state_word())];
         let optional = [
@@ -108,23 +105,22 @@ impl JobSearch {
         fields
     }
 
-    /// The address of a page with this search, and more fields behind it.
+    /// A link to a page with this search and more fields.
     pub fn link(&self, page: &str, more: &[(&str, &str)]) -> String {
         let fields = self.fields();
         link(page, fields.iter().map(|(name, value)| (*name, value.as_str())).chain(more.iter().copied()))
     }
 
-    /// The same in another state.
     pub fn in_state(&self, state: Option<JobState>) -> JobSearch {
         JobSearch { state, worker: self.worker.filter(|_| state == Some(JobState::Claimed)), ..self.clone() }
     }
 
-    /// The state's word, or "all".
+    /// The name of the state, or "all".
     pub fn state_word(&self) -> String {
         self.state.map_or_else(|| ALL.to_owned(), |state| state.to_string())
     }
 
-    /// Whether it asks for more than a state, and a page may have to look at jobs that it does not show.
+    /// Whether it has conditions that no index covers, so that a page may read jobs that it does not show.
     pub fn is_narrow(&self) -> bool {
         let times = self.since.is_some() || self.until.is_some();
         self.kind.is_some()
@@ -141,12 +137,12 @@ impl JobSearch {
         self.is_narrow() || self.since.is_some() || self.until.is_some() || self.worker.is_some()
     }
 
-    /// Its jobs have ended: the newest come first.
+    /// Whether its jobs have finished: the newest come first.
     pub fn has_ended(&self) -> bool {
         self.state.is_some_and(JobState::has_ended)
     }
 
-    /// As the library takes it, without an order.
+    /// The library's filter, without an order.
     pub fn filter(&self) -> JobFilter {
         let mut filter = self.state.map_or_else(JobFilter::all, JobFilter::from);
         if let Some(kind) = &self.kind {
@@ -201,7 +197,7 @@ impl JobSearch {
     }
 }
 
-/// A state by its word; `None`: all.
+/// A state by its name; `None`: all.
 fn state(word: &str) -> Result<Option<JobState>, Failure> {
     if word == ALL {
         return Ok(None);
@@ -213,14 +209,14 @@ fn state(word: &str) -> Result<Option<JobState>, Failure> {
     })
 }
 
-/// A place in a list, from an address.
+/// A position in a list, from a request.
 pub fn read_place(fields: &Fields) -> Result<Option<JobCursor>, Failure> {
     let Some(text) = fields.get("after") else { return Ok(None) };
     let place = serde_json::from_str(text);
     place.map(Some).map_err(|_| Failure::bad("after", text, "it must be of a link to a next page"))
 }
 
-/// The same for an address.
+/// A position in a list, for a link.
 pub fn write_place(place: &JobCursor) -> String {
     serde_json::to_string(place).unwrap_or_default() // places are plain values
 }

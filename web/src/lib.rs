@@ -1,21 +1,20 @@
-//! A page for [readpast](https://docs.rs/readpast)'s queues: see them, search them, steer them in a browser.
+//! A web UI for the queues of [readpast](https://docs.rs/readpast): view, search and control them in a browser.
 //!
 //! ```no_run
 //! # async fn example(queue: readpast::Queue) -> Result<(), Box<dyn std::error::Error>> {
 //! use readpast_web::{Access, Options, router};
 //!
-//! // In a program of one's own, under any path, with or without a slash at its end (`nest` answers just one of them):
+//! // Under any path of your own program, with or without a slash at its end (`nest` accepts only one of them):
 //! let options = Options::default().access(Access::Token(std::env::var("PAGE_TOKEN")?));
 //! let app: axum::Router = axum::Router::new().nest_service("/queues", router(queue, options));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! It shows every queue of the schema. The login of its connections is a member of the role `readpast_monitor`, to
-//! look, or of `readpast_operator`, to look and to act. All of it goes through the library's calls: there is no SQL
-//! here.
+//! It shows every queue of the schema. Its SQL Server login is a member of the role `readpast_monitor`, to view, or of
+//! `readpast_operator`, to view and act. It uses the library's calls and contains no SQL.
 //!
-//! # How data goes
+//! # Data flow
 //!
 //! ```text
 //! browser ─▶ security: who is it, may he ─▶ pages, a file each ─▶ the library ─▶ SQL Server
@@ -26,21 +25,21 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `options` | who may look and act, and from where |
-//! | `app`, `routes` | what all requests share; which address is which page |
-//! | `security` | sessions, log-in, forged requests, headers |
+//! | `options` | who may view and act, and from where |
+//! | `app`, `routes` | shared state; the routes |
+//! | `security` | sessions, login, forged requests, headers |
 //! | `readings`, `events` | the depth of all queues once a second, and how it gets to the browsers |
-//! | `connections` | how many ask SQL Server at once |
-//! | `counts` | how many jobs there are, without counting all of millions each second |
+//! | `connections` | shares of the connections to SQL Server |
+//! | `counts` | job counts at a bounded cost |
 //! | `pages` | a file for each page |
-//! | `acting` | what is done to jobs: preview, progress, stop, audit |
-//! | `fields`, `job_search` | what a request asks for |
-//! | `root`, `links` | where the pages stand, seen from an address; links between them |
-//! | `render`, `frame`, `failure` | a template as an answer; what stands around every page; what is shown in place of one |
-//! | `chart`, `texts`, `payload_view` | how figures, times and bytes are shown |
-//! | `attention` | what about a queue needs attention |
+//! | `acting` | actions: preview, progress, stop, audit |
+//! | `fields`, `job_search` | fields and searches of requests |
+//! | `root`, `links` | relative links |
+//! | `render`, `frame`, `failure` | templates as responses; the frame of pages; error pages |
+//! | `chart`, `texts`, `payload_view` | formats of figures, times and bytes |
+//! | `attention` | what needs attention in a queue |
 //! | `assets` | the stylesheet and the script |
-//! | `serve`, `patient` | the page as a server of its own, and its connections |
+//! | `serve`, `patient` | the web UI as its own server, and its connections |
 
 mod acting;
 mod app;
@@ -64,7 +63,7 @@ mod routes;
 mod security;
 mod serve;
 
-// The program writes them alike.
+// Shared with the CLI.
 #[doc(hidden)]
 pub mod attention;
 #[doc(hidden)]
@@ -81,13 +80,13 @@ pub use axum::http::HeaderName;
 pub use options::{Access, Options, OptionsError, User, hash_password};
 pub use serve::serve;
 
-/// The page, to be mounted under any path of a program's own router, or served as it is.
+/// The web UI as a router, to be mounted under any path or served as it is.
 ///
-/// `queue` names the schema and its connections; the page shows all queues there. Who may look is up to
-/// [`Options::access`].
+/// `queue` names the schema and its connections; the UI shows all queues of the schema. [`Options::access`] decides who
+/// may view it.
 ///
-/// What is being done to many jobs runs in tasks of the runtime. They are cut off where that ends: what was done stays,
-/// and the audit has no end of it. ([`serve`] waits for them.)
+/// Changes of many jobs run in tasks of the runtime. If the runtime ends, completed changes stay, and the audit entry
+/// has no outcome. ([`serve`] waits for them.)
 pub fn router(queue: Queue, options: Options) -> Router {
     routes::routes(App::new(queue, options))
 }

@@ -1,15 +1,15 @@
-//! Links from a page to another, which is beside it.
+//! Relative links between pages.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// A page with what it is asked for.
+/// A link with fields.
 pub fn link<'a>(page: &str, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     format!("{page}?{query}")
 }
 
-/// "See other": the browser asks for that page.
+/// Redirects the browser to that page.
 pub fn see_other(page: &str) -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, page.to_owned())]).into_response()
 }

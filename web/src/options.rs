@@ -1,4 +1,4 @@
-//! Who may look and act, and from where.
+//! Who may view and act, and from where.
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;
@@ -22,76 +22,73 @@ pub struct Options {
 }
 
 impl Options {
-    /// Who may look. Default: [`Access::Local`].
+    /// Sets who may view the UI. Default: [`Access::Local`].
     pub fn access(mut self, access: Access) -> Options {
         self.access = access;
         self
     }
 
-    /// Nobody may act, whatever the login of the connection may do. Default: false.
+    /// Disables all actions, whatever the SQL Server login may do. Default: false.
     pub fn read_only(mut self, read_only: bool) -> Options {
         self.read_only = read_only;
         self
     }
 
-    /// Payloads, outputs and checkpoints are not shown and cannot be downloaded: they may be personal data. Errors,
-    /// headers and what a job says of its progress are shown. Default: false.
+    /// Neither shows payloads, outputs and checkpoints nor offers them for download: they may be personal data. Errors,
+    /// headers and the progress of jobs are shown. Default: false.
     pub fn hide_payloads(mut self, hide_payloads: bool) -> Options {
         self.hide_payloads = hide_payloads;
         self
     }
 
-    /// The browser speaks HTTPS with whatever is in front of the page, so its cookie goes over HTTPS only. Default:
-    /// false.
+    /// Sends the cookie over HTTPS only, for an HTTPS proxy in front of the UI. Default: false.
     pub fn secure_cookie(mut self, secure_cookie: bool) -> Options {
         self.secure_cookie = secure_cookie;
         self
     }
 }
 
-/// Who may look.
+/// Who may view the UI.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Access {
-    /// Everybody who can reach a page on this machine's loopback address: requests to another host name are refused, so
-    /// that no page from elsewhere can read this one through the browser.
+    /// Everyone who can reach it on this machine's loopback address. Requests to other host names are rejected, so no
+    /// web site can read the UI through a browser.
     ///
-    /// Only for a listener on loopback: a router does not see where it listens, and whoever can reach the port from
-    /// elsewhere can say any name.
+    /// Only for a listener on loopback: a router does not see where it listens, and a remote client can send any host
+    /// name.
     #[default]
     Local,
-    /// Who knows this token.
+    /// Everyone who knows this token.
     Token(String),
-    /// These users, each with a password.
     Users(Vec<User>),
-    /// Whoever the program or the proxy in front of the page lets through. Where it says who in a header, such as
-    /// `x-forwarded-user`, that name stands in the audit; make sure that nobody else can send that header. A name is
-    /// UTF-8; a request with another is refused, and so is one with several. Without a name a visitor may look and not
-    /// act.
+    /// Everyone whom the program or a proxy admits. If a header such as `x-forwarded-user` contains the name, the audit
+    /// has it; make sure that visitors cannot send this header. A name must be UTF-8. A request with an invalid name or
+    /// several of these headers is rejected. A visitor without a name may view but not act.
     Trusted {
         /// The header.
         user_header: Option<HeaderName>,
     },
 }
 
-/// Somebody who may log in.
+/// A user who may log in.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct User {
-    /// The name to log in with.
+    /// The login name.
     pub name: String,
     /// The password's hash, as [`hash_password`] makes it.
     pub password_hash: String,
-    /// May look, and not act.
+    /// May view but not act.
     pub read_only: bool,
 }
 
 impl User {
-    /// A user who may act. `password_hash` is what [`hash_password`] returns: an argon2 hash in the PHC format.
+    /// A user who may act. `password_hash` is an argon2 hash in PHC format, as [`hash_password`] returns it.
     ///
     /// # Errors
     ///
-    /// [`OptionsError`] when the hash is none, or of another algorithm.
+    /// [`OptionsError`] if the hash is not valid.
     pub fn new(name: impl Into<String>, password_hash: impl Into<String>) -> Result<User, OptionsError> {
         let (name, password_hash) = (name.into(), password_hash.into());
         let is_argon2 =
@@ -102,27 +99,26 @@ impl User {
         Ok(User { name, password_hash, read_only: false })
     }
 
-    /// May look, and not act.
+    /// Lets the user view but not act.
     pub fn read_only(mut self, read_only: bool) -> User {
         self.read_only = read_only;
         self
     }
 }
 
-/// A user who cannot log in: without a name, or with a password hash that is no argon2 hash in the PHC format
-/// (`$argon2id$v=19$…`).
+/// A user without a name, or without a valid argon2 hash in PHC format (`$argon2id$v=19$…`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("user '{user}' needs a name and a password hash that begins with $argon2id$; make one with hash_password")]
 pub struct OptionsError {
     user: String,
 }
 
-/// The hash of a password, for [`User::new`]: argon2id with the parameters that its authors recommend and a salt of its
-/// own. Takes some tens of milliseconds and 19 MiB.
+/// Hashes a password for [`User::new`]: argon2id with its authors' recommended parameters and a random salt. Takes some
+/// tens of milliseconds and 19 MiB.
 ///
 /// # Panics
 ///
-/// When the system has no random numbers.
+/// If the system has no random numbers.
 pub fn hash_password(password: &str) -> String {
     let hash: Result<PasswordHash, _> = Argon2::default().hash_password(password.as_bytes());
     hash.expect("the default parameters are valid").to_string()

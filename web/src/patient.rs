@@ -1,5 +1,4 @@
-//! A connection whose writes do not wait for ever: whoever takes nothing of an answer for too long is given up. It
-//! tells when all has been written.
+//! A connection that closes if the client accepts no data for too long. It reports when all data is written.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,15 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The connection.
 pub struct Patient<F> {
     stream: TcpStream,
     /// How long a write may wait.
     patience: Duration,
-    /// When a write that waits is given up.
+    /// When the waiting write fails.
     until: Pin<Box<Sleep>>,
     waits: bool,
-    /// Called when it is flushed.
+    /// Called after a flush.
     flushed: F,
 }
 
@@ -27,7 +25,7 @@ impl<F: Fn() + Unpin> Patient<F> {
         Patient { stream, patience, until: Box::pin(sleep(patience)), waits: false, flushed }
     }
 
-    /// What has come of a write: where it waits, its time runs.
+    /// Starts or stops the timer by the result of a write.
     fn written(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.waits = false;

@@ -1,29 +1,28 @@
-//! How payloads and outputs are shown.
+//! Payloads and outputs for display.
 
 use std::fmt::Write;
 
 use crate::texts;
 
-/// So many bytes of a payload or an output are on the page; a download has all.
+/// Bytes shown of a payload or output. A download has all.
 pub const SHOWN_BYTES: usize = 16 * 1024;
 
-/// The lines of a dump are longer than the bytes: so many of those.
+/// A dump is longer than its bytes, so it shows fewer.
 const DUMPED_BYTES: usize = 2 * 1024;
 
-/// Bytes, ready to be shown.
 #[derive(Debug, PartialEq, Eq)]
 pub struct View {
     /// `JSON`, `text` or `bytes`.
     pub form: &'static str,
     pub text: String,
-    /// How many bytes the whole has.
+    /// The full size.
     pub bytes: u64,
-    /// The text is only its beginning.
+    /// Only the beginning is shown.
     pub is_cut: bool,
 }
 
 impl View {
-    /// `beginning` are the first bytes of `bytes`; `text` is what they are as text, if they are.
+    /// `beginning` contains the first of `bytes` bytes; `text` is the same as text, if valid.
     pub fn new(beginning: &[u8], text: Option<&str>, bytes: u64) -> View {
         let is_cut = (beginning.len() as u64) < bytes;
         let laid_out = text.filter(|_| !is_cut).and_then(laid_out);
@@ -41,13 +40,13 @@ impl View {
 }
 
 impl View {
-    /// How large the whole is.
+    /// The full size as text.
     pub fn size(&self) -> String {
         texts::bytes(self.bytes)
     }
 }
 
-/// JSON in lines, its fields in their order; `None` for what is no JSON, or has no fields.
+/// Indented JSON with the fields in their order; `None` for other text, or without fields.
 pub fn laid_out(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
@@ -59,7 +58,7 @@ pub fn laid_out(text: &str) -> Option<String> {
     String::from_utf8(json).ok()
 }
 
-/// Sixteen bytes a line, with their places and what they are in ASCII.
+/// Sixteen bytes per line, with offset and ASCII.
 pub fn dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (line, bytes) in bytes.chunks(16).enumerate() {

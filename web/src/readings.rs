@@ -1,5 +1,4 @@
-//! The depth of all queues and what their workers do, read once a second for all browsers together, and only while one
-//! looks.
+//! Reads the depth of all queues and their workers once a second for all browsers, while one watches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -17,74 +16,71 @@ use crate::chart;
 use crate::counts::{Counts, Exact, MOST};
 use crate::texts::age;
 
-/// How often SQL Server is asked.
+/// How often SQL Server is read.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where nobody has asked for so long, and nobody listens, it is not read any more.
+/// Reading stops after this time without a request or a listener.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How old a reading may be that a page begins with.
+/// How old the first reading of a page may be.
 const FRESH: Duration = Duration::from_secs(3);
 
-/// A page waits so long for a reading; then it shows what was known, and says so.
+/// How long a page waits for a new reading. Then it shows the last one, with its age.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The same where nothing was known.
+/// The same if there is none yet.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the small charts show, in parts of so long, and how often it is read: a row is written a minute.
+/// The span of the small charts, their parts, and how often the history is read: it gets a row per minute.
 const HISTORY: Duration = Duration::from_secs(3 * 3_600);
 const HISTORY_PART: Duration = Duration::from_secs(3 * 60);
 const HISTORY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Workers that have ended are shown for so long.
+/// Ended workers are shown for this long.
 const ENDED: Duration = Duration::from_secs(3_600);
 
-/// The longest that a reading may take.
+/// Time limit of one reading.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How often it is asked what the login may do: it is seldom granted or revoked.
+/// How often the login's roles are read.
 const ROLES_INTERVAL: Duration = Duration::from_secs(30);
 
-/// All queues and workers at one moment.
 #[derive(Debug, Clone)]
 pub struct Reading {
     at: Instant,
-    /// When SQL Server was last asked.
+    /// When SQL Server was asked.
     asked_at: Instant,
     pub queues: Vec<Line>,
     pub workers: Vec<WorkerRow>,
-    /// Why there is no newer one.
+    /// Why there is no newer reading.
     pub error: Option<String>,
     html: [OnceLock<Option<Arc<str>>>; 2],
 }
 
-/// A live part of a page that is made of a reading.
+/// A live part made of a reading.
 #[derive(Debug, Clone, Copy)]
 pub enum Part {
     Overview,
     Workers,
 }
 
-/// A queue.
 #[derive(Debug, Clone)]
 pub struct Line {
     pub activity: Activity,
     pub counts: Counts,
-    /// About how many jobs come in a second; `None`: not known yet.
+    /// Approximate enqueue rate; `None`: unknown.
     pub in_per_s: Option<f64>,
-    /// What was done in the last hours, drawn; `None`: there is too little to see.
+    /// Done jobs of the last hours, drawn; `None`: too few values.
     pub spark: Option<Arc<str>>,
     pub lately: Lately,
 }
 
-/// Whoever reads, and for whom.
 pub struct Readings {
     queue: Queue,
     latest: watch::Sender<Option<Arc<Reading>>>,
     reader: Mutex<Reader>,
     roles: Mutex<Option<(Instant, bool)>>,
-    /// All jobs, counted some time ago; only where there are many.
+    /// The last full count, if a queue is large.
     exact: Mutex<Option<Arc<Exact>>>,
     ended: watch::Sender<bool>,
 }
@@ -107,40 +103,39 @@ impl Readings {
         }
     }
 
-    /// What listens to the readings from now on ends.
+    /// Ends all listeners.
     pub fn end(&self) {
         self.ended.send_replace(true);
     }
 
-    /// Becomes true at the end.
+    /// Becomes true at the shutdown.
     pub fn ended(&self) -> watch::Receiver<bool> {
         self.ended.subscribe()
     }
 
-    /// The readings from now on, once a second as long as the receiver is there.
+    /// The readings from now on, once a second, until the receiver is dropped.
     pub fn listen(self: &Arc<Self>) -> watch::Receiver<Option<Arc<Reading>>> {
         let receiver = self.latest.subscribe();
         self.want();
         receiver
     }
 
-    /// A reading of the last seconds; the first one is waited for. Where SQL Server does not respond in time, what was
-    /// known before, with an error.
+    /// A recent reading; waits for the first one. If SQL Server does not respond in time, returns the last one with an
+    /// error.
     pub async fn now(self: &Arc<Self>) -> Arc<Reading> {
         let mut latest = self.listen();
         let is_fresh =
             |reading: &Option<Arc<Reading>>| reading.as_ref().is_some_and(|reading| reading.asked_at.elapsed() < FRESH);
         let patience = if latest.borrow().is_some() { PATIENCE } else { FIRST_PATIENCE };
         let fresh = match tokio::time::timeout(patience, latest.wait_for(is_fresh)).await {
-            Ok(Ok(reading)) => reading.clone().ok_or("there is no reading".to_owned()),
-            Ok(Err(_)) => Err("the page is stopping".to_owned()),
+            Ok(Ok(reading)) => reading.clone().ok_or("nothing has been read yet".to_owned()),
+            Ok(Err(_)) => Err("the web UI is stopping".to_owned()),
             Err(_) => Err(format!("no response for {}", age(patience))),
         };
         fresh.unwrap_or_else(|error| Arc::new(Reading::failed(self.latest.borrow().as_deref(), error)))
     }
 
-    /// Whether the login of the connection may act. Where SQL Server does not say so in time, it is as it was; where it
-    /// has never said, it may not.
+    /// Whether the SQL Server login may act. If the server does not respond in time, the last answer counts, or no.
     pub async fn login_may_act(&self) -> bool {
         let known = *self.roles.lock();
         if let Some((at, may_act)) = known
@@ -159,11 +154,11 @@ impl Readings {
         may_act
     }
 
-    /// Sees to it that somebody reads.
+    /// Starts a reader if none runs.
     fn want(self: &Arc<Self>) {
         let mut reader = self.reader.lock();
         reader.wanted_at = Some(Instant::now());
-        // One also ends with the runtime that it was started in.
+        // A reader also ends with its runtime.
         if reader.task.as_ref().is_none_or(JoinHandle::is_finished) {
             reader.task = Some(tokio::spawn(self.clone().read()));
         }
@@ -179,7 +174,7 @@ impl Readings {
             if self.has_ended() {
                 return;
             }
-            // Without an answer there is a reading that says so, and the next one is tried on other connections.
+            // Without a response the reading contains an error, and the next attempt uses other connections.
             let read = tokio::time::timeout(LONGEST, self.read_once(&mut inflow, &mut history)).await;
             let reading = match read {
                 Ok(Ok(reading)) => {
@@ -196,7 +191,7 @@ impl Readings {
         }
     }
 
-    /// Whether nobody looks any more; then the next who does starts another reader.
+    /// Ends the reader if no browser watches. The next request starts another.
     fn has_ended(&self) -> bool {
         let mut reader = self.reader.lock();
         let is_asked = reader.wanted_at.is_some_and(|at| at.elapsed() < IDLE);
@@ -207,7 +202,7 @@ impl Readings {
         !is_wanted
     }
 
-    /// Counts all jobs, beside the readings: of millions it takes longer than a second.
+    /// Starts a full count if due. It runs alongside the readings, because it can take longer than a second.
     fn count_all_if_due(self: &Arc<Self>) -> Option<JoinHandle<()>> {
         if self.exact.lock().as_ref().is_some_and(|exact| !exact.is_old()) {
             return None;
@@ -222,7 +217,7 @@ impl Readings {
         }))
     }
 
-    /// What is known of all jobs, put into what was counted up to [`MOST`].
+    /// Replaces counts cut at [`MOST`] by those of the full count.
     pub fn complete(&self, stats: &mut QueueStats) -> Counts {
         let exact = self.exact.lock().clone();
         Counts::complete(stats, exact.as_ref().and_then(|exact| exact.queue(&stats.queue)))
@@ -258,7 +253,7 @@ impl Readings {
     }
 }
 
-/// What comes into a queue: it shows between two counts of all its jobs.
+/// The enqueue rate of a queue, from two counts of all its jobs.
 #[derive(Default)]
 struct In {
     inflow: Inflow,
@@ -267,7 +262,7 @@ struct In {
 }
 
 impl In {
-    /// `counted_at`: when all that is not done was counted.
+    /// `counted_at`: when all unfinished jobs were counted.
     fn note(&mut self, counted_at: Option<Instant>, activity: &Activity) -> Option<f64> {
         if let Some(at) = counted_at
             && self.noted_at.is_none_or(|noted| noted < at)
@@ -292,7 +287,7 @@ impl History {
         self.read_at = Some(Instant::now());
         self.sparks.clear();
         self.lately.clear();
-        // (The rows come by their queues.)
+        // The rows are sorted by queue.
         for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
             self.lately.insert(rows[0].queue.clone(), Lately::new(rows, &[], attention::now()));
             let done = chart::done_by_parts(rows, HISTORY, HISTORY_PART);
@@ -311,7 +306,7 @@ impl History {
 }
 
 impl Reading {
-    /// What was known before, with an error.
+    /// The last reading, with an error.
     fn failed(before: Option<&Reading>, error: String) -> Reading {
         let (asked_at, error, html) = (Instant::now(), Some(error), Default::default());
         match before {
@@ -320,8 +315,7 @@ impl Reading {
         }
     }
 
-    /// A part as `template` makes it, which is done once for all browsers. `None`: it cannot be filled, which is a
-    /// defect.
+    /// The HTML of a part, rendered once for all browsers. `None`: rendering failed, which is a defect.
     pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
         let make = || {
             let html = template(self).render();
@@ -330,7 +324,7 @@ impl Reading {
         self.html[part as usize].get_or_init(make).clone()
     }
 
-    /// Why there is no newer one, and how old this one is where it shows something.
+    /// Why there is no newer reading, and how old this one is.
     pub fn trouble(&self) -> Option<String> {
         let error = self.error.clone()?;
         let is_empty = self.queues.is_empty() && self.workers.is_empty();

@@ -1,10 +1,10 @@
-//! A template as an answer.
+//! Templates as responses.
 
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
-/// The page that a template makes; an answer without a page where it cannot be filled, which is a defect.
+/// The rendered page; an error response if rendering fails, which is a defect.
 pub fn html(template: &impl Template) -> Response {
     match template.render() {
         Ok(text) => Html(text).into_response(),

@@ -1,4 +1,4 @@
-//! Which address is which page, and what every request goes through.
+//! The routes, and the layers around them.
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::{acting, assets, events, failure, pages, security};
 
 pub fn routes(app: App) -> Router {
-    // What asks SQL Server for more than the reading.
+    // Requests that need SQL Server beyond the reading.
     let asking = Router::new()
         .route("/queue", get(pages::queue::show))
         .route("/jobs", get(pages::jobs::show))

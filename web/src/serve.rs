@@ -1,4 +1,4 @@
-//! The page as a server of its own.
+//! The web UI as its own server.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -27,30 +27,29 @@ use crate::options::{Access, Options};
 use crate::patient::Patient;
 use crate::routes::routes;
 
-/// Limits for clients.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// The most open connections. If more arrive, one that waits for a request is closed: first those that have not
-    /// sent any, then the one that has waited longest.
+    /// The most open connections. For another one, a connection that waits for a request is closed: first those that
+    /// never sent one, then the longest waiting.
     connections: usize,
-    /// A connection without a request for this long is closed, both before the first and between two.
+    /// How long a connection may stay without a request, before the first or between two.
     silence: Duration,
-    /// So is one that accepts no data of its answer for this long.
+    /// How long a connection may accept no data of its response.
     stalled: Duration,
 }
 
-/// (512: half of the descriptors that a process has on most systems.)
+/// 512 is half of the descriptors that a process has on most systems.
 const LIMITS: Limits = Limits { connections: 512, silence: Duration::from_secs(10), stalled: Duration::from_secs(30) };
 
-/// Serves the page at an address until `end`: then what is being answered is answered, the live parts end, and what is
-/// being done to many jobs stops. Its end is noted in the audit, which is waited for at most ten seconds.
+/// Serves the web UI until `end`. Then it finishes running requests, ends the live views, stops operations, and waits
+/// at most ten seconds for their audit entries.
 ///
-/// At most 512 connections are open: for another one, the one is closed that has waited longest for a request. One that
-/// has not sent a request within ten seconds is closed, and so is one that takes nothing of its answer for half a minute.
+/// At most 512 connections are open; for another one, the longest waiting for a request is closed. A connection is also
+/// closed if it sends no request for ten seconds or accepts no data for half a minute.
 ///
 /// # Errors
 ///
-/// What the listener says; [`io::ErrorKind::InvalidInput`] for [`Access::Local`] on an address that others can reach.
+/// The listener's; [`io::ErrorKind::InvalidInput`] for [`Access::Local`] on an address that others can reach.
 pub async fn serve(
     listener: TcpListener,
     queue: Queue,
@@ -81,14 +80,13 @@ pub async fn serve(
     Ok(())
 }
 
-/// The connections that are open.
 struct Connections {
     router: Router,
     page_ends: watch::Receiver<bool>,
     limits: Limits,
     tasks: JoinSet<()>,
     open: Vec<Open>,
-    /// One of them waits for a request again.
+    /// Signals that a connection waits for a request again.
     one_waits: Arc<Notify>,
 }
 
@@ -97,7 +95,7 @@ struct Open {
     activity: Arc<Activity>,
 }
 
-/// What a connection is at.
+/// The activity of a connection.
 struct Activity {
     now: Mutex<Now>,
     one_waits: Arc<Notify>,
@@ -105,20 +103,19 @@ struct Activity {
 
 #[derive(Debug, Clone, Copy)]
 enum Now {
-    /// It waits for a request.
     Waiting {
-        /// It has sent one before.
+        /// Has sent a request before.
         has_asked: bool,
         since: Instant,
     },
-    /// One is being answered.
+    /// Handling a request.
     Answering,
-    /// All of the answer is there, and not all of it written.
+    /// The response is complete but not fully written.
     Sending,
 }
 
 impl Activity {
-    /// All that was there to be written is written.
+    /// All data is written.
     fn flushed(&self) {
         let mut now = self.now.lock();
         if matches!(*now, Now::Sending) {
@@ -133,7 +130,7 @@ impl Connections {
         Connections { router, page_ends, limits, tasks: JoinSet::new(), open: Vec::new(), one_waits: Arc::default() }
     }
 
-    /// Waits for a connection or for the end of one. Can be dropped at any time.
+    /// Waits for a new or a closed connection. Cancel-safe.
     async fn one_more(&mut self, listener: &TcpListener) {
         tokio::select! {
             Some(_) = self.tasks.join_next() => self.forget_ended(),
@@ -143,7 +140,7 @@ impl Connections {
                     self.answer(stream);
                 }
                 Err(error) => {
-                    // Out of file descriptors, for example: give others time to close some.
+                    // Out of file descriptors, for example: wait until some are closed.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -155,7 +152,7 @@ impl Connections {
         self.open.retain(|open| !open.task.is_finished());
     }
 
-    /// Waits until there is a place, or one can be made.
+    /// Waits until there is, or can be made, room for a connection.
     async fn make_room(&mut self) {
         while self.open.len() >= self.limits.connections {
             if let Some(place) = self.dispensable() {
@@ -169,7 +166,7 @@ impl Connections {
         }
     }
 
-    /// Which one makes room for another.
+    /// The connection to close.
     fn dispensable(&self) -> Option<usize> {
         let waiting = self.open.iter().enumerate().filter_map(|(place, open)| {
             let Now::Waiting { has_asked, since } = *open.activity.now.lock() else { return None };
@@ -186,13 +183,13 @@ impl Connections {
         self.open.push(Open { task, activity });
     }
 
-    /// Waits until what is being answered is answered.
+    /// Waits until all responses are sent.
     async fn ended(mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// A request is being answered until this is dropped.
+/// Marks a request as running until dropped.
 struct Answering(Arc<Activity>);
 
 impl Answering {
@@ -208,7 +205,7 @@ impl Drop for Answering {
     }
 }
 
-/// The body of an answer; when it is dropped, all of the answer is there.
+/// The body of a response; when dropped, the response is complete.
 struct Answer {
     body: Body,
     _answering: Answering,
@@ -234,7 +231,7 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// Answers what comes by one connection.
+/// Serves one connection.
 async fn converse(
     stream: TcpStream,
     router: Router,

@@ -1,4 +1,4 @@
-//! How numbers, times and durations are written, here and by the program `readpast`.
+//! Formats numbers, times and durations, for the web UI and the CLI.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,11 +9,11 @@ use readpast::admin::Keep;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A time: in UTC, until the script has written it in the viewer's zone.
+/// A time in UTC, which the script shows in the viewer's zone.
 #[derive(Debug, Clone, Copy)]
 pub struct Time(pub SystemTime);
 
-/// (What it writes are digits and signs of its own.)
+/// It writes digits and signs only.
 impl HtmlSafe for Time {}
 
 impl fmt::Display for Time {
@@ -30,7 +30,7 @@ pub fn utc(time: SystemTime) -> String {
     Timestamp::try_from(time).map_or_else(|_| "?".to_owned(), |time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// Reads a time in UTC: `2026-11-23`, `2026-11-23T10:20`, with seconds or not, with Z or not.
+/// Reads a time in UTC: `2026-11-23` or `2026-11-23T10:20`, optionally with seconds and Z.
 pub fn read_time(text: &str) -> Result<SystemTime, String> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
     let civil = text.parse::<jiff::civil::DateTime>();
@@ -66,7 +66,7 @@ pub fn exact(duration: Duration) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
-/// The word of a value that is one of several, as SQL Server has it: `at_least_once`.
+/// The serialized name of a value: `at_least_once`.
 pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -93,17 +93,16 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", number(count), if count == 1 { "" } else { "s" })
 }
 
-/// So many a second.
+/// A rate per second.
 pub fn rate(per_s: f64) -> String {
     if per_s < 10.0 { format!("{per_s:.1}") } else { number(per_s.round() as u64) }
 }
 
-/// The same, or a dash.
+/// A rate per second, or a dash.
 pub fn rate_or_dash(per_s: Option<f64>) -> String {
     per_s.map_or_else(|| "–".to_owned(), rate)
 }
 
-/// A number of bytes.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1_024 => format!("{bytes} B"),
@@ -112,7 +111,6 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// How long finished jobs stay.
 pub fn keep(keep: Keep) -> String {
     match keep {
         Keep::For(duration) => exact(duration),
@@ -120,7 +118,6 @@ pub fn keep(keep: Keep) -> String {
     }
 }
 
-/// The first line of a text, cut to `max` characters.
 pub fn first_line(text: &str, max: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() <= max && line.len() == text.len() {
@@ -130,8 +127,8 @@ pub fn first_line(text: &str, max: usize) -> String {
     format!("{kept}…")
 }
 
-/// A sentence with a name of somebody's in it, without what would turn its own words around (Unicode's explicit
-/// directional formatting, UAX #9). Where a name stands by itself, it is shown as it is.
+/// Replaces Unicode's directional formatting (UAX #9) in a sentence that contains a foreign name, which could reverse
+/// the sentence's own words.
 pub fn in_one_direction(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -56,7 +56,7 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
     ] {
         let answer = browser.post("act", &fields).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
-        assert!(answer.text().contains("You can view this page but not make changes"), "{}", answer.text());
+        assert!(answer.text().contains("You can view but not make changes"), "{}", answer.text());
     }
     let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));
@@ -170,7 +170,7 @@ async fn every_action_stands_in_the_audit_with_who_what_and_how_many() {
             live.until(|html| html.contains("data-over")).await;
         }
         let row = fixture.audits().await.remove(0);
-        assert_eq!((&*row.who, &*row.action), ("somebody on this machine", action));
+        assert_eq!((&*row.who, &*row.action), ("local visitor", action));
         assert_eq!((row.queue.as_deref(), row.jobs), (Some("work"), jobs), "{row:?}");
         assert!(row.ended_at.is_some() && row.outcome.is_none(), "{row:?}");
         let said = row.what.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -310,7 +310,7 @@ async fn the_end_of_the_page_waits_until_the_audit_has_the_end_of_what_was_under
     go.send(()).unwrap();
     page.await.unwrap().unwrap();
     let row = fixture.audits().await.remove(0);
-    let expected = ("requeue", Some(2_000), Some("stopped: the page ended"));
+    let expected = ("requeue", Some(2_000), Some("stopped: the web UI ended"));
     assert_eq!((&*row.action, row.jobs, row.outcome.as_deref()), expected);
 }
 
@@ -335,7 +335,7 @@ async fn too_many_at_once_are_refused_and_not_noted() {
     }
     let answer = browser.post("act", &fields).await;
     assert_eq!((answer.status, answer.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
-    assert!(answer.text().contains("20 such are under way"), "{}", answer.text());
+    assert!(answer.text().contains("20 operations are running"), "{}", answer.text());
     assert_eq!(fixture.audits().await.len(), 20);
     drop(go);
     until("there is a place again", async || browser.clone().post("act", &fields).await.status == 303).await;

@@ -85,7 +85,7 @@ async fn what_is_done_to_thousands_can_be_stopped_halfway() {
         browser.press("Stop").await;
         browser.sees("h1", "Under way").await;
         pressed.send(()).unwrap();
-        browser.sees("[data-over]", "Stopped by somebody on this machine; completed work is kept.").await;
+        browser.sees("[data-over]", "Stopped by local visitor; completed work is kept.").await;
         browser.sees("[data-live]", "5,000 requeued").await;
 
         browser.click("nav a[href=overview]").await;

@@ -70,7 +70,7 @@ async fn after_five_wrong_passwords_even_the_right_one_is_refused_for_a_while() 
     let mut other = Browser::new(browser.page.clone());
     let answer = other.log_in("ann", "ann's password").await;
     assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
-    assert!(answer.text().contains("try again in"), "{}", answer.text());
+    assert!(answer.text().contains("Try again in"), "{}", answer.text());
     assert_eq!(other.log_in("bob", "bob's password").await.status, StatusCode::SEE_OTHER, "it is ann who must wait");
 }
 

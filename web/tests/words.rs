@@ -22,8 +22,8 @@ async fn of_job(fixture: &Fixture, job: JobId) -> (String, Vec<String>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_has_ended_says_how_long_its_queue_keeps_it() {
     for (keep, said, has_time) in [
-        (Keep::For(90 * DAY), "or deletes it; 90d after its end a worker deletes it.", true),
-        (Keep::Forever, "It stays until somebody requeues or deletes it.", false),
+        (Keep::For(90 * DAY), "requeued or deleted, at the latest by a worker 90d after its end.", true),
+        (Keep::Forever, "It stays until it is requeued or deleted.", false),
     ] {
         let fixture = Fixture::with("kept_dead", QueueOptions::default().keep_dead(keep)).await;
         let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
@@ -39,10 +39,10 @@ async fn a_job_that_has_ended_says_how_long_its_queue_keeps_it() {
         assert!(times.contains(&"Ready since".to_owned()), "{times:?}");
     }
     for (completion, said) in [
-        (CompletionPolicy::Annotate, "It stays until somebody deletes it; 1d 12h after its end a worker deletes it."),
+        (CompletionPolicy::Annotate, "It stays until it is deleted, at the latest by a worker 1d 12h after its end."),
         (
             CompletionPolicy::Archive,
-            "in the archive until somebody deletes it; 1d 12h after its end a worker deletes it.",
+            "in the archive until it is deleted, at the latest by a worker 1d 12h after its end.",
         ),
     ] {
         let options = QueueOptions::default().completion(completion).keep_done(Keep::For(DAY + DAY / 2));
@@ -60,7 +60,7 @@ async fn a_job_that_has_ended_says_how_long_its_queue_keeps_it() {
 async fn a_login_without_a_right_is_told_which_role_has_it() {
     let fixture = Fixture::new("no_right").await;
     let mut browser = Browser::new(router(fixture.queue_as("producer").await, Options::default()));
-    let (denied, unknown) = ("This page's login lacks a permission", "Cannot read the queues");
+    let (denied, unknown) = ("The web UI's login lacks a permission", "Cannot read the queues");
     for (page, status, title) in [
         ("audit", StatusCode::FORBIDDEN, denied),
         ("schedules", StatusCode::BAD_GATEWAY, unknown),
@@ -111,7 +111,7 @@ async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
     drop(let_go);
     server.faults().clear(&procedure);
     assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
-    assert_eq!(answer.texts("h1"), ["SQL Server does not respond in time"]);
+    assert_eq!(answer.texts("h1"), ["SQL Server did not respond in time"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +121,7 @@ async fn a_download_that_is_hidden_is_not_called_an_action() {
     let options = Options::default().hide_payloads(true);
     let answer = fixture.browser(options).get(&format!("bytes?queue=work&id={job}&of=payload")).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
-    assert_eq!(answer.texts("main p")[0], "This page hides all payloads and outputs.");
+    assert_eq!(answer.texts("main p")[0], "The web UI hides payloads and outputs.");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! `readpast adopt`: somebody else's table as a queue.
+//! `readpast adopt`: an existing table as a queue.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `readpast audit`: who has done what.
+//! `readpast audit`: who did what.
 
 use anyhow::Result;
 use clap::Args;
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::texts;
 
-/// The most notes of one page.
+/// Entries per call.
 const PAGE: usize = 500;
 
 /// Show who did what to queues and jobs, newest first.
@@ -46,7 +46,7 @@ impl Audit {
         }
         output.many(
             &notes,
-            "nothing is noted",
+            "there are no audit entries",
             &["began", "ended", "who", "login", "action", "queue", "jobs", "what", "outcome"],
             &["login", "ended", "what", "outcome", "jobs"],
             |note: &AuditRow| {

@@ -1,4 +1,4 @@
-//! `readpast batches` and `readpast batch`: jobs that belong together.
+//! `readpast batches` and `readpast batch`.
 
 use std::io::{self, IsTerminal};
 
@@ -74,7 +74,7 @@ pub enum BatchCommand {
     },
 }
 
-/// The most batches of one page.
+/// Batches per call.
 const PAGE: usize = 500;
 
 impl Batches {
@@ -92,7 +92,11 @@ impl Batches {
         }
         output.many(
             &batches,
-            if self.all { "there is no batch" } else { "no batch is open; --all includes completed batches" },
+            if self.all {
+                "there are no batches"
+            } else {
+                "there are no unfinished batches; --all includes completed ones"
+            },
             &["batch", "queue", "name", "created", "jobs", "left", "done", "dead", "cancelled", "sealed", "ended"],
             &["created", "sealed", "cancelled", "queue", "ended", "name"],
             |batch: &BatchRow| {
@@ -112,7 +116,7 @@ impl Batches {
             },
         )?;
         if !self.all && !batches.is_empty() && !output.is_json() && io::stderr().is_terminal() {
-            say("these are open; --all shows those that have ended, too");
+            say("only unfinished batches are listed; --all includes completed ones");
         }
         Ok(Exit::Ok)
     }
@@ -171,7 +175,7 @@ impl BatchCommand {
     }
 }
 
-/// The batch, or an error that says so.
+/// The batch, or an error if it does not exist.
 async fn must_be_there(schema: &Queue, batch: i64) -> Result<BatchRow> {
     let row = schema.batch(BatchId(batch)).await?;
     row.ok_or_else(|| failure(Exit::NotFound, format!("there is no batch {batch}")))

@@ -1,4 +1,4 @@
-//! `readpast bench`: what this server and this machine do with jobs that do nothing.
+//! `readpast bench`: measures this server and this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use crate::texts;
 /// Measure this server with jobs that do nothing.
 ///
 /// The jobs have their own queue, which is deleted afterwards. A job counts as enqueued when its call has returned, and
-/// as worked off when SQL Server has confirmed its finish. That rate runs from the first confirmation to the last.
+/// as processed when SQL Server has confirmed its finish. That rate runs from the first confirmation to the last.
 /// Latency runs from the call of `enqueue` to the start of the handler, one job at a time, with an idle worker in this
 /// process. The settings are those of the worker (--config, READPAST_WORKER_…). Compare only runs on the same machines,
 /// and say whether client and server shared one.
@@ -40,13 +40,13 @@ pub struct Bench {
     single: u64,
 }
 
-/// So many jobs are enqueued by one call.
+/// Jobs per enqueue call.
 const CHUNK: u64 = 1_000;
 
 /// How often the worker's counts are read.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Without anything acknowledged for so long, something is wrong.
+/// The longest time without a confirmed finish.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize)]
@@ -68,7 +68,7 @@ impl Bench {
         config.queue.name = format!("readpast-bench-{}", &number[..8]);
         config.metrics.listen.clear();
         let queue = Queue::connect(&config).await?;
-        // Before there is something that a signal would leave behind.
+        // Before there is anything to clean up.
         let mut stop = StopSignals::watch()?;
         let interrupted = || failure(Exit::Interrupted, "nothing was measured");
         tokio::select! {
@@ -125,7 +125,7 @@ impl Bench {
     }
 
     async fn work_off(&self, queue: &Queue) -> Result<f64> {
-        let progress = Progress::new("worked off", Some(self.jobs));
+        let progress = Progress::new("processed", Some(self.jobs));
         let worker = Worker::builder(queue, Handlers::any(nothing)).start().await?;
         let mut first: Option<(Instant, u64)> = None;
         let mut last = (Instant::now(), 0);
@@ -139,12 +139,12 @@ impl Bench {
             if let Some((began_at, begun)) = first
                 && done >= self.jobs
             {
-                // All in one acknowledgement: there is no interval between a first and a last one.
+                // One finish confirmed all jobs, so there is no interval.
                 break (done - begun).max(1) as f64 / (last.0 - began_at).max(TICK).as_secs_f64();
             }
             if last.0.elapsed() > PATIENCE {
                 progress.end();
-                return Err(failure(Exit::Failed, format!("nothing was acknowledged for {PATIENCE:?}")));
+                return Err(failure(Exit::Failed, format!("no job was confirmed as finished for {PATIENCE:?}")));
             }
             tokio::time::sleep(TICK).await;
         };
@@ -170,7 +170,7 @@ impl Bench {
             let started = loop {
                 match started_at.load(Ordering::Acquire) {
                     0 if begin.elapsed() - enqueued_at > PATIENCE => {
-                        return Err(failure(Exit::Failed, format!("a job was not started for {PATIENCE:?}")));
+                        return Err(failure(Exit::Failed, format!("a job did not start within {PATIENCE:?}")));
                     }
                     0 => tokio::time::sleep(TICK).await,
                     nanoseconds => break Duration::from_nanos(nanoseconds),
@@ -187,8 +187,8 @@ fn nothing(_: &Job, _: &Context) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Deletes the queue, or says how to, when that fails or a signal more does not want to wait for it. After a signal a
-/// worker may have been dropped that has its lease yet, and the queue may not have been created.
+/// Deletes the queue. If that fails, or a second signal arrives, says how to delete it. After a signal the dropped
+/// worker may still have its lease, and the queue may not exist yet.
 async fn remove(queue: &Queue, stop: &mut StopSignals) -> Result<()> {
     let name = queue.name();
     let later = format!("delete it later: readpast queue delete {name} --with-jobs");
@@ -209,7 +209,7 @@ fn fields(figures: &Figures) -> Vec<(&'static str, String)> {
         ("jobs", format!("{} of {}", texts::number(figures.jobs), texts::counted(figures.payload_bytes, "byte"))),
         ("threads", figures.threads.to_string()),
         ("enqueued", format!("{}/s", texts::rate(figures.enqueued_per_s))),
-        ("worked off", format!("{}/s", texts::rate(figures.worked_off_per_s))),
+        ("processed", format!("{}/s", texts::rate(figures.worked_off_per_s))),
         ("enqueue to start", format!("{:.1} ms (median)", figures.latency_p50_ms)),
         ("", format!("{:.1} ms (99 %)", figures.latency_p99_ms)),
         ("", format!("{:.1} ms (longest)", figures.latency_max_ms)),

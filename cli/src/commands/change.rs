@@ -1,10 +1,10 @@
-//! `readpast requeue`, `cancel`, `purge`, `priority` and `promote`: what is done to many jobs, by id or by filter.
+//! `readpast requeue`, `cancel`, `purge`, `priority` and `promote`: change many jobs, by id or by filter.
 //!
-//! jobs that match ─ a page of ids ─▶ one call that changes them ─▶ the next page, until there is none or Ctrl-C
+//! matching jobs ─ a page of ids ─▶ one call that changes them ─▶ the next page, until none is left or Ctrl-C
 //!
-//! Nothing is kept but a page: a million jobs take no more memory than a thousand. What a call has changed stays. Jobs
-//! that have ended or were enqueued since the command began do not count, so that it comes to an end even where jobs
-//! die faster than it makes them ready, and does no more than was agreed to.
+//! Memory is bounded by one page, and completed calls are kept. Jobs that finished or were enqueued after the start of
+//! the command do not match: it ends even if jobs die faster than it requeues them, and changes no more than was
+//! confirmed.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::Write;
@@ -90,7 +90,7 @@ pub struct Promote {
     selection: Selection,
 }
 
-/// Which jobs, and whether to ask.
+/// The jobs, and whether to ask.
 #[derive(Debug, Args)]
 struct Selection {
     queue: String,
@@ -151,7 +151,7 @@ impl Priority {
 
 impl Promote {
     pub async fn run(mut self, common: &Common, output: Output) -> Result<Exit> {
-        // Who names jobs to be run now has said it.
+        // Naming jobs to run now is a confirmation.
         self.selection.yes |= !self.selection.ids.is_empty();
         self.selection.carry_out(JobChange::Promote, common, output).await
     }
@@ -206,12 +206,12 @@ impl Selection {
         if interrupt.is_pressed() { Ok(Exit::Interrupted) } else { ended(&change, &unfit, &self.queue) }
     }
 
-    /// What is to be changed; `None`: jobs are named by their ids.
+    /// The filter; `None` if jobs are given by id.
     fn filter(&self, change: &JobChange) -> Result<Option<JobFilter>> {
         let usage = |message: String| Err(failure(Exit::Usage, message));
         let ways = [!self.ids.is_empty(), !self.filter.is_empty(), self.all];
         if ways.iter().filter(|way| **way).count() != 1 {
-            return usage("name the jobs by their ids, or by a filter, or with --all".to_owned());
+            return usage("select the jobs by ids, by a filter, or with --all".to_owned());
         }
         if !self.ids.is_empty() {
             return Ok(None);
@@ -227,7 +227,9 @@ impl Selection {
                     words.join(", ")
                 ));
             }
-            (None, JobChange::Purge) => return usage("say with --state which jobs are to be deleted".to_owned()),
+            (None, JobChange::Purge) => {
+                return usage("pass --state: a filter for purge must name the state".to_owned());
+            }
             (None, JobChange::Requeue) => Some(JobState::Dead),
             (None, _) => None,
         };
@@ -235,16 +237,15 @@ impl Selection {
     }
 }
 
-/// Jobs, page by page.
 #[derive(Clone)]
 enum Pages {
-    /// Those that were named and are there, by state.
+    /// Jobs given by id, by state.
     Found(VecDeque<MatchingPage>),
     Matching(Box<MatchingJobs>),
 }
 
 impl Pages {
-    /// The next page that has any jobs. `None` also after Ctrl-C: until a job matches, there may be many pages.
+    /// The next page with jobs. `None` also after Ctrl-C: there may be many pages without a match.
     async fn next(&mut self, interrupt: &Interrupt) -> Result<Option<MatchingPage>> {
         while !interrupt.is_pressed() {
             let page = match self {
@@ -258,7 +259,7 @@ impl Pages {
         Ok(None)
     }
 
-    /// How many there are.
+    /// Counts the jobs.
     async fn count(mut self, interrupt: &Interrupt) -> Result<u64> {
         let progress = Progress::new("counted", None);
         let mut matched = 0;
@@ -271,13 +272,13 @@ impl Pages {
     }
 }
 
-/// Each id once, in their order.
+/// Each id once, in order.
 fn distinct(ids: &[i64]) -> Vec<JobId> {
     let mut seen = HashSet::new();
     ids.iter().copied().filter(|id| seen.insert(*id)).map(JobId).collect()
 }
 
-/// Of these jobs, those that are in one of these states; and the others.
+/// Splits jobs into those in one of these states, and the others.
 async fn fit(
     ids: Vec<JobId>,
     queue: &Queue,
@@ -325,7 +326,7 @@ fn past(change: &JobChange) -> &'static str {
     }
 }
 
-/// `changed` and `matched` grow by what was done, whether it ends well or not.
+/// Adds to `changed` and `matched` also if it fails.
 async fn carry_out(
     change: &JobChange,
     mut pages: Pages,
@@ -350,19 +351,19 @@ async fn carry_out(
     Ok(())
 }
 
-/// How many jobs were changed, of how many.
+/// Prints how many jobs were changed.
 fn report(change: &JobChange, changed: u64, matched: u64, output: Output) -> Result<()> {
     output.one(&json!({"changed": changed, "matched": matched}), || {
         format!("{} {} of {}", past(change), texts::number(changed), texts::counted(matched, "job"))
     })
 }
 
-/// The end, where all jobs that were named are there, in a state for it.
+/// The exit code; an error if given jobs do not exist or have another state.
 fn ended(change: &JobChange, unfit: &[JobId], queue: &str) -> Result<Exit> {
     if unfit.is_empty() { Ok(Exit::Ok) } else { Err(not_fit(unfit, queue, change.states())) }
 }
 
-/// Jobs that were named and are not there, or in another state.
+/// The error for given jobs that do not exist or have another state.
 fn not_fit(jobs: &[JobId], queue: &str, states: &[JobState]) -> anyhow::Error {
     let ids: Vec<String> = jobs.iter().map(JobId::to_string).collect();
     let states: Vec<String> = states.iter().map(JobState::to_string).collect();

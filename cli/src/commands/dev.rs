@@ -1,4 +1,4 @@
-//! `readpast dev`: a stand-in for SQL Server, ready to be used.
+//! `readpast dev`: runs the dev server.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::interrupt::StopSignals;
 use crate::output::Output;
 
-/// The queue that is there from the start.
+/// The queue that exists from the start.
 const QUEUE: &str = "default";
 
 /// Start the dev server, a stand-in for SQL Server, with readpast and a queue `default`.
@@ -38,7 +38,7 @@ enum Tls {
     Off,
 }
 
-/// How to reach it.
+/// How to connect.
 #[derive(Serialize)]
 struct Started {
     url: String,
@@ -60,7 +60,7 @@ impl Dev {
             schema: config.connection.schema,
             queue: QUEUE,
         };
-        // What has read what it needs may close the pipe; the server stays.
+        // The reader may have closed the pipe; the server continues.
         let _ = output.one(&started, || started.words());
         stop.next().await;
         server.shutdown().await;
@@ -71,8 +71,8 @@ impl Dev {
 impl Started {
     fn words(&self) -> String {
         format!(
-            "An in-memory stand-in for SQL Server (it is not SQL Server) listens on {}, with readpast installed in the\n\
-             schema {} and a queue {}. Nothing in it survives its end, which is Ctrl-C. In another terminal:\n\n\
+            "The dev server, an in-memory stand-in for SQL Server, listens on {}. It has readpast in the\n\
+             schema {} and a queue {}. Ctrl-C stops it and deletes all data. In another terminal:\n\n\
              {}\n\
              readpast top",
             self.address,
@@ -83,7 +83,7 @@ impl Started {
     }
 }
 
-/// The command that sets READPAST_URL in the shell of this system.
+/// The command that sets READPAST_URL in this system's shell.
 fn export(url: &str) -> String {
     if cfg!(windows) {
         format!("$env:READPAST_URL = '{}'", url.replace('\'', "''"))

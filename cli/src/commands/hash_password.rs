@@ -1,4 +1,4 @@
-//! `readpast hash-password`: what stands in the file of `readpast web --users`.
+//! `readpast hash-password`.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -29,23 +29,22 @@ impl HashPassword {
     }
 }
 
-/// One line of standard input.
 fn line() -> Result<String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// What somebody types at the terminal, twice the same.
+/// Asks at the terminal, twice.
 fn asked() -> Result<String> {
     let password = typed("Password: ")?;
-    if !password.is_empty() && typed("The same again: ")? != password {
+    if !password.is_empty() && typed("Repeat the password: ")? != password {
         return Err(failure(Exit::Usage, "the passwords differ"));
     }
     Ok(password)
 }
 
-/// The terminal shows no keys while this is there.
+/// Disables echo until dropped.
 struct Unseen;
 
 impl Unseen {
@@ -61,7 +60,7 @@ impl Drop for Unseen {
     }
 }
 
-/// A line that is not shown. The question goes to standard error: the hash may go to a file.
+/// Reads a line without echo. The prompt goes to standard error, because the hash may go to a file.
 fn typed(question: &str) -> Result<String> {
     let unseen = Unseen::begin()?;
     write!(io::stderr(), "{question}")?;
@@ -78,7 +77,7 @@ fn keys() -> Result<String> {
         match key.code {
             _ if key.kind == KeyEventKind::Release => {}
             KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return Err(failure(Exit::Interrupted, "nothing was made"));
+                return Err(failure(Exit::Interrupted, "interrupted"));
             }
             KeyCode::Enter => return Ok(line),
             KeyCode::Backspace => {

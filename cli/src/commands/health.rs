@@ -26,10 +26,10 @@ pub struct Health {
     url: String,
 }
 
-/// A worker that takes longer to answer is not well.
+/// A healthy worker responds within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most of an answer that is read. Those of a worker are a line.
+/// The most bytes read of a response; workers send a line.
 const MOST_BYTES: u64 = 64 * 1024;
 
 impl Health {
@@ -54,10 +54,10 @@ fn parts(url: &str) -> Result<(&str, &str)> {
         .ok_or_else(|| failure(Exit::Usage, format!("'{url}' must have the form http://HOST:PORT/PATH")))
 }
 
-/// The status, and the first line of what was said.
+/// The status, and the first line of the body.
 async fn get(host: &str, path: &str) -> Result<(u16, String)> {
     let mut connection = TcpStream::connect(host).await?;
-    // HTTP 1.0, in which no answer comes in chunks.
+    // HTTP 1.0 has no chunked responses.
     connection.write_all(format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
     connection.take(MOST_BYTES).read_to_end(&mut answer).await?;

@@ -23,7 +23,7 @@ pub struct Job {
     form: Form,
 }
 
-/// How much of an attempt's error is in the list of attempts.
+/// Characters of an error in the list of attempts.
 const ERROR: usize = 200;
 
 impl Job {
@@ -58,7 +58,6 @@ impl Job {
     }
 }
 
-/// The queue that a job is in.
 pub async fn queue_of(common: &Common, job: JobId) -> Result<Queue> {
     match common.schema().await?.admin().queue_of(job).await? {
         Some(name) => common.queue(&name).await,
@@ -109,7 +108,7 @@ fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&
     fields
 }
 
-/// The errors of several lines that are not the job's last one, each once, with the first attempt that had it.
+/// Errors of several lines other than the job's last one, each once, with its first attempt.
 fn other_errors<'a>(job: &'a JobRow, attempts: &'a [FailedAttempt]) -> Vec<(u32, &'a str)> {
     let mut others: Vec<(u32, &str)> = Vec::new();
     for attempt in attempts {

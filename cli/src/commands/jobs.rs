@@ -34,13 +34,13 @@ pub struct Jobs {
     filter: FilterOptions,
 }
 
-/// The most jobs of one page.
+/// Jobs per call.
 const PAGE: usize = 500;
 
-/// How much of a payload a row of the table needs: 40 characters, of up to four bytes, and more.
+/// Bytes read of a payload for the table: 40 characters of up to four bytes, and more.
 const SHOWN_BYTES: usize = 200;
 
-/// With whole payloads, about so much in a page: it is in memory, and has to come within a call's time limit.
+/// About the bytes of a page with full payloads. It is in memory, and must arrive within the timeout of a call.
 const PAGE_BYTES: usize = 4 << 20;
 
 impl Jobs {
@@ -99,7 +99,7 @@ impl Jobs {
         Ok(Exit::Ok)
     }
 
-    /// All of the jobs, page by page. A page has as many as their payloads and outputs, as far as seen, let fit in.
+    /// Prints all jobs, page by page. The sizes seen so far determine the size of a page.
     async fn print_json(&self, queue: &Queue, filter: &JobFilter, output: Output) -> Result<Exit> {
         let (mut left, mut wanted) = (self.limit, 1);
         let mut after = None;

@@ -1,4 +1,4 @@
-//! The commands, a file each.
+//! The commands, one file each.
 
 mod adopt;
 mod audit;
@@ -79,7 +79,7 @@ pub enum Command {
     Dev(dev::Dev),
 }
 
-/// Carries a command out. `whole` makes the command line that it is from, for what is about all commands.
+/// Runs a command. `whole` returns the full command line.
 pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command) -> Result<Exit> {
     let output = Output::new(common.json);
     match command {

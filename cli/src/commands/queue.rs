@@ -1,4 +1,4 @@
-//! `readpast queue`: one queue's settings and switch.
+//! `readpast queue`: a queue's settings.
 
 use std::time::Duration;
 
@@ -100,7 +100,6 @@ pub struct Settings {
     sink: Option<String>,
 }
 
-/// A limit, or none.
 #[derive(Debug, Clone, Copy)]
 struct Limit<T>(Option<T>);
 
@@ -138,7 +137,7 @@ impl QueueCommand {
                         let message = format!("queue '{name}' already exists; run `readpast queue set` to change it");
                         return Err(failure(Exit::Refused, message));
                     }
-                    // An operator may ask; without that right, `create` says what is missing.
+                    // An operator may ask. Without the role, `create` names it.
                     Err(Error::UnknownQueue { .. } | Error::PermissionDenied { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -234,7 +233,6 @@ impl Settings {
     }
 }
 
-/// Creates a queue or changes its settings.
 async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()> {
     let what = json!({ "settings": options });
     noted(queue, note(action).what(what), queue.admin().create(options), |_| None).await?;

@@ -57,7 +57,7 @@ impl Queues {
     }
 }
 
-/// Nothing, where the login may not see it.
+/// An empty list if the login may not see it.
 fn or_hidden<T>(listed: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
     match listed {
         Err(Error::PermissionDenied { .. }) => Ok(Vec::new()),
@@ -65,17 +65,17 @@ fn or_hidden<T>(listed: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
     }
 }
 
-/// A pause, and what needs somebody.
+/// A pause, and what needs attention.
 fn attention(queue: &QueueStats, lately: Lately) -> String {
     let paused = queue.paused.then(|| "paused".to_owned());
     let words: Vec<String> = paused.into_iter().chain(lately.words(queue)).collect();
     if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
-/// What keeps the queue's jobs from all running at once.
+/// The queue's limits as text.
 pub fn limits(queue: &QueueStats) -> String {
     let running = queue.max_running.map(|jobs| format!("{jobs} at once"));
-    let rate = queue.rate.map(|rate| format!("{} in {}", rate.jobs, texts::exact(rate.interval)));
+    let rate = queue.rate.map(|rate| format!("{} per {}", rate.jobs, texts::exact(rate.interval)));
     let limits: Vec<String> = running.into_iter().chain(rate).collect();
     if limits.is_empty() { "-".to_owned() } else { limits.join(", ") }
 }

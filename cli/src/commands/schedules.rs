@@ -1,4 +1,4 @@
-//! `readpast schedules` and `readpast schedule`: jobs that come into a queue by themselves.
+//! `readpast schedules` and `readpast schedule`.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ pub enum ScheduleCommand {
     },
 }
 
-/// A schedule with its queue, which its own row does not name.
+/// A schedule with its queue.
 #[derive(Serialize)]
 struct Listed {
     queue: String,
@@ -97,7 +97,7 @@ impl Schedules {
         }
         output.many(
             &listed,
-            "there is no schedule",
+            "there are no schedules",
             &["queue", "schedule", "times", "zone", "next", "last", "kind", "paused", "error"],
             &["kind", "last", "zone", "times", "paused"],
             |Listed { queue, schedule }| {
@@ -118,7 +118,6 @@ impl Schedules {
     }
 }
 
-/// The named queue, or all.
 pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>> {
     let names = match name {
         Some(name) => vec![name],
@@ -131,7 +130,7 @@ pub async fn queues(name: Option<String>, common: &Common) -> Result<Vec<Queue>>
     Ok(queues)
 }
 
-/// The queue, if it has such a schedule.
+/// The queue, if it has this schedule.
 async fn of(common: &Common, queue: &str, schedule: &str) -> Result<Queue> {
     let queue = common.queue(queue).await?;
     let schedules = queue.admin().schedules().await?;

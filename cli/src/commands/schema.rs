@@ -95,7 +95,7 @@ impl Uninstall {
             Ok(queues) => {
                 queues.iter().map(|queue| queue.ready + queue.scheduled + queue.waiting + queue.claimed).sum()
             }
-            // What is left of an installation that broke off is to be removed, too.
+            // The rest of an interrupted installation is removed, too.
             Err(Error::NotInstalled { .. } | Error::SchemaTooOld { .. } | Error::SchemaTooNew { .. }) => 0,
             Err(error) => return Err(error.into()),
         };
@@ -118,11 +118,11 @@ impl Verify {
         config.metrics.listen.clear();
         let mut findings = readpast::admin::Admin::examine(&config).await?;
         if is_any {
-            // Nobody has asked for this queue: that there is none yet, as after the installation, is no failure.
+            // After the installation no queue exists yet. If none was named, that is no failure.
             for finding in &mut findings {
                 if matches!(finding.result, CheckResult::Failed(Error::UnknownQueue { .. })) {
                     finding.result = CheckResult::NotReached;
-                    finding.note = Some("there is no queue yet; readpast queue create NAME makes one".to_owned());
+                    finding.note = Some("there is no queue yet; run `readpast queue create NAME`".to_owned());
                 }
             }
         }

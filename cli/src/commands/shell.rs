@@ -1,4 +1,4 @@
-//! `readpast completions` and `readpast man`: what packages install beside the program.
+//! `readpast completions` and `readpast man`: files for packages.
 
 use std::io;
 use std::path::PathBuf;

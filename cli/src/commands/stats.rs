@@ -1,4 +1,4 @@
-//! `readpast stats`: queues in numbers.
+//! `readpast stats`.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
@@ -75,7 +75,6 @@ impl Stats {
         }
     }
 
-    /// One queue, or all.
     async fn read(&self, queue: &Queue) -> Result<Vec<Activity>, Error> {
         let stats = match &self.queue {
             Some(_) => vec![queue.admin().stats(None).await?],
@@ -90,7 +89,7 @@ impl Stats {
         Ok(stats.into_iter().map(|stats| Activity::new(stats, workers)).collect())
     }
 
-    /// Prints again and again; ends only by an error that time does not mend.
+    /// Prints repeatedly until a permanent error.
     async fn watch(&self, common: &Common, output: Output, every: Duration) -> Result<()> {
         let queue = self.connect(common).await?;
         let repaints = !output.is_json() && io::stdout().is_terminal() && !is_dumb();
@@ -119,12 +118,12 @@ impl Stats {
     }
 }
 
-/// A terminal that only prints.
+/// Whether the terminal cannot move its cursor.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
 }
 
-/// The queues, with the time.
+/// Prints the queues with the time.
 fn print_at(output: Output, activities: &[Activity]) -> Result<()> {
     let now = now();
     if !output.is_json() {

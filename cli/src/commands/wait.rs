@@ -1,4 +1,4 @@
-//! `readpast wait` and `readpast drain`: until a job has ended, until a queue is empty.
+//! `readpast wait` and `readpast drain`.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::payload_text::{Form, shown};
 use crate::progress::Progress;
 use crate::texts::{self, duration};
 
-/// Without a time limit: longer than anybody waits.
+/// The timeout without a limit.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// How often the queue is looked at.
+/// How often the queue is read.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Wait until a job has finished, and print its output.
@@ -103,7 +103,7 @@ fn is_over(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// What a job leaves behind.
+/// A job's output or error.
 enum Text {
     Output(Vec<u8>),
     Error(String),
@@ -119,10 +119,10 @@ impl Drain {
         };
         let deadline = self.timeout.map(|timeout| begin + timeout);
         let progress = Progress::new("ended", Some(0));
-        // What the last answer said, and the most that one has said.
+        // The last response, and the highest count.
         let (mut known, mut most, mut is_lost) = (None, 0, false);
         let stats = loop {
-            // There is one answer, however short the time is.
+            // Reads once, however short the timeout.
             let answer = match deadline.filter(|_| known.is_some()) {
                 Some(deadline) => tokio::time::timeout_at(deadline.into(), queue.admin().stats(None)).await.ok(),
                 None => Some(queue.admin().stats(None).await),

@@ -1,4 +1,4 @@
-//! `readpast web`: the page, in a browser.
+//! `readpast web`: the web UI.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -56,10 +56,9 @@ pub struct Web {
 /// The variable with the token.
 const TOKEN: &str = "READPAST_WEB_TOKEN";
 
-/// The shortest token: 16 characters of 64 are 96 bits.
+/// The minimum length of a token: 16 characters of 64 are 96 bits.
 const TOKEN_CHARS: usize = 16;
 
-/// The file with the users.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UserFile {
@@ -80,7 +79,7 @@ struct Started {
     url: String,
 }
 
-/// As many as the page divides among pages, operations and reading (`web/src/connections.rs`).
+/// The connections that the web UI divides among pages, operations and reading (`web/src/connections.rs`).
 const LEAST_CONNECTIONS: usize = 8;
 
 impl Web {
@@ -115,7 +114,7 @@ impl Web {
         }
         if !self.listen.ip().is_loopback() {
             let message = format!(
-                "on {} others can reach the page: give --token-file or {TOKEN}, --users, or --behind-proxy",
+                "on {} others can reach the web UI: pass --token-file or {TOKEN}, --users, or --behind-proxy",
                 self.listen.ip()
             );
             return Err(failure(Exit::Usage, message));
@@ -124,7 +123,7 @@ impl Web {
     }
 }
 
-/// Says where the page is, and serves it until `end`.
+/// Prints the address of the web UI, and serves it until `end`.
 pub async fn serve_page(
     queue: Queue,
     address: SocketAddr,
@@ -134,7 +133,7 @@ pub async fn serve_page(
 ) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let started = Started { url: format!("http://{}/", listener.local_addr()?) };
-    output.one(&started, || format!("the page is at {}", started.url))?;
+    output.one(&started, || format!("the web UI is at {}", started.url))?;
     Ok(readpast_web::serve(listener, queue, options, end).await?)
 }
 
@@ -165,11 +164,11 @@ fn users(file: &Path) -> Result<Access> {
     Ok(Access::Users(users))
 }
 
-/// What is wrong with a file of users. Neither a line of it nor the reader's own message is shown: both quote the file,
-/// which may hold a password in the wrong place.
+/// The error of an invalid file of users. It shows neither the line nor the parser's message: both quote the file,
+/// which may hold a misplaced password.
 fn not_users(file: &Path, text: &str, error: &toml::de::Error) -> anyhow::Error {
     let begin = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = 1 + text.as_bytes()[..begin].iter().filter(|byte| **byte == b'\n').count();
-    let allowed = "it must have a [[user]] for each, with name, password_hash and perhaps read_only = true";
+    let allowed = "it must have a [[user]] for each user, with name, password_hash and optionally read_only";
     failure(Exit::Usage, format!("{}, line {line} is not valid: {allowed}", file.display()))
 }

@@ -1,4 +1,4 @@
-//! `readpast workers`: who works, and what keeps them.
+//! `readpast workers`.
 
 use anyhow::Result;
 use clap::Args;
@@ -33,7 +33,7 @@ impl Workers {
         output.many(
             &workers,
             if self.lost {
-                "no worker was there within a day"
+                "no worker has run within the last day"
             } else {
                 "no worker has a lease; --lost includes stopped and lost workers"
             },

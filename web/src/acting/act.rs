@@ -1,4 +1,4 @@
-//! What a form asks for: at once, or begun as an operation.
+//! Carries out the action of a form, immediately or as an operation.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -18,8 +18,8 @@ use crate::security::forms::Form;
 use crate::security::visitor::Visitor;
 use crate::texts::counted;
 
-/// Does what a form says, and goes on to the page that shows it. In a task of its own: a browser that goes away does
-/// not cut it off between what is done and the note of its end.
+/// Carries out the action and redirects to the page that shows the result. It runs in its own task, so a browser that
+/// disconnects does not cut it off before the audit has its outcome.
 pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
     let under_way = app.operations.under_way();
     let done = tokio::spawn(async move {
@@ -99,7 +99,7 @@ async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fiel
     Ok(see_other(&link("batches", [("batch", batch.to_string().as_str())])))
 }
 
-/// Jobs: one at once, several as an operation.
+/// One job immediately, several as an operation.
 async fn jobs_action(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fields) -> Result<Response, Failure> {
     let action = JobAction::read(fields)?;
     let ids = ids(fields)?;

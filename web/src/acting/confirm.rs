@@ -1,4 +1,4 @@
-//! Before something is done to many jobs: to how many.
+//! The confirmation of an action on many jobs: how many they are.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
 
-/// For so long it is counted before the page is shown; the rest is counted on it.
+/// How long jobs are counted before the page is shown. The rest is counted live.
 const COUNTING: Duration = Duration::from_millis(40);
 
 #[derive(Template)]
@@ -29,7 +29,7 @@ struct Page {
     label: &'static str,
     words: String,
     live: Live,
-    /// Where counting goes on.
+    /// The live count.
     counting: Option<String>,
     asks_priority: bool,
     fields: Vec<(&'static str, String)>,
@@ -56,7 +56,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
             }
             count.live()
         }
-        // The counts of the states: of millions they are some seconds old.
+        // The counts of the states. Those of millions of jobs are some seconds old.
         0 => Live::of_states(&app, &queue, &action.states(search.state)).await?,
         ticked => Live::ticked(ticked),
     };

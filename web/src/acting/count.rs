@@ -1,4 +1,4 @@
-//! How many jobs match a search: counted page by page, for as long as there is time.
+//! Counts the jobs that match a search, page by page, within a time limit.
 
 use std::time::{Duration, Instant};
 
@@ -14,29 +14,28 @@ use crate::fields::Fields;
 use crate::job_search::JobSearch;
 use crate::texts::number;
 
-/// So many jobs are counted with a call.
+/// Jobs counted per call.
 const PAGE: usize = 10_000;
 
-/// After so long no more are counted.
+/// Counting stops after this time.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Counts the jobs that match.
 #[derive(Debug)]
 pub struct Count {
     queue: Queue,
     search: JobSearch,
-    /// The states that are left.
+    /// The states not counted yet.
     states: Vec<JobState>,
     after: Option<JobCursor>,
     counted: u64,
     took: Duration,
 }
 
-/// What is known so far.
+/// The result so far.
 #[derive(Template)]
 #[template(path = "count_live.html")]
 pub struct Live {
-    /// How many, in words.
+    /// The count as text.
     count: String,
     is_at_least: bool,
     pub is_none: bool,
@@ -45,25 +44,24 @@ pub struct Live {
 }
 
 impl Count {
-    /// Begins it for what an address asks for: a search and an action.
+    /// The count for a request with a search and an action.
     pub async fn of(app: &App, fields: &Fields) -> Result<Count, Failure> {
         let (search, action) = (JobSearch::read(fields)?, JobAction::named(fields)?);
         Ok(Count::new(app.queue(&search.queue).await?, search, &action))
     }
 
-    /// The jobs that match and that this can be done to.
+    /// Counts the jobs that match and to which the action applies.
     pub fn new(queue: Queue, search: JobSearch, action: &JobAction) -> Count {
         let mut states = action.states(search.state);
         states.reverse();
         Count { queue, search, states, after: None, counted: 0, took: Duration::ZERO }
     }
 
-    /// Whether there is more to count.
     pub fn goes_on(&self) -> bool {
         !self.states.is_empty() && self.took < LONGEST
     }
 
-    /// Goes on for as long, one call at least.
+    /// Continues for this long, with at least one call.
     pub async fn go_on(&mut self, time: Duration) -> Result<(), Error> {
         let begin = Instant::now();
         while let Some(state) = self.states.last()
@@ -90,13 +88,13 @@ impl Count {
 }
 
 impl Live {
-    /// Of jobs that were ticked.
+    /// For ticked jobs.
     pub fn ticked(count: usize) -> Live {
         let (is_none, is_one) = (count == 0, count == 1);
         Live { count: number(count as u64), is_at_least: false, is_none, is_one, goes_on: false }
     }
 
-    /// Of whole states: as they are counted for all pages.
+    /// For all jobs of these states, from the counts that all pages share.
     pub async fn of_states(app: &App, queue: &Queue, states: &[JobState]) -> Result<Live, Error> {
         let mut stats = queue.admin().stats(Some(MOST)).await?;
         let known = app.readings.complete(&mut stats);

@@ -1,4 +1,4 @@
-//! What can be done to jobs.
+//! The actions on jobs.
 
 use readpast::JobId;
 use readpast::admin::{JobChange, JobState};
@@ -6,18 +6,18 @@ use readpast::admin::{JobChange, JobState};
 use crate::failure::Failure;
 use crate::fields::Fields;
 
-/// Why a cancelled job was cancelled, where nobody says.
-pub const WHY: &str = "cancelled on the page";
+/// The reason saved with a job that a visitor cancels.
+pub const WHY: &str = "cancelled in the web UI";
 
-/// A change of the library's, and how the page shows it.
+/// A change of jobs, and its words in the web UI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobAction {
     pub change: JobChange,
-    /// What its button says.
+    /// The label of its button.
     pub label: &'static str,
-    /// What has been done.
+    /// The past participle.
     pub past: &'static str,
-    /// It must be confirmed for one job, too.
+    /// Also asks for confirmation for a single job.
     pub asks: bool,
 }
 
@@ -37,12 +37,12 @@ impl JobAction {
         ]
     }
 
-    /// Those for jobs of a state, or of any.
+    /// The actions for jobs in this state, or in any.
     pub fn of(state: Option<JobState>) -> Vec<JobAction> {
         JobAction::all().into_iter().filter(|action| action.fits(state)).collect()
     }
 
-    /// Jobs of all states are not deleted at once: somebody who wants that names each state.
+    /// Deleting jobs of all states in one operation is not offered.
     fn fits(&self, state: Option<JobState>) -> bool {
         match state {
             Some(state) => self.change.states().contains(&state),
@@ -50,14 +50,14 @@ impl JobAction {
         }
     }
 
-    /// The states of the jobs that a search for this state, or for any, finds and that this can be done to.
+    /// The states, among those searched, to which the action applies.
     pub fn states(&self, state: Option<JobState>) -> Vec<JobState> {
         state.map_or_else(|| self.change.states().to_vec(), |state| vec![state])
     }
 
     /// # Errors
     ///
-    /// Where it cannot be done to jobs of this state.
+    /// If the action does not apply to this state.
     pub fn must_fit(&self, state: Option<JobState>) -> Result<(), Failure> {
         if self.fits(state) {
             return Ok(());
@@ -66,7 +66,7 @@ impl JobAction {
         Err(Failure::bad("action", self.word(), &format!("it cannot be done to {state} jobs")))
     }
 
-    /// The one that a form or an address names.
+    /// The action that a request names.
     pub fn named(fields: &Fields) -> Result<JobAction, Failure> {
         let word = fields.required("action")?;
         let action = JobAction::all().into_iter().find(|action| action.word() == word);
@@ -74,7 +74,7 @@ impl JobAction {
         action.ok_or_else(|| Failure::bad("action", word, allowed))
     }
 
-    /// The same with all that it needs.
+    /// The action with its parameters.
     pub fn read(fields: &Fields) -> Result<JobAction, Failure> {
         let mut action = JobAction::named(fields)?;
         if let JobChange::SetPriority(priority) = &mut action.change {
@@ -89,7 +89,7 @@ impl JobAction {
     }
 }
 
-/// The jobs that were ticked; none: all that match.
+/// The ticked jobs; empty: all that match.
 pub fn ids(fields: &Fields) -> Result<Vec<JobId>, Failure> {
     let read = |text: &str| text.parse().map(JobId).map_err(|_| Failure::bad("id", text, "it must be a number"));
     let ids: Vec<JobId> = fields.all("id").map(read).collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
-//! What is done to queues, jobs, schedules and batches.
+//! Actions on queues, jobs, schedules and batches.
 //!
-//! a button ─▶ [`confirm`] (how many, by [`count`], for many) ─▶ [`act`]: at once, or as an [`operation`] page by page, with progress and a
-//! stop on [`operation_page`] ─▶ the library; who did what to how many goes into the log and the table `audit`
+//! a button ─▶ [`confirm`] (for many jobs with a [`count`]) ─▶ [`act`]: immediately, or as an [`operation`] page by
+//! page, with progress and a stop button on [`operation_page`] ─▶ the library. Each action is logged and audited.
 
 pub mod act;
 pub mod confirm;

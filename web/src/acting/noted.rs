@@ -1,4 +1,4 @@
-//! Who does what to how many: in the log and in the table `audit`.
+//! Logs and audits each action.
 
 use readpast::admin::{AuditId, JobChange, NewAudit};
 use readpast::{Error, Queue};
@@ -7,10 +7,10 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::security::visitor::Visitor;
 
-/// The longest name of a visitor that the audit takes, in UTF-16 units. A proxy may send any.
+/// The longest visitor name that the audit accepts, in UTF-16 units. A proxy may send any length.
 const MAX_NAME: usize = 256;
 
-/// Something that is being done.
+/// An action in progress.
 pub struct Noted {
     audit: AuditId,
     who: String,
@@ -18,33 +18,33 @@ pub struct Noted {
     queue: Queue,
 }
 
-/// A note of something that is not done to jobs.
+/// The audit entry of an action on something other than jobs.
 pub fn note(visitor: &Visitor, action: &str) -> NewAudit {
     NewAudit::new(name(visitor), action)
 }
 
-/// A note of a change of jobs.
+/// The audit entry of a change of jobs.
 pub fn note_of(visitor: &Visitor, change: &JobChange) -> NewAudit {
     NewAudit::of(name(visitor), change)
 }
 
 impl Noted {
-    /// Before anything is done: where it cannot be noted, it is not done.
+    /// Adds the audit entry. If that fails, the action must not run.
     ///
     /// # Errors
     ///
-    /// Where the connection's login may not act: [`Failure::NotAllowed`].
+    /// [`Failure::NotAllowed`] if the SQL Server login may not act.
     pub async fn begin(app: &App, visitor: &Visitor, queue: &Queue, doing: NewAudit) -> Result<Noted, Failure> {
         if !app.readings.login_may_act().await {
             return Err(Failure::NotAllowed);
         }
         let audit = queue.admin().begin_audit(&doing).await?;
         let who = name(visitor);
-        tracing::info!(who, %doing, queue = queue.name(), "started on the page");
+        tracing::info!(who, %doing, queue = queue.name(), "action started");
         Ok(Noted { audit, who, doing, queue: queue.clone() })
     }
 
-    /// How it has ended: well, perhaps with so many jobs, or with an error, which is passed on.
+    /// Adds the outcome to the entry, and returns the result unchanged.
     pub async fn end<T>(self, done: Result<T, Error>, jobs: impl FnOnce(&T) -> Option<u64>) -> Result<T, Error> {
         match &done {
             Ok(answer) => self.end_with(jobs(answer), None).await,
@@ -53,17 +53,17 @@ impl Noted {
         done
     }
 
-    /// How it has ended: with so many jobs, and whether there is more to say.
+    /// Adds the number of changed jobs and a remark to the entry.
     pub async fn end_with(self, jobs: Option<u64>, outcome: Option<&str>) {
         let Noted { audit, who, doing, queue } = self;
-        tracing::info!(who, %doing, queue = queue.name(), jobs, outcome, "finished on the page");
+        tracing::info!(who, %doing, queue = queue.name(), jobs, outcome, "action finished");
         if let Err(error) = queue.admin().end_audit(audit, jobs, outcome).await {
             tracing::warn!(who, %doing, %error, "could not save the outcome in the audit");
         }
     }
 }
 
-/// As much of a visitor's name as the audit takes.
+/// The visitor's name, cut to the length that the audit accepts.
 pub fn name(visitor: &Visitor) -> String {
     let mut units = 0;
     let fits = |c: &char| {

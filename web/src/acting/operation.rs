@@ -1,4 +1,4 @@
-//! Something that is done to many jobs: page by page, in a task of its own, until it is done, stopped, or fails.
+//! Changes many jobs page by page, in its own task, until all are changed, somebody stops it, or a call fails.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::job_search::JobSearch;
 use crate::security::visitor::Visitor;
 use crate::texts;
 
-/// So many jobs of a list by ids are changed by one call.
+/// Jobs changed per call if they are given by id.
 const CHUNK: usize = 1_000;
 
-/// Does it to one job; returns whether it could be done.
+/// Changes one job; returns whether it was changed.
 pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction, id: JobId) -> Result<bool, Failure> {
     let change = &action.change;
     let noted = Noted::begin(app, visitor, queue, note_of(visitor, change).jobs(&[id])).await?;
@@ -31,7 +31,7 @@ pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction
     Ok(noted.end(changing.await, |changed| Some(changed.total())).await?.total() > 0)
 }
 
-/// Begins it for the jobs with these ids or, without any, for all that match the search. Returns its number.
+/// Starts an operation on these jobs or, without ids, on all that match the search. Returns its id.
 pub async fn begin(
     app: &App,
     visitor: &Visitor,
@@ -63,18 +63,17 @@ pub async fn begin(
                 let outcome = format!("stopped by {who}");
                 (End::Stopped(who), Some(outcome))
             }
-            Ok(End::PageEnded) => (End::PageEnded, Some("stopped: the page ended".to_owned())),
+            Ok(End::PageEnded) => (End::PageEnded, Some("stopped: the web UI ended".to_owned())),
             Ok(end) => (end, None),
             Err(error) => (End::Failed(error.to_string()), Some(error.to_string())),
         };
-        // (What was changed before an error counts.)
+        // Changes made before an error count.
         noted.end_with(Some(changed), outcome.as_deref()).await;
         operation.note(|progress| progress.end = Some(end));
     });
     Ok(id)
 }
 
-/// Which jobs.
 enum Pages {
     Ticked { state: Option<JobState>, ids: VecDeque<JobId> },
     Matching(Box<MatchingJobs>),
@@ -86,7 +85,7 @@ impl Pages {
             Pages::Ticked { ids, .. } if ids.is_empty() => Ok(None),
             Pages::Ticked { state, ids } => {
                 let some = ids.drain(..ids.len().min(CHUNK)).collect();
-                // (Without a state it is nothing for which the state counts.)
+                // Without a state, the action is one that ignores it.
                 Ok(Some(MatchingPage::new(state.unwrap_or(JobState::Ready), some)))
             }
             Pages::Matching(pages) => pages.next().await,
@@ -94,7 +93,7 @@ impl Pages {
     }
 }
 
-/// Returns how many were changed, and how it has ended.
+/// Returns how many jobs were changed, and how the operation ended.
 async fn run(
     app: &App,
     operation: &Operation,

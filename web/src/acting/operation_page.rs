@@ -1,4 +1,4 @@
-//! How far something is that is done to many jobs, and its stop.
+//! The page of an operation: its progress and its stop button.
 
 use askama::Template;
 use axum::extract::State;
@@ -26,7 +26,7 @@ struct Page<'a> {
     live: Live<'a>,
 }
 
-/// What changes.
+/// The live part.
 #[derive(Template)]
 #[template(path = "operation_live.html")]
 pub struct Live<'a> {
@@ -74,6 +74,6 @@ pub async fn stop(State(app): State<App>, form: Form) -> Result<Response, Failur
     }
     let operation = app.operations.get(&form.fields)?;
     operation.stop(&name(&form.visitor));
-    tracing::info!(who = form.visitor.name, operation = operation.id, "stopped on the page");
+    tracing::info!(who = form.visitor.name, operation = operation.id, "operation stopped");
     Ok(see_other(&link("operation", [("id", operation.id.to_string().as_str())])))
 }

@@ -1,8 +1,8 @@
-//! What is being done to many jobs, and how far it is. It is kept in this process only: if that ends, what was done
-//! stays, and the rest is left.
+//! The operations of this process and their progress. If the process exits, completed changes stay and the rest is not
+//! done.
 //!
-//! What is under way holds a receiver of [`Operations::under_way`] until its end is noted: so the end of the page can
-//! be put off until then.
+//! Each operation holds a receiver of [`Operations::under_way`] until its outcome is audited, so the shutdown can wait
+//! for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,17 +15,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::failure::Failure;
 use crate::fields::Fields;
 
-/// So many are kept; of those that have ended the oldest go first.
+/// Operations kept for display. The oldest finished ones are dropped first.
 const KEPT: usize = 200;
 
-/// So many run at once; another is refused.
+/// Operations that run at the same time; further ones are rejected.
 const RUNNING: usize = 20;
 
-/// At the end of the page, what is under way has so long to note its end: a call for a thousand jobs takes less than a
-/// second as a rule.
+/// How long the shutdown waits for operations. A call for 1,000 jobs normally takes less than a second.
 const LAST: Duration = Duration::from_secs(10);
 
-/// Those of this process.
+/// All operations of this process.
 pub struct Operations {
     last: AtomicU64,
     kept: Mutex<VecDeque<Arc<Operation>>>,
@@ -34,7 +33,7 @@ pub struct Operations {
     page_ended: Arc<AtomicBool>,
 }
 
-/// One that runs, as long as this is there.
+/// A running operation; dropping it ends it.
 pub struct Running {
     pub operation: Arc<Operation>,
     _place: OwnedSemaphorePermit,
@@ -44,38 +43,36 @@ pub struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.operation.note(|progress| {
-            progress.end.get_or_insert_with(|| End::Failed("it has broken off; the log says more".to_owned()));
+            progress.end.get_or_insert_with(|| End::Failed("an internal error; see the log for details".to_owned()));
         });
     }
 }
 
-/// One of them.
 pub struct Operation {
     pub id: u64,
     pub queue: String,
-    /// By whom.
+    /// Who stopped it.
     stopped_by: OnceLock<String>,
     page_ended: Arc<AtomicBool>,
     progress: watch::Sender<Progress>,
 }
 
 impl Operation {
-    /// How far it is.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
 
-    /// What has changed.
+    /// Updates the progress.
     pub fn note(&self, change: impl FnOnce(&mut Progress)) {
         self.progress.send_modify(change);
     }
 
-    /// After the call that is under way, no other is made. Whoever stops it first has stopped it.
+    /// Stops the operation after its current call. The first caller is recorded.
     pub fn stop(&self, who: &str) {
         let _ = self.stopped_by.set(who.to_owned());
     }
 
-    /// Why no other call is made; `None`: it goes on.
+    /// Why the operation must stop; `None`: it continues.
     pub fn stopped(&self) -> Option<End> {
         if let Some(who) = self.stopped_by.get() {
             return Some(End::Stopped(who.clone()));
@@ -101,18 +98,18 @@ impl Default for Operations {
 }
 
 impl Operations {
-    /// One more, which is over when what is returned is dropped.
+    /// Adds an operation, which ends when the returned guard is dropped.
     ///
     /// # Errors
     ///
-    /// [`Failure::Busy`] while [`RUNNING`] run, and when the page is stopping.
+    /// [`Failure::Busy`] if [`RUNNING`] operations run, or during the shutdown.
     pub fn add(&self, queue: &str, progress: Progress) -> Result<Running, Failure> {
         if self.page_ended.load(Ordering::Acquire) {
-            return Err(Failure::Busy("The page is stopping.".to_owned()));
+            return Err(Failure::Busy("The web UI is stopping.".to_owned()));
         }
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| {
-            Failure::Busy(format!("{RUNNING} such are under way: wait until one has ended, or stop one."))
+            Failure::Busy(format!("{RUNNING} operations are running. Wait until one has finished, or stop one."))
         })?;
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let operation = Arc::new(Operation {
@@ -132,50 +129,51 @@ impl Operations {
         Ok(Running { operation, _place: place, _under_way: self.under_way() })
     }
 
-    /// To be held while something is done.
+    /// A guard for the duration of an action.
     pub fn under_way(&self) -> watch::Receiver<()> {
         self.under_way.subscribe()
     }
 
-    /// The page ends: nothing else is begun, and what runs stops.
+    /// Shutdown: starts nothing new, and stops running operations.
     pub fn end(&self) {
         self.page_ended.store(true, Ordering::Release);
     }
 
-    /// Waits until what was under way has noted its end, but no longer than [`LAST`].
+    /// Waits until all actions have been audited, at most [`LAST`].
     pub async fn ended(&self) {
         if tokio::time::timeout(LAST, self.under_way.closed()).await.is_err() {
-            tracing::warn!("the page stops and cuts off an operation; its audit entry stays without an outcome");
+            tracing::warn!("the web UI stops during an operation; its audit entry has no outcome");
         }
     }
 
-    /// The one that an address or a form names.
+    /// The operation that a request names.
     pub fn get(&self, fields: &Fields) -> Result<Arc<Operation>, Failure> {
         let id: Option<u64> = fields.parsed("id")?;
         let known = self.kept.lock().iter().find(|operation| Some(operation.id) == id).cloned();
-        known.ok_or_else(|| Failure::NotFound("This operation is over, or the page was restarted since.".to_owned()))
+        known.ok_or_else(|| {
+            Failure::NotFound("This operation finished long ago, or the web UI has been restarted since.".to_owned())
+        })
     }
 }
 
-/// What has been done so far.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// "requeued", "cancelled", …
     pub past: &'static str,
-    /// Which jobs.
+    /// Describes the jobs.
     pub words: String,
     pub looked_at: u64,
     pub changed: u64,
-    /// `None`: it goes on.
+    /// `None`: still running.
     pub end: Option<End>,
 }
 
 #[derive(Debug, Clone)]
 pub enum End {
     Done,
-    /// By whom.
+    /// By this visitor.
     Stopped(String),
-    /// Stopped, because the page has ended.
+    /// By the shutdown.
     PageEnded,
     Failed(String),
 }

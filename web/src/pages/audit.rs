@@ -1,4 +1,4 @@
-//! Who did what to how many jobs.
+//! The audit.
 
 use askama::Template;
 use axum::extract::State;
@@ -16,10 +16,10 @@ use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{Time, number};
 
-/// So many are on a page.
+/// Entries per page.
 const PAGE: usize = 100;
 
-/// So many of the jobs that were named are shown.
+/// Job ids shown per entry.
 const SHOWN_JOBS: usize = 10;
 
 #[derive(Template)]
@@ -61,7 +61,7 @@ impl RowView {
     }
 }
 
-/// JSON as people write: `state dead, error timeout`.
+/// JSON as text: `state dead, error timeout`.
 fn words(what: &Value) -> String {
     match what {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! Batches: how far each is.
+//! Batches and their progress.
 
 use askama::Template;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{Time, number};
 
-/// So many batches of each queue are on a page.
+/// Batches per page.
 const PAGE: usize = 50;
 
 #[derive(Template)]
@@ -23,7 +23,7 @@ const PAGE: usize = 50;
 struct Page {
     frame: Frame,
     queue: Option<String>,
-    /// Those that have ended, too.
+    /// Includes completed batches.
     all: bool,
     batches: Vec<BatchView>,
     next: Option<String>,
@@ -36,7 +36,7 @@ struct BatchView {
     created_at: Time,
     ended_at: Option<Time>,
     is_sealed: bool,
-    /// Ended, and all.
+    /// Finished jobs, and all jobs.
     ended: u64,
     of: u64,
     jobs: String,

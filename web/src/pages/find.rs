@@ -1,4 +1,4 @@
-//! From what somebody types into the field at the top to the job or the jobs that it means.
+//! The search field of the header: finds one job, or lists jobs.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -14,9 +14,8 @@ use crate::job_search::JobSearch;
 use crate::links::{link, see_other};
 use crate::security::visitor::Visitor;
 
-/// Digits are a job's id, in whatever queue. Anything else is looked for in the queue that is on the page or, without
-/// one, in the first that has such a job: as a correlation id among all of its jobs, or as a text in the errors of its
-/// dead ones.
+/// Digits are a job id of any queue. Other text is searched in the queue of the page or, without one, in the first
+/// queue with a match: as a correlation id in all jobs, or as part of the errors of dead jobs.
 pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
     let fields = Fields::of(&uri);
     let text = fields.required("text")?.trim();

@@ -1,4 +1,4 @@
-//! A job: all that is known of it, and what happens next.
+//! A job, and what happens to it next.
 
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
@@ -34,7 +34,7 @@ struct Page<'a> {
     job: &'a JobRow,
     next: String,
     times: Vec<(&'static str, Time)>,
-    /// Name, value, and where it leads.
+    /// Name, value, link.
     fields: Vec<(&'static str, String, Option<String>)>,
     headers: Vec<(String, String)>,
     progress: Option<ProgressView>,
@@ -43,7 +43,7 @@ struct Page<'a> {
     payload: View,
     output: Option<View>,
     actions: Vec<JobAction>,
-    /// It has not ended: the page is loaded anew now and then.
+    /// Unfinished: the page reloads it now and then.
     goes_on: bool,
 }
 
@@ -85,7 +85,7 @@ impl AttemptView {
     }
 }
 
-/// What happens next, and when. `stats`: of its queue, where they are known.
+/// What happens next. `stats`: of its queue, if known.
 fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
     let text = match job.state {
         JobState::Ready if job.alone => {
@@ -103,22 +103,21 @@ fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
     format!("{text}{paused}")
 }
 
-/// How long a job stays that has ended.
+/// How long a finished job stays.
 fn stays(state: JobState, stats: Option<&QueueStats>) -> String {
-    let (stays, somebody) = match state {
-        JobState::Done => ("It stays", "deletes it"),
-        JobState::Archived => ("It stays in the archive", "deletes it"),
-        _ => ("It stays", "requeues or deletes it"),
+    let stays = match state {
+        JobState::Done => "It stays until it is deleted",
+        JobState::Archived => "It stays in the archive until it is deleted",
+        _ => "It stays until it is requeued or deleted",
     };
     let then = match stats.map(|stats| keep(state, stats)) {
-        Some(Keep::For(duration)) => format!("; {} after its end a worker deletes it", exact(duration)),
+        Some(Keep::For(duration)) => format!(", at the latest by a worker {} after its end", exact(duration)),
         Some(_) => String::new(),
-        None => ", or the queue keeps it no longer".to_owned(),
+        None => ", or its queue no longer keeps it".to_owned(),
     };
-    format!("{stays} until somebody {somebody}{then}.")
+    format!("{stays}{then}.")
 }
 
-/// How long its queue keeps a job that has ended in this state.
 fn keep(state: JobState, stats: &QueueStats) -> Keep {
     match state {
         JobState::Dead | JobState::Cancelled => stats.keep_dead,
@@ -126,7 +125,7 @@ fn keep(state: JobState, stats: &QueueStats) -> Keep {
     }
 }
 
-/// Until when its queue keeps a job that has ended; `None`: for ever, or it is not known.
+/// When its queue deletes a finished job; `None`: never, or unknown.
 fn kept_until(job: &JobRow, stats: Option<&QueueStats>) -> Option<SystemTime> {
     match keep(job.state, stats?) {
         Keep::For(duration) => job.finished_at?.checked_add(duration),
@@ -158,7 +157,7 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
     fields
 }
 
-/// The job that an address names.
+/// The job that a request names.
 async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readpast::Queue, JobRow), Failure> {
     let queue = app.queue(fields.required("queue")?).await?;
     let id = JobId(fields.parsed("id")?.ok_or_else(|| Failure::bad("id", "missing", "it must be a number"))?);
@@ -175,8 +174,7 @@ async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readp
     Ok((queue, job))
 }
 
-/// When the job was or will be ready. A failed attempt sets the time of the next one even if it was the last: nothing
-/// to show then.
+/// When the job was or becomes due. After the last failed attempt the stored time has no meaning.
 fn due_at(job: &JobRow) -> Option<SystemTime> {
     let never_came = job.state.has_ended() && job.finished_at.is_some_and(|ended_at| job.due_at >= ended_at);
     (!never_came).then_some(job.due_at)
@@ -222,15 +220,15 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     }))
 }
 
-/// A download is sent in parts of so many bytes, and ends where the browser takes none of them for so long.
+/// Bytes per part of a download, and how long the browser may take none.
 const PART: usize = 64 * 1024;
 const STALLED: Duration = Duration::from_secs(30);
 
-/// And it ends after so long, however it goes on: the largest payload, 256 MiB, at 7 Mbit/s.
+/// A limit for the whole download: the largest payload, 256 MiB, at 7 Mbit/s.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A whole payload or output. Always as a file, whatever is in it: a browser must not take it for a page. It is in
-/// memory until it is sent, so there are few at once.
+/// Downloads a payload or output, always as a file, so that no browser takes it for a page. It is in memory until sent,
+/// so few run at the same time.
 pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Response, Failure> {
     if app.options.hide_payloads {
         return Err(Failure::Hidden);
@@ -252,8 +250,8 @@ pub async fn download(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Re
     Ok((headers, in_parts(bytes, place)).into_response())
 }
 
-/// The bytes part by part, as the browser takes them. What is not sent, and the place, are held by a task: a body is
-/// not told that nobody takes it.
+/// Sends the bytes in parts. A task holds the rest and the place, because a body is not told that the browser has
+/// stopped reading.
 fn in_parts(bytes: Vec<u8>, place: OwnedSemaphorePermit) -> Body {
     let (parts, taken) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -281,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// A part each 20 seconds never stalls, and would hold its place for hours.
+    /// A part every 20 seconds never stalls, and would hold its place for hours.
     #[tokio::test(start_paused = true)]
     async fn a_download_that_trickles_gives_its_place_back_after_five_minutes() {
         let places = Arc::new(Semaphore::new(1));

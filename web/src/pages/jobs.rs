@@ -1,4 +1,4 @@
-//! Jobs of a state: a page at a time, found by their place in the state's order and never by counting.
+//! A page of jobs in a state, found by position in their order, never by counting.
 
 use askama::Template;
 use axum::extract::State;
@@ -17,14 +17,14 @@ use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, first_line, number};
 
-/// So many jobs are on a page.
+/// Jobs per page.
 const PAGE: usize = 50;
 
-/// So much of each payload is read, and so many characters of it are shown.
+/// Bytes read and characters shown of each payload.
 const BEGINNING_BYTES: usize = 240;
 const BEGINNING: usize = 80;
 
-/// So many characters of an error are shown.
+/// Characters shown of an error.
 const ERROR: usize = 200;
 
 #[derive(Template)]
@@ -35,13 +35,13 @@ struct Page<'a> {
     since: String,
     until: String,
     tabs: Vec<Tab>,
-    /// What the state is called, and what it means.
+    /// What the state means.
     meaning: Option<&'static str>,
     jobs: Vec<JobView>,
-    /// The first page, where this is a later one.
+    /// The link to the first page, on later ones.
     first: Option<String>,
     next: Option<String>,
-    /// It has fewer jobs than a page may have.
+    /// The page has fewer jobs than fit.
     is_short: bool,
     is_narrow: bool,
     actions: Vec<JobAction>,
@@ -49,7 +49,7 @@ struct Page<'a> {
 
 struct Tab {
     state: String,
-    /// In the whole queue, whatever is searched for.
+    /// The count of the state in the queue, without the search.
     count: Option<String>,
     link: String,
     is_this: bool,
@@ -61,11 +61,11 @@ struct JobView {
     state: JobState,
     kind: Option<String>,
     attempt: String,
-    /// What the time of the state is, and the time.
+    /// The time that matters for the state.
     time: Time,
     run: Option<String>,
     key: Option<String>,
-    /// The error's beginning or, without one, the payload's.
+    /// The beginning of the error or, without one, of the payload.
     error: Option<String>,
     payload: String,
 }
@@ -99,7 +99,7 @@ impl JobView {
     }
 }
 
-/// What the column with the time is called.
+/// The heading of the time column.
 fn time_column(state: Option<JobState>) -> &'static str {
     match state {
         None => "Due, claimed or ended",

@@ -1,4 +1,4 @@
-//! The pages, a file each: what the address asks for ─▶ the library ─▶ a template.
+//! The pages: request ─▶ the library ─▶ a template.
 
 pub mod audit;
 pub mod batches;

@@ -1,4 +1,4 @@
-//! Every queue: depth, rates, what limits its workers, the last hours.
+//! All queues: depth, rates, bottlenecks, the last hours.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Page {
     live: Arc<str>,
 }
 
-/// What changes each second.
+/// The live part.
 #[derive(Template)]
 #[template(path = "overview_live.html")]
 struct Live<'a> {
@@ -37,7 +37,7 @@ struct QueueView<'a> {
     link: String,
     paused: bool,
     attention: Vec<String>,
-    /// Word, number, link.
+    /// State, count, link.
     depth: Vec<(JobState, String, String)>,
     oldest: Option<String>,
     in_per_s: String,
@@ -48,7 +48,7 @@ struct QueueView<'a> {
     spark: Option<&'a str>,
 }
 
-/// What changes each second, as HTML.
+/// The live part as HTML.
 pub fn live(reading: &Reading) -> Option<Arc<str>> {
     reading.html(Part::Overview, Live::new)
 }

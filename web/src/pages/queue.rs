@@ -1,4 +1,4 @@
-//! A queue: charts over an hour, a day or a week, why jobs failed, and its settings.
+//! A queue: charts over an hour, a day or a week, why jobs died, settings.
 
 use askama::Template;
 use axum::extract::State;
@@ -18,10 +18,10 @@ use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, number};
 
-/// So many dead jobs are looked at for why they died.
+/// Dead jobs whose errors are grouped.
 const FAILURES: usize = 5_000;
 
-/// So many of the reasons are shown.
+/// Groups of errors shown.
 const REASONS: usize = 50;
 
 #[derive(Template)]
@@ -30,15 +30,13 @@ struct Page<'a> {
     frame: Frame,
     name: &'a str,
     paused: bool,
-    /// State, count, link.
     depth: Vec<(JobState, String, String)>,
     span: Span,
-    /// Word, link.
     spans: Vec<(&'static str, String)>,
     charts: Option<Charts>,
     failures: Vec<FailureView>,
     failures_looked_at: String,
-    /// There are dead jobs that were not looked at.
+    /// Not all dead jobs were read.
     more_failures: bool,
     settings: Vec<(&'static str, String)>,
 }
@@ -51,7 +49,7 @@ struct Charts {
     rows: Vec<ChartRow>,
 }
 
-/// In numbers.
+/// A row of the table.
 struct ChartRow {
     at: Time,
     done: String,
@@ -154,7 +152,7 @@ impl FailureView {
 
 fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-    let rate = stats.rate.map(|rate| format!("{} in {}", number(rate.jobs.into()), texts::exact(rate.interval)));
+    let rate = stats.rate.map(|rate| format!("{} per {}", number(rate.jobs.into()), texts::exact(rate.interval)));
     vec![
         ("Claim order", texts::word(&stats.claim_order)),
         ("Done jobs", texts::word(&stats.completion)),
@@ -180,7 +178,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let fields = Fields::of(&uri);
     let span = span(&fields)?;
     let queue = app.queue(fields.required("queue")?).await?;
-    // Read anew, not from the last second's reading: it shows what was done a moment ago.
+    // Read again, to include the latest action.
     let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
     let failures = queue.admin().failures(FAILURES).await?;

@@ -1,4 +1,4 @@
-//! Schedules of all queues: when they enqueue next, and what keeps them from it.
+//! The schedules of all queues: next times and errors.
 
 use askama::Template;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Who works: leases, what they hold and run, what limits them.
+//! The workers: leases, jobs, bottlenecks.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ struct Page {
     live: Arc<str>,
 }
 
-/// What changes each second.
+/// The live part.
 #[derive(Template)]
 #[template(path = "workers_live.html")]
 struct Live<'a> {
     error: Option<String>,
     workers: Vec<WorkerView<'a>>,
-    /// How many of them have ended: they come last, and are shown when asked for.
+    /// Ended workers: they come last, and are shown on request.
     ended: usize,
 }
 
@@ -38,7 +38,7 @@ struct WorkerView<'a> {
     name: &'a str,
     queue: &'a str,
     registered_at: Time,
-    /// `None`: it has none.
+    /// `None`: no lease.
     lease_left: Option<String>,
     lost_at: Option<Time>,
     held: String,
@@ -51,14 +51,14 @@ struct WorkerView<'a> {
     limited_by: &'a str,
 }
 
-/// What changes each second, as HTML.
+/// The live part as HTML.
 pub fn live(reading: &Reading) -> Option<Arc<str>> {
     reading.html(Part::Workers, Live::new)
 }
 
 impl<'a> Live<'a> {
     fn new(reading: &'a Reading) -> Live<'a> {
-        // Those that live come first.
+        // Live workers first.
         let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
         workers.sort_by_key(|worker| (worker.lost_at.is_some(), !worker.is_live()));
         let ended = workers.iter().filter(|worker| worker.lost_at.is_some()).count();

@@ -1,4 +1,4 @@
-//! Limits on log-in attempts: how many per name, and how much memory and CPU all of them take together.
+//! Limits of login attempts, per name and in memory and CPU.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,24 +10,24 @@ use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 
-/// So many wrong passwords for a name within [`SPAN`], and the next are refused unread.
+/// Wrong passwords of a name within [`SPAN`]; further attempts are rejected unread.
 const FREE: usize = 5;
 
 /// How long a wrong password counts.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// How many names are kept, by their hashes: more than can be tried within [`SPAN`], because only [`HASHES`] attempts
-/// run at a time and each takes some milliseconds. The name that was tried longest ago is dropped first.
+/// Names kept, by their hashes: more than can be tried within [`SPAN`], because only [`HASHES`] attempts run at a time.
+/// The name tried longest ago is dropped first.
 const NAMES: usize = 20_000;
 
-/// A hash takes 19 MiB and a core for a while: so many at once.
+/// Hashes at the same time. Each takes 19 MiB and a core.
 const HASHES: usize = 2;
 
-/// How many more wait for their turn; further ones are rejected.
+/// Attempts that wait for a hash; further ones are rejected.
 const WAITING: usize = 32;
 
-/// The wrong passwords of the last minute. Existing and invented names are counted in the same way, so that the counts
-/// do not reveal which names exist.
+/// The wrong passwords of the last minute. Existing and unknown names are counted alike, so the counts do not reveal
+/// which names exist.
 #[derive(Debug)]
 pub struct Attempts {
     wrong: Mutex<HashMap<u64, Vec<Instant>>>,
@@ -48,12 +48,12 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// A number for a name that nobody can foresee.
+    /// An unpredictable number of a name.
     pub fn number(&self, name: &str) -> u64 {
         self.names.hash_one(name)
     }
 
-    /// Counts an attempt as wrong before its password is looked at, so that many at once are not looked at together;
+    /// Counts an attempt as wrong before its password is checked, so that parallel attempts count;
     /// [`right`](Self::right) takes it back. `Err`: how long to wait.
     pub fn begin(&self, name: &str) -> Result<(), Duration> {
         let (now, number, mut wrong) = (Instant::now(), self.number(name), self.wrong.lock());
@@ -73,24 +73,23 @@ impl Attempts {
         Ok(())
     }
 
-    /// The password was right: what was wrong before no longer counts.
+    /// The password was right: resets the count.
     pub fn right(&self, name: &str) {
         self.wrong.lock().remove(&self.number(name));
     }
 
-    /// Takes back an attempt whose password was never checked.
+    /// Takes back an attempt whose password was not checked.
     pub fn unseen(&self, name: &str) {
         if let Some(times) = self.wrong.lock().get_mut(&self.number(name)) {
             times.pop();
         }
     }
 
-    /// Runs work that takes memory and a core, a few at a time. Once begun, it holds its place until it ends, even if
-    /// nobody waits for it any more.
+    /// Hashes, a few at a time. A started hash keeps its place until it ends, even if its caller is gone.
     ///
     /// # Errors
     ///
-    /// [`Failure::Busy`] where too many wait.
+    /// [`Failure::Busy`] if too many wait.
     pub async fn hash<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
         let waiting = self.waiting.try_acquire();
         let _waiting = waiting.map_err(|_| Failure::Busy("Too many people are logging in. Try again.".to_owned()))?;

@@ -1,4 +1,4 @@
-//! Forms that change something: no other page can send them.
+//! Forms that change something; no other site can send them.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::fields::Fields;
 /// The largest form: some thousand ticked jobs.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// So long it may take to come: 25 kB/s.
+/// Time limit for receiving a form: 25 kB/s.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The fields of a form that this page has made for this visitor.
+/// The fields of a form that was made for this visitor.
 pub struct Form {
     pub visitor: Visitor,
     pub fields: Fields,
@@ -44,7 +44,7 @@ impl FromRequest<App> for Form {
     }
 }
 
-/// Whether the browser says that another site's page has sent it. (Browsers that say nothing have the token.)
+/// Whether the browser reports another site's request. (Other browsers rely on the token.)
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     let site = text(header::HeaderName::from_static("sec-fetch-site"));

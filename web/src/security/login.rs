@@ -20,25 +20,25 @@ use crate::options::{Access, User};
 use crate::render::html;
 use crate::root;
 
-/// A hash of nothing that anybody knows, for a page without users.
+/// The hash of an unknown password, for a UI without users.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$9cNwzIjnDpmpKkbkz1z8mSh7rF0vBNc2ZQgMBdeP0oU";
 
-/// So many characters of a name that was tried stand in the log: it may have any length.
+/// Characters of a tried name in the log.
 const SHOWN_NAME: usize = 64;
 
 #[derive(Template)]
 #[template(path = "login.html")]
 struct Login<'a> {
     csrf: &'a str,
-    /// There are names; otherwise a token is asked for.
+    /// Asks for a name and a password; otherwise for a token.
     has_users: bool,
-    /// Where to go on.
+    /// The page to show afterwards.
     then: &'a str,
     error: Option<String>,
 }
 
-/// To the form, and from there back to the page that was asked for.
+/// Redirects to the form, and from there back to the requested page.
 pub fn redirect(request: &Request) -> Response {
     let then = request.uri().path_and_query().map_or("overview", |then| then.as_str()).trim_start_matches('/');
     let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("then", then).finish();
@@ -60,11 +60,11 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
     let text = |name| fields.get(name).unwrap_or_default();
     let name = match &app.options.access {
         Access::Users(_) => text("name"),
-        // Whoever knows the token has no name: guesses under many names are guesses at the same.
+        // The token has no name: guesses under different names count as one.
         _ => "",
     };
     if let Err(wait) = app.attempts.begin(name) {
-        let error = format!("too many wrong passwords: try again in {} s", wait.as_secs() + 1);
+        let error = format!("Too many wrong passwords. Try again in {} s.", wait.as_secs() + 1);
         let answer = self::form(&app, &visitor.csrf, text("then"), Some(error));
         return Ok((StatusCode::TOO_MANY_REQUESTS, answer).into_response());
     }
@@ -72,12 +72,13 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
     let Some(user) = checked.inspect_err(|_| app.attempts.unseen(name))? else {
         let shown: String = name.chars().take(SHOWN_NAME).collect();
         tracing::warn!(name = shown, "a login failed");
-        let answer = self::form(&app, &visitor.csrf, text("then"), Some("that is not right".to_owned()));
+        let answer =
+            self::form(&app, &visitor.csrf, text("then"), Some("The login failed. Check your input.".to_owned()));
         return Ok((StatusCode::FORBIDDEN, answer).into_response());
     };
     app.attempts.right(name);
     tracing::info!(name = user.name, "logged in");
-    // Another cookie: the one before may be known to somebody else.
+    // A new cookie: the old one may be known to others.
     app.sessions.end(&visitor.session);
     let cookie = app.sessions.log_in(user);
     let mut response = see_other(page_beside(text("then")));
@@ -85,7 +86,7 @@ pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Fail
     Ok(response)
 }
 
-/// Only one of this page's own: a link to the log-in must not lead elsewhere.
+/// Accepts only the UI's own pages, so a login link cannot lead elsewhere.
 fn page_beside(then: &str) -> &str {
     let end = then.find('?').unwrap_or(then.len());
     let is_name = end > 0 && then[..end].bytes().all(|letter| letter.is_ascii_lowercase());
@@ -95,9 +96,9 @@ fn page_beside(then: &str) -> &str {
 async fn check(app: &App, name: &str, secret: String) -> Result<Option<LoggedIn>, Failure> {
     match &app.options.access {
         Access::Token(token) => {
-            // No field comes as an empty one, and an empty token would be whoever's.
+            // A missing field reads as empty, and an empty token would let everyone in.
             let is_right = !token.is_empty() && bool::from(token.as_bytes().ct_eq(secret.as_bytes()));
-            Ok(is_right.then(|| LoggedIn { name: "who has the token".to_owned(), read_only: false }))
+            Ok(is_right.then(|| LoggedIn { name: "token holder".to_owned(), read_only: false }))
         }
         Access::Users(users) => {
             let user = users.iter().find(|user| user.name == name).cloned();
@@ -111,8 +112,8 @@ async fn check(app: &App, name: &str, secret: String) -> Result<Option<LoggedIn>
     }
 }
 
-/// The user whose hash is computed for a name that nobody has, always the same for a name: hashes may have different
-/// costs, and the time that they take must not tell which names there are.
+/// The user whose hash is computed for an unknown name, always the same per name: hashes can differ in cost, and the
+/// time must not reveal which names exist.
 fn stand_in<'a>(app: &App, name: &str, users: &'a [User]) -> Option<&'a User> {
     let number = app.attempts.number(name) as usize;
     users.get(number.checked_rem(users.len())?)

@@ -1,7 +1,7 @@
-//! Who is it, and may he.
+//! Identifies visitors.
 //!
-//! request ─▶ [`guard`]: the host name, then the [`sessions`] cookie ─▶ a [`Visitor`] for the pages ─▶ [`forms`] that change
-//! something must contain the session's token ─▶ [`headers`]
+//! request ─▶ [`guard`]: host name, then [`sessions`] cookie ─▶ a [`Visitor`] for the pages ─▶ [`forms`] must contain
+//! the session's token ─▶ [`headers`]
 
 pub mod attempts;
 pub mod forms;
@@ -21,11 +21,11 @@ use crate::options::Access;
 use sessions::LoggedIn;
 use visitor::Visitor;
 
-/// The most cookies of other pages that are left in a browser: each start of a page gives another name, and those
-/// before stay until the browser ends. With a hundred of them, a proxy would refuse the request's headers.
+/// Cookies of other instances left in a browser. Each start uses a new name, and a hundred old ones would make a proxy
+/// reject the headers.
 const OTHERS: usize = 20;
 
-/// Lets through who may look, with a [`Visitor`].
+/// Admits authorized requests, with a [`Visitor`].
 pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
     if matches!(app.options.access, Access::Local) && !is_local(request.headers()) {
         return Failure::WrongHost.into_response();
@@ -36,7 +36,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     let must_log_in = matches!(app.options.access, Access::Token(_) | Access::Users(_));
     let has_logged_in = known.as_ref().is_some_and(|(_, session)| session.user.is_some());
     if must_log_in && !has_logged_in && request.uri().path() != "/login" {
-        // Without a cookie: the form gives one.
+        // Without a cookie, the form sets one.
         return match *request.method() {
             Method::GET => login::redirect(&request),
             _ => Failure::NotLoggedIn.into_response(),
@@ -52,7 +52,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     let visitor = visitor(&app, name, session.clone(), known);
     request.extensions_mut().insert(visitor);
     let mut response = next.run(request).await;
-    // Logging in begins another one.
+    // Logging in starts another session.
     if is_new && !response.headers().contains_key(header::SET_COOKIE) {
         set_cookie(&app, response.headers_mut(), &session);
     }
@@ -60,7 +60,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     response
 }
 
-/// `nobody`: who it is where nobody logs in.
+/// `nobody`: the identity without a login.
 fn visitor(app: &App, nobody: LoggedIn, session: String, known: sessions::Session) -> Visitor {
     let has_logged_in = known.user.is_some();
     let user = known.user.unwrap_or(nobody);
@@ -74,18 +74,18 @@ fn visitor(app: &App, nobody: LoggedIn, session: String, known: sessions::Sessio
     }
 }
 
-/// Who it is where nobody logs in. Where the proxy is to say it and does not, somebody who may look: what he did would
-/// be nobody's in the audit.
+/// The identity without a login. If the proxy should send a name and does not, the visitor may only view: the audit
+/// could not name them.
 ///
 /// # Errors
 ///
-/// A name that cannot be read, or several: one of them may be the visitor's own invention.
+/// For an unreadable name, or several: one may be the visitor's invention.
 fn who(access: &Access, headers: &HeaderMap) -> Result<LoggedIn, Failure> {
     let somebody = |name: &str, read_only| LoggedIn { name: name.to_owned(), read_only };
     let user_header = match access {
         Access::Trusted { user_header: Some(header) } => header,
-        Access::Trusted { user_header: None } => return Ok(somebody("somebody behind the proxy", false)),
-        _ => return Ok(somebody("somebody on this machine", false)),
+        Access::Trusted { user_header: None } => return Ok(somebody("visitor behind the proxy", false)),
+        _ => return Ok(somebody("local visitor", false)),
     };
     let mut names = headers.get_all(user_header).iter();
     let bad = |value: &str, allowed| Failure::bad(user_header.as_str(), value, allowed);
@@ -96,12 +96,12 @@ fn who(access: &Access, headers: &HeaderMap) -> Result<LoggedIn, Failure> {
                 .map_err(|_| bad(&name.as_bytes().escape_ascii().to_string(), "it must be UTF-8"))?;
             Ok(somebody(name, false))
         }
-        _ => Ok(somebody("somebody behind the proxy", true)),
+        _ => Ok(somebody("visitor behind the proxy", true)),
     }
 }
 
-/// Whether the browser means this machine. A page from elsewhere can have its own name resolved to this machine, and
-/// its script then read what is served here; but the browser says the name.
+/// Whether the host name is this machine's. Another site can resolve its own name to this machine and read the UI by
+/// script, but the browser sends that name.
 fn is_local(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
     let name = match host.rsplit_once(':') {
@@ -117,8 +117,7 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
 }
 
-/// What removes the cookies of other pages from the browser, where there are more than [`OTHERS`]: they are of pages
-/// that have ended, but for a few.
+/// Removes cookies of other instances beyond [`OTHERS`]; most of those have ended.
 fn old_cookies(app: &App, headers: &HeaderMap) -> Vec<HeaderValue> {
     let others = cookies(headers).map(|(name, _)| name).filter(|name| name.starts_with(sessions::COOKIE));
     let others: Vec<&str> = others.filter(|name| *name != app.sessions.name).collect();
@@ -128,11 +127,11 @@ fn old_cookies(app: &App, headers: &HeaderMap) -> Vec<HeaderValue> {
     others.into_iter().filter_map(|name| HeaderValue::from_str(&format!("{name}=; Max-Age=0")).ok()).collect()
 }
 
-/// Without a path: the browser sends it to the pages beside the one that it came with, wherever they are mounted.
+/// Without a path, the browser sends the cookie to the pages of this mount.
 fn set_cookie(app: &App, headers: &mut HeaderMap, session: &str) {
     let secure = if app.options.secure_cookie { "; Secure" } else { "" };
     let name = &app.sessions.name;
-    // (The value is hexadecimal digits.)
+    // The value is hexadecimal.
     if let Ok(value) = HeaderValue::from_str(&format!("{name}={session}; HttpOnly; SameSite=Strict{secure}")) {
         headers.insert(header::SET_COOKIE, value);
     }

@@ -1,7 +1,7 @@
-//! Who has which cookie.
+//! Sessions.
 //!
-//! Nothing is kept before a log-in: the cookie itself proves that this page issued it, and the forms' token is derived
-//! from it. So requests without a log-in cannot push out those who have logged in.
+//! Nothing is stored before a login: the cookie itself proves that this process issued it, and the form token is
+//! derived from it. So requests without a login cannot push out those who have logged in.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -28,40 +28,38 @@ pub const COOKIE: &str = "readpast_session_";
 /// A cookie without a log-in has this many random digits, and as many derived from them with this page's key.
 const HALF: usize = 32;
 
-/// What a browser has said.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Who has logged in; `None`: nobody, or nobody must.
+    /// `None`: not logged in, or no login needed.
     pub user: Option<LoggedIn>,
-    /// What every form that changes something has to contain.
+    /// The token that every form must contain.
     pub csrf: String,
 }
 
-/// Somebody who has logged in.
+/// A logged-in user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
     pub name: String,
     pub read_only: bool,
 }
 
-/// A log-in that goes on.
 #[derive(Debug)]
 struct Kept {
     session: Session,
     last_used: Instant,
 }
 
-/// All sessions of this process. They end with it.
+/// All sessions of this process.
 #[derive(Debug)]
 pub struct Sessions {
-    /// The cookies' name. A browser sends a host's cookies to all its ports, and those of a path to all below: with
-    /// names of their own, two pages do not replace each other's.
+    /// The cookie's name. A browser sends a host's cookies to all its ports and subpaths; with names of their own, two
+    /// instances do not replace each other's.
     pub name: String,
-    /// What only this process knows.
+    /// This process's secret.
     key: String,
-    /// Log-ins by the cookies' values.
+    /// Sessions by cookie.
     logged_in: Mutex<HashMap<String, Kept>>,
-    /// What is to be said on the next page of a cookie's browser, and since when.
+    /// Notices for the next page, by cookie, with their times.
     notices: Mutex<HashMap<String, (String, Instant)>>,
 }
 
@@ -73,7 +71,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// One without a log-in, which is kept nowhere; returns its cookie.
+    /// A new session without a login, which is not stored; returns its cookie.
     pub fn visit(&self) -> (String, Session) {
         let random = &secret()[..HALF];
         let cookie = format!("{random}{}", &self.made_of("cookie", random)[..HALF]);
@@ -85,14 +83,14 @@ impl Sessions {
         Session { user: None, csrf: self.made_of("form", cookie) }
     }
 
-    /// 64 digits that nobody can make without the key. (Unlike SHA-2, BLAKE2 needs no HMAC for that: RFC 7693, section
+    /// 64 digits that cannot be made without the key. (Unlike SHA-2, BLAKE2 needs no HMAC for that: RFC 7693, section
     /// 1.)
     fn made_of(&self, what_for: &str, text: &str) -> String {
         let digest = Blake2s256::digest(format!("{}:{what_for}:{text}", self.key));
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A log-in; returns its cookie.
+    /// Logs in; returns the cookie.
     pub fn log_in(&self, user: LoggedIn) -> String {
         let (cookie, now) = (secret(), Instant::now());
         let session = Session { user: Some(user), csrf: secret() };
@@ -110,7 +108,7 @@ impl Sessions {
         cookie
     }
 
-    /// That of a cookie, if this page has given it and it is not over. Asking is using it.
+    /// The session of a valid cookie. This counts as use.
     pub fn get(&self, cookie: &str) -> Option<Session> {
         let (now, mut logged_in) = (Instant::now(), self.logged_in.lock());
         if let Some(kept) = logged_in.get_mut(cookie) {
@@ -132,7 +130,7 @@ impl Sessions {
         self.notices.lock().remove(cookie);
     }
 
-    /// Says something on the session's next page.
+    /// Shows a notice on the session's next page.
     pub fn say(&self, cookie: &str, notice: String) {
         let notice = in_one_direction(&notice);
         let mut notices = self.notices.lock();
@@ -145,13 +143,13 @@ impl Sessions {
         notices.insert(cookie.to_owned(), (notice, Instant::now()));
     }
 
-    /// What is to be said, once.
+    /// Takes the notice.
     pub fn take_notice(&self, cookie: &str) -> Option<String> {
         self.notices.lock().remove(cookie).map(|(notice, _)| notice)
     }
 }
 
-/// 244 bits that nobody can guess.
+/// 244 random bits.
 fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }

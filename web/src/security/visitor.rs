@@ -1,24 +1,22 @@
-//! Who asks for a page.
+//! The visitor of a request.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::failure::Failure;
 
-/// Whom the guard has let through.
 #[derive(Debug, Clone)]
 pub struct Visitor {
-    /// The cookie's value.
     pub session: String,
-    /// What forms have to contain.
+    /// The token of forms.
     pub csrf: String,
-    /// Who it is, for the audit.
+    /// The name for the audit.
     pub name: String,
-    /// The proxy says who it is.
+    /// The proxy sends the name.
     pub is_named: bool,
-    /// He has logged in here, and so can log out.
+    /// Has logged in here, so can log out.
     pub has_logged_in: bool,
-    /// He may act, as far as this page is concerned; the connection's login must be allowed to, too.
+    /// Whether the options allow actions. The SQL Server login must be allowed to, too.
     pub may_act: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the jobs do: they hash and sort, which takes a few milliseconds of a core each, and some of them fail.
+//! The handlers: they hash and sort for a few milliseconds each, and some fail.
 
 use readpast::{BoxError, Context, Handlers, Job, JobError, Json};
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use sha2::{Digest, Sha256};
 /// The payload of all jobs.
 #[derive(Serialize, Deserialize)]
 pub struct Order {
-    /// Counts the orders of a queue; also the beginning of its random numbers.
+    /// The number of the order in its queue; seeds its random numbers.
     pub number: u64,
     pub customer: String,
 }
 
-/// Hashed by a job: about two milliseconds' worth.
+/// Hashing this takes about two milliseconds.
 const BYTES: usize = 1 << 20;
 
-/// Sorted by a job: about as long.
+/// Sorting this takes about as long.
 const NUMBERS: usize = 50_000;
 
-/// How many parts an audit has, each as long as a job: long enough to see how far it is.
+/// Parts of an audit, each as long as a job, to show progress.
 const PARTS: u32 = 400;
 
 /// The handlers of the queue `hash`.
@@ -33,7 +33,7 @@ pub fn hash() -> Handlers {
             let order: Order = job.json()?;
             for part in 0..PARTS {
                 if context.is_cancelled() || context.is_stopping() {
-                    return Err("the demo ends".into());
+                    return Err("the demo is ending".into());
                 }
                 digest(&order, part);
                 context.progress(part as f32 / PARTS as f32, &format!("part {part} of {PARTS}"));
@@ -75,13 +75,12 @@ fn sorted(order: &Order) -> Vec<u32> {
     numbers
 }
 
-/// Three of a hundred fail and succeed when they run again, one of five hundred fails each time until it is dead, and
-/// one of a thousand is dead at once.
+/// Three of 100 orders fail once, one of 500 fails until it is dead, and one of 1,000 is dead immediately.
 fn fail_sometimes(order: &Order, context: &Context) -> Result<(), BoxError> {
     match order.number {
         number if number % 1_000 == 150 => Err(JobError::dead(format!("{} has no account", order.customer)).into()),
         number if number % 500 == 75 => Err("the numbers do not add up".into()),
-        number if number % 100 < 3 && context.attempt() == 1 => Err("the first attempt was not to be".into()),
+        number if number % 100 < 3 && context.attempt() == 1 => Err("the payment service did not respond".into()),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
-//! `readpast demo`: the whole in one process, with nothing to set up.
+//! `readpast demo`: everything in one process, without setup.
 //!
-//! [`producer`] enqueues ─▶ the dev server ─▶ a worker for each queue runs the [`handlers`]; the screen of `top` shows it
+//! [`producer`] enqueues ─▶ the dev server ─▶ one worker per queue runs the [`handlers`]; `top` shows it
 
 mod handlers;
 mod producer;
@@ -40,19 +40,18 @@ pub struct Demo {
     web: Option<u16>,
 }
 
-/// How long it takes where nobody can press a key.
+/// The duration without a keyboard.
 const SECONDS: u32 = 10;
 
-/// How often the screen and the lines are new: everything is on this machine.
+/// How often the screen and the lines are updated.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A queue with its worker.
 struct Lane {
     queue: Queue,
     worker: Worker,
 }
 
-/// What all workers did.
+/// Totals of all workers.
 #[derive(Serialize)]
 struct Summary {
     seconds: f64,
@@ -63,7 +62,7 @@ struct Summary {
 }
 
 impl Demo {
-    /// Serves the page until Ctrl-C, if that was asked for.
+    /// Serves the web UI until Ctrl-C, if asked for.
     async fn show_page(&self, queue: &Queue, output: Output) -> Result<bool> {
         let Some(port) = self.web else { return Ok(false) };
         let mut stop = StopSignals::watch()?;
@@ -93,7 +92,7 @@ impl Demo {
         lanes[0].queue.admin().set_schedule(&producer::schedule()).await?;
 
         if self.show_page(&lanes[0].queue, output).await? {
-            // It has been looked at.
+            // The web UI has been shown.
         } else if top::is_possible() && !output.is_json() {
             let ends = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
             top::show(config, "readpast demo".to_owned(), INTERVAL, ends).await?;
@@ -112,21 +111,20 @@ impl Demo {
     }
 }
 
-/// The library's defaults, but livelier: what a worker reports is on the screen a second later, what fails runs again
-/// soon, and the end does not wait.
+/// The library's defaults, but livelier: reports reach the screen within a second, failed jobs are retried soon, and
+/// the shutdown does not wait.
 fn settings() -> Config {
     let mut config = Config::default();
     config.worker.name = "demo".to_owned();
     config.worker.heartbeat_interval = Duration::from_secs(1);
     config.worker.retry.base = Duration::from_millis(500);
     config.worker.shutdown_deadline = Duration::from_secs(1);
-    // Two workers share the machine, and the server and the producers are on it too. With one thread, a long job would
-    // hold up all others of its queue.
+    // Two workers, the server and the producers share the machine. With one thread, a long job would hold up its queue.
     config.worker.threads = (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(2);
     config
 }
 
-/// For a log or a pipe: a line a second.
+/// One line per second, for a log or a pipe.
 async fn print_lines(output: Output, lanes: &[Lane], seconds: u32) -> Result<()> {
     let mut stop = StopSignals::watch()?;
     let monitors: Vec<Monitor> = lanes.iter().map(|lane| lane.worker.monitor()).collect();
@@ -169,7 +167,7 @@ impl Summary {
 
     fn words(&self) -> String {
         format!(
-            "{} done in {:.1} s ({:.0} per second), {} retried, {} dead.\nThe same with your own programs: readpast dev",
+            "{} done in {:.1} s ({:.0} per second), {} retried, {} dead.\nTo run your own programs: readpast dev",
             texts::counted(self.done, "job"),
             self.seconds,
             self.jobs_per_s,

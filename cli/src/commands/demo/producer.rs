@@ -1,4 +1,4 @@
-//! What enqueues: sometimes more than the workers manage, sometimes less, so that there is something to see.
+//! The producer: alternately faster and slower than the workers.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::handlers::Order;
 /// How often it enqueues.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// For how many turns more comes in than goes out, and then for as many less: ten seconds.
+/// For this many turns (ten seconds) it enqueues more than is processed, then as long less.
 const TIDE: u64 = 40;
 
-/// The least of a turn, so that it starts from nothing.
+/// The minimum per turn.
 const FEWEST: u64 = 5;
 
-/// Where enough is waiting, no more comes.
+/// With this many ready jobs it pauses.
 const MOST_READY: u64 = 5_000;
 
-/// Whose orders they are. In the queue `hash` those of some are groups: one at a time, in their order.
+/// Customers. In the queue `hash`, some of them are groups.
 const CUSTOMERS: [&str; 6] = ["Ada", "Brian", "Chen", "Dora", "Emeka", "Frida"];
 
 /// An audit every fifteen seconds.
@@ -29,7 +29,7 @@ pub fn schedule() -> Schedule {
     Schedule::new("audit", "*/15 * * * * *", job)
 }
 
-/// Enqueues until it is aborted.
+/// Enqueues until aborted.
 pub async fn run(queue: Queue, worker: Monitor) {
     let mut number = 0;
     let mut done_before = 0;
@@ -40,7 +40,7 @@ pub async fn run(queue: Queue, worker: Monitor) {
         let finished = done - std::mem::replace(&mut done_before, done);
         let is_flood = (turn / TIDE).is_multiple_of(2);
         let jobs = if is_flood { finished * 3 / 2 } else { finished / 2 }.max(FEWEST);
-        // An error shows on the screen, which asks the same server.
+        // The screen shows the error, because it asks the same server.
         let ready = queue.admin().stats(None).await.map_or(MOST_READY, |stats| stats.ready);
         if ready >= MOST_READY {
             continue;
@@ -51,7 +51,6 @@ pub async fn run(queue: Queue, worker: Monitor) {
     }
 }
 
-/// A job of the queue.
 fn order(queue: &str, number: u64) -> Option<NewJob> {
     let customer = CUSTOMERS[number as usize % CUSTOMERS.len()];
     let job = NewJob::json(&Order { number, customer: customer.to_owned() }).ok()?;
@@ -62,6 +61,6 @@ fn order(queue: &str, number: u64) -> Option<NewJob> {
         _ if number.is_multiple_of(4) => job.kind("distinct"),
         _ => job.kind("median"),
     };
-    // Some are for later.
+    // Some are delayed.
     Some(if number % 50 == 49 { job.delay(Duration::from_secs(3)) } else { job })
 }

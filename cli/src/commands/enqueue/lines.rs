@@ -1,8 +1,8 @@
-//! Standard input as jobs, in chunks that are a transaction each.
+//! Reads standard input as jobs, in chunks of one transaction each.
 //!
-//! a thread reads lines, makes jobs of them ─ pieces of what is there ─▶ [`Lines`] cuts chunks
+//! a thread reads lines and makes jobs ─ pieces ─▶ [`Lines`] cuts chunks
 //!
-//! What is held in memory: the chunk that is being enqueued, the next one, [`READ_AHEAD`] pieces, and one long line.
+//! In memory are the current chunk, the next one, [`READ_AHEAD`] pieces, and one long line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read};
@@ -26,22 +26,20 @@ use crate::interrupt::Interrupt;
 use crate::job_options::{JobOptions, time};
 use crate::json_object;
 
-/// So many jobs, and so many bytes of lines, are one chunk, and a long line is one of its own. `Queue::enqueue_part`
-/// takes what fits one transaction: 1,000 jobs, 8 MiB, and 65,535 bytes for a payload that is not sent alone. A payload
-/// is no longer than its line. Who changes these numbers has files of `--resume` from before cut otherwise.
+/// The limits of a chunk, in jobs and bytes of lines; a long line is its own chunk. `Queue::enqueue_part` accepts one
+/// transaction: 1,000 jobs, 8 MiB, and 65,535 bytes for a payload that is not sent alone. Changing these numbers breaks
+/// existing files of `--resume`, because it cuts other chunks.
 const CHUNK_JOBS: usize = 1_000;
 const CHUNK_BYTES: u64 = 4 << 20;
 const LONG_LINE_BYTES: u64 = 65_000;
 
-/// The longest line: the largest payload, as hexadecimal digits and with some fields.
+/// The longest line: the largest payload in hexadecimal digits, with some fields.
 const MAX_LINE_BYTES: u64 = 600 << 20;
 
-/// So long a line waits at the most until others have come to make a chunk of, where chunks need not be the same in
-/// every run.
+/// How long a line waits for others, if chunks need not be the same in every run.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Pieces that are read ahead, so that reading goes on while SQL Server works; each of so many bytes or less, but for a
-/// long line.
+/// Pieces read ahead while SQL Server works, and their size, except for a long line.
 const READ_AHEAD: usize = 16;
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -54,12 +52,12 @@ pub enum Format {
     Json,
 }
 
-/// A place in the input: what was read before it.
+/// A position in the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub lines: u64,
     pub bytes: u64,
-    /// Of these bytes.
+    /// Of the bytes before it.
     pub crc32: u32,
 }
 
@@ -71,11 +69,11 @@ pub struct Chunk {
     pub first_line: u64,
     /// Where the next chunk begins.
     pub end: Place,
-    /// The input has come to its end here: with more lines, there would be more in it.
+    /// The input ended here: with more lines, the chunk would have more jobs.
     pub is_last: bool,
 }
 
-/// A line as JSON.
+/// A line of JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JobLine {
@@ -112,43 +110,39 @@ const FIELDS: [(&str, &str); 13] = [
     ("time_limit_s", "a number of seconds"),
 ];
 
-/// How the lines are to be read.
 pub struct Reading {
     pub format: Format,
     pub options: JobOptions,
-    /// Where to begin.
     pub begin: Place,
-    /// A second run must cut the same chunks: none is cut because nothing has come for a while, and a last line without
-    /// an end is refused.
+    /// Every run must cut the same chunks: no chunk is cut by a timeout, and a last line without a newline is rejected.
     pub is_repeatable: bool,
 }
 
-/// A line that was read.
 struct Line {
-    /// None: the line is empty.
+    /// `None`: an empty line.
     job: Option<NewJob>,
     bytes: u64,
-    /// Its place in [`LongLines`] is taken.
+    /// Holds the place of a long line.
     is_long: bool,
     behind: Place,
 }
 
-/// The chunks, as they come.
+/// The chunks of an input.
 pub struct Lines {
     pieces: mpsc::Receiver<Result<Vec<Line>>>,
     long_lines: blocking::Receiver<()>,
     patience: Option<Duration>,
-    /// What has come and is in no chunk.
+    /// Lines read but not in a chunk.
     lines: VecDeque<Line>,
-    /// What the next one has by now.
+    /// The chunk being filled.
     chunk: Chunk,
     chunk_bytes: u64,
-    /// When that is enqueued, however little it is.
+    /// When the chunk is due, whatever its size.
     due: Option<Instant>,
 }
 
 impl Lines {
-    /// Begins to read standard input.
+    /// Starts reading standard input.
     pub fn read(reading: Reading) -> Lines {
         // The standard library's own buffer has 8 KiB.
         Lines::of(|| BufReader::with_capacity(PIECE_BYTES, io::stdin().lock()), reading)
@@ -158,7 +152,7 @@ impl Lines {
         let (sender, pieces) = mpsc::channel(READ_AHEAD);
         let (long_line, long_lines) = blocking::sync_channel(1);
         let Reading { format, options, begin, is_repeatable } = reading;
-        // A thread of its own: nothing can end a read of standard input but the end of the process.
+        // A thread, because only the end of the process can end a read of standard input.
         thread::spawn(move || {
             let reader =
                 Reader { input: input(), format, options, must_end: is_repeatable, place: Place::default(), long_line };
@@ -175,7 +169,7 @@ impl Lines {
         }
     }
 
-    /// The next chunk, if there is more than empty lines; `None` also after Ctrl-C.
+    /// The next chunk with jobs; `None` at the end and after Ctrl-C.
     pub async fn next(&mut self, interrupt: &mut Interrupt) -> Option<Result<Chunk>> {
         loop {
             if interrupt.is_pressed() {
@@ -198,7 +192,7 @@ impl Lines {
         }
     }
 
-    /// The lines that were read and are in no chunk that was handed out: the first and the last.
+    /// The first and last line read but not handed out.
     pub fn left(&mut self) -> Option<(u64, u64)> {
         while let Ok(Ok(lines)) = self.pieces.try_recv() {
             self.lines.extend(lines);
@@ -207,7 +201,7 @@ impl Lines {
         (last >= self.chunk.first_line).then_some((self.chunk.first_line, last))
     }
 
-    /// Moves lines into the chunk. Returns whether no more may come in.
+    /// Moves lines into the chunk. Returns whether it is full.
     fn fill(&mut self) -> bool {
         while self.chunk.jobs.len() < CHUNK_JOBS
             && let Some(line) = self.lines.pop_front()
@@ -234,7 +228,7 @@ impl Lines {
         self.chunk.jobs.len() == CHUNK_JOBS
     }
 
-    /// Takes the chunk out, and begins the next one.
+    /// Takes the chunk, and begins the next one.
     fn cut(&mut self, is_last: bool) -> Chunk {
         let end = self.chunk.end;
         let next = Chunk { jobs: Vec::new(), first_line: end.lines + 1, end, is_last: false };
@@ -248,16 +242,16 @@ struct Reader<R> {
     input: BufReader<R>,
     format: Format,
     options: JobOptions,
-    /// A last line without an end is refused.
+    /// Rejects a last line without a newline.
     must_end: bool,
-    /// What is behind the last line.
+    /// The position after the last line.
     place: Place,
-    /// Has one place, so that of several long lines one is read ahead.
+    /// Has one place, so only one long line is read ahead.
     long_line: blocking::SyncSender<()>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Hands on what is there whenever the next line has not come whole, until the end, an error, or nobody listens.
+    /// Sends lines when the next one is not complete yet, until the end, an error, or no receiver is left.
     fn read(mut self, begin: Place, sender: &mpsc::Sender<Result<Vec<Line>>>) {
         if let Err(error) = self.skip_to(begin) {
             let _ = sender.blocking_send(Err(error));
@@ -294,7 +288,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Passes over what was read at an earlier time.
+    /// Skips what an earlier run has read.
     fn skip_to(&mut self, begin: Place) -> Result<()> {
         while self.place.lines < begin.lines && self.line()?.is_some() {}
         if self.place != begin {
@@ -320,7 +314,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(Line { job, bytes: behind.bytes - before, is_long, behind }))
     }
 
-    /// The next line, without its end, and whether it is a long one.
+    /// The next line without its newline, and whether it is long.
     fn line(&mut self) -> Result<Option<(Vec<u8>, bool)>> {
         let mut line = Vec::new();
         (&mut self.input).take(LONG_LINE_BYTES).read_until(b'\n', &mut line)?;
@@ -357,7 +351,7 @@ impl<R: Read> Reader<R> {
         Ok(Some((line, is_long)))
     }
 
-    /// Waits until no other long line is read and in no chunk.
+    /// Waits until no other long line is outside a chunk.
     fn take_place(&self) {
         let _ = self.long_line.send(()); // an error: nobody wants the line any more, which the next piece finds out
     }
@@ -555,7 +549,7 @@ mod tests {
         );
         for (line, says) in [
             ("{}", "payload or payload_hex"),
-            (r#"{"payload":1,"colour":2}"#, "there is no field 'colour'"),
+            (r#"{"payload":1,"colour":2}"#, "unknown field 'colour'"),
             (r#"{"payload":1,"delay_s":-1}"#, "delay_s is -1"),
             (r#"{"payload_hex":"0"}"#, "hexadecimal"),
             ("[]", "it must be a JSON object"),

@@ -1,12 +1,11 @@
-//! `readpast enqueue`: one job, or a job for each line of standard input.
+//! `readpast enqueue`: one job, or one per line of standard input.
 //!
-//! standard input ─ [`lines`]: a thread reads, chunks are cut ─▶ `Queue::enqueue_many`, a transaction for each chunk; with
-//! `--resume` `Queue::enqueue_part`, and [`resume`] notes in a file how far it is
+//! standard input ─ [`lines`]: a thread reads, chunks are cut ─▶ `Queue::enqueue_many`, one transaction per chunk. With
+//! `--resume`: `Queue::enqueue_part`, and [`resume`] saves the position in a file.
 //!
-//! What makes it safe to run the same command again: with `--resume` each chunk is a part of a batch, and its number is
-//! that of its first line. SQL Server notes the part in the transaction that adds its jobs, and adds it once. So it
-//! does not matter what the file has missed: a chunk that is in is passed over. What must be the same in every run is
-//! where the chunks are cut: only by the lines themselves.
+//! With `--resume` each chunk is a part of a batch, numbered by its first line. SQL Server records the part in the
+//! transaction that adds its jobs, and adds it once. So the file may lag behind: chunks already added are skipped. Only
+//! the cuts must be the same in every run, so they depend on the lines alone.
 
 mod lines;
 mod resume;
@@ -64,12 +63,12 @@ pub struct Enqueue {
     options: JobOptions,
 }
 
-/// What has come in by now.
+/// Counts so far.
 #[derive(Debug, Default, Serialize)]
 struct Total {
     enqueued: u64,
     duplicates: u64,
-    /// The lines that were read.
+    /// Lines read.
     lines: u64,
 }
 
@@ -171,7 +170,7 @@ impl Total {
         self.enqueued += enqueued.len() as u64 - duplicates;
     }
 
-    /// Says, where it does not come to the end, from where on it would have to be begun anew.
+    /// After a failure, says from which line to continue.
     fn report(&self, progress: &Progress) {
         progress.end();
         let lines = if self.lines == 1 { "line".to_owned() } else { format!("{} lines", texts::number(self.lines)) };
@@ -179,7 +178,7 @@ impl Total {
     }
 }
 
-/// An error that leaves it open whether a chunk is in the queue names its lines.
+/// Names the lines of a chunk of which it is unknown whether it was enqueued.
 fn in_doubt(error: Error, chunk: &Chunk) -> anyhow::Error {
     let is_in_doubt = matches!(error, Error::EnqueueInDoubt { .. });
     let error = anyhow::Error::new(error);

@@ -1,4 +1,4 @@
-//! How far an input is enqueued, so that the command can be run again after whatever happened.
+//! The progress of `enqueue --resume`.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,29 +16,29 @@ use crate::exit::{Exit, failure};
 pub struct Resume {
     path: PathBuf,
     state: State,
-    /// Nothing can be added to the batch any more.
+    /// The batch accepts no more jobs.
     is_sealed: bool,
-    /// Held as long as this process goes on.
+    /// Held until the process exits.
     _lock: File,
 }
 
-/// What is in the file. Which chunks are in the queue SQL Server knows: it does no harm when the file lags behind.
+/// The content of the file. It may lag behind: SQL Server knows which chunks were added.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
     schema: String,
     queue: String,
     batch_id: BatchId,
-    /// The batch's: no other has it, on whatever server.
+    /// The name of the batch, unique across servers.
     name: String,
-    /// What was enqueued for sure.
+    /// The confirmed position.
     place: Place,
-    /// The input's end, since its last chunk was cut there: one with more lines would have another last chunk.
+    /// The end of the input, where its last chunk was cut. With more lines, that chunk would be another.
     end: Option<Place>,
 }
 
 impl Resume {
-    /// Goes on from where the file says, or begins.
+    /// Continues from the file, or creates it.
     pub async fn open(path: PathBuf, queue: &Queue) -> Result<Resume> {
         let path = fs::canonicalize(&path).unwrap_or(path); // a link stays one
         let lock = lock(&path)?;
@@ -76,17 +76,15 @@ impl Resume {
         Ok(Resume { path, state, is_sealed: batch.sealed_at.is_some(), _lock: lock })
     }
 
-    /// Where to go on.
     pub fn place(&self) -> Place {
         self.state.place
     }
 
-    /// The batch that all its jobs belong to.
     pub fn batch(&self) -> i64 {
         self.state.batch_id.0
     }
 
-    /// Enqueues a chunk; `None` where an earlier run has done so.
+    /// Enqueues a chunk; `None` if an earlier run has done so.
     pub async fn enqueue(&mut self, chunk: &Chunk, queue: &Queue) -> Result<Option<Vec<Enqueued>>> {
         if self.is_sealed {
             let message = format!("{} is complete; remove it to start again", self.path.display());
@@ -113,7 +111,7 @@ impl Resume {
         Ok(enqueued)
     }
 
-    /// All is in. Returns how many jobs that are.
+    /// Seals the batch. Returns its number of jobs.
     pub async fn seal(self, queue: &Queue) -> Result<u64> {
         let sealed = queue.seal_batch(self.state.batch_id).await;
         Ok(sealed.map_err(|error| self.with_hint(error))?.jobs)
@@ -123,7 +121,7 @@ impl Resume {
         self.with_hint(error).context(format!("lines {} to {}", chunk.first_line, chunk.end.lines))
     }
 
-    /// Says of an error that passes what to do.
+    /// Adds to a transient error that the command can be repeated.
     fn with_hint(&self, error: Error) -> anyhow::Error {
         let passes = match &error {
             Error::EnqueueInDoubt { cause, .. } => cause.is_transient(),
@@ -141,7 +139,7 @@ impl Resume {
     }
 }
 
-/// Creates the batch. One that the file does not come to know of has no jobs and does no harm.
+/// Creates the batch. If the file is not written then, an empty batch remains, which is harmless.
 async fn begin(path: &Path, queue: &Queue) -> Result<State> {
     let name = format!("readpast enqueue {}", Uuid::new_v4());
     let batch_id = queue.create_batch(&NewBatch::new().name(&name)).await?;
@@ -157,15 +155,15 @@ async fn begin(path: &Path, queue: &Queue) -> Result<State> {
     Ok(state)
 }
 
-/// The path with something behind it.
+/// The path with a suffix.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Keeps a second process from the file. It is held by a file of its own, because [`write`] replaces the other one, and
-/// stays: who removes it takes it from a third process.
+/// Keeps other processes from the file. The lock is a file of its own, because [`write`] replaces the other. It stays:
+/// removing it could take it from a third process.
 fn lock(path: &Path) -> Result<File> {
     let lock = beside(path, ".lock");
     let mut options = File::options();
@@ -190,7 +188,7 @@ fn lock(path: &Path) -> Result<File> {
     })
 }
 
-/// Replaces the file: it is the old one or the new one, whenever the process or the machine ends.
+/// Replaces the file atomically.
 fn write(path: &Path, state: &State) -> Result<()> {
     let new = beside(path, ".new");
     let replace = || {
@@ -198,7 +196,7 @@ fn write(path: &Path, state: &State) -> Result<()> {
         file.write_all(&serde_json::to_vec(state)?)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
-        // The new name is kept by the folder. On Windows a folder cannot be opened like a file.
+        // The new name is durable only when the directory is synced. Windows cannot open a directory like a file.
         #[cfg(unix)]
         File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?
             .sync_all()?;

@@ -4,26 +4,26 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screen::{Deed, JobView, Notice, QueueView, Row, Screen, View};
 
-/// What is to be done about a key, besides drawing.
+/// What a key needs besides drawing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
     None,
     Quit,
-    /// The server is asked for what is seen now.
+    /// Read from the server.
     Look,
     Do(Deed),
 }
 
-/// The keys and what they do, for the help.
+/// The keys for the help.
 pub const KEYS: [(&str, &str); 10] = [
     ("↑ ↓ PgUp PgDn Home End", "move; also j and k"),
-    ("Enter →", "a queue: its workers, dead and running jobs; a job: all of it; a group: its jobs"),
+    ("Enter →", "open a queue (workers, dead and running jobs), a job (all of it) or a group (its jobs)"),
     ("Esc ← Backspace", "back"),
     ("p", "pause or resume the queue (asks)"),
-    ("r", "requeue the dead job, or the group of them (asks in a list)"),
+    ("r", "requeue the dead job, or the group (asks in a list)"),
     ("R", "requeue all dead jobs of the queue (asks)"),
     ("s", "sort by name, ready, oldest, out, failures, dead"),
-    ("g", "ask the server now"),
+    ("g", "refresh now"),
     ("?", "this help"),
     ("q Ctrl-C", "quit"),
 ];
@@ -34,7 +34,7 @@ enum Step {
     Down(usize),
 }
 
-/// The step of a key, where a page has so many lines.
+/// The step of a key, with this many lines per page.
 fn step(code: KeyCode, page: usize) -> Option<Step> {
     match code {
         KeyCode::Up | KeyCode::Char('k') => Some(Step::Up(1)),
@@ -48,7 +48,7 @@ fn step(code: KeyCode, page: usize) -> Option<Step> {
 }
 
 impl Screen {
-    /// Changes what a key changes on the screen, and says what else is to be done.
+    /// Applies a key to the screen.
     pub fn press(&mut self, key: KeyEvent) -> Effect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return if key.code == KeyCode::Char('c') { Effect::Quit } else { Effect::None };
@@ -91,7 +91,7 @@ impl Screen {
     }
 
     fn start(&mut self, deed: Deed) -> Effect {
-        self.notice = Some(Notice { text: "asking the server…".to_owned(), went_well: true });
+        self.notice = Some(Notice { text: "waiting for the server…".to_owned(), went_well: true });
         Effect::Do(deed)
     }
 
@@ -111,7 +111,7 @@ impl Screen {
         self.question = Some(Deed::RequeueAll { queue: queue.name.clone(), dead: queue.dead });
     }
 
-    /// The job that is looked at, at once. In a list it asks first: the row may have become another one meanwhile.
+    /// Requeues the shown job immediately. In a list it asks first, because the row may have changed.
     fn requeue(&mut self) -> Effect {
         let Some(queue) = self.queue.clone() else { return Effect::None };
         let jobs = match &self.view {
@@ -122,7 +122,7 @@ impl Screen {
         };
         match jobs.len() {
             0 => {
-                let text = "select a dead job or a group of them; R requeues all of the queue".to_owned();
+                let text = "select a dead job or a group; R requeues all dead jobs of the queue".to_owned();
                 self.notice = Some(Notice { text, went_well: true });
                 Effect::None
             }
@@ -134,7 +134,7 @@ impl Screen {
         }
     }
 
-    /// Goes into what is selected.
+    /// Opens the selection.
     fn open(&mut self) -> Effect {
         match &mut self.view {
             View::Queues => {
@@ -177,7 +177,7 @@ impl Screen {
         Effect::Look
     }
 
-    /// Moves the selection, or a text.
+    /// Moves the selection, or scrolls a text.
     fn step(&mut self, step: Step) {
         match &self.view {
             View::Queues => {
@@ -197,7 +197,7 @@ impl Screen {
             }
             View::Job(..) => {
                 if let View::Job(view, _) = &mut self.view {
-                    // Drawing it brings it back to the last page.
+                    // Drawing limits it to the last page.
                     view.top = match step {
                         Step::Up(lines) => view.top.saturating_sub(lines),
                         Step::Down(lines) => view.top.saturating_add(lines),
@@ -208,7 +208,7 @@ impl Screen {
     }
 }
 
-/// The row that the selection moves to; it stops at both ends.
+/// The new row of the selection; stops at both ends.
 fn moved<T>(mut rows: Vec<T>, at: Option<usize>, step: Step) -> Option<T> {
     let last = rows.len().checked_sub(1)?;
     let to = match (at, step) {

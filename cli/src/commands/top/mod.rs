@@ -1,16 +1,16 @@
-//! `readpast top`: the queues and workers, live, and what operators do about them.
+//! `readpast top`: the queues and workers, live, with actions.
 //!
-//! keys ─▶ [`screen`] ─▶ [`draw`]; [`server`] answers beside it, so that the screen never waits
+//! keys ─▶ [`screen`] ─▶ [`draw`]; [`server`] runs alongside, so the screen never waits
 //!
 //! | file | holds |
 //! |---|---|
-//! | `readings` | what the screen shows of the server, as plain data |
-//! | `server` | what is asked of the server, and done there |
-//! | `screen` | what is on the screen: what was read, where the user is in it, what is being asked |
-//! | `keys` | what keys do to it |
-//! | `draw` | draws it, a file for each view |
+//! | `readings` | data read from the server |
+//! | `server` | requests to the server |
+//! | `screen` | the state of the screen |
+//! | `keys` | what keys do |
+//! | `draw` | draws the screen, a file per view |
 //! | `theme` | colours, or none |
-//! | `terminal` | the terminal: taken over, given back, and its keys |
+//! | `terminal` | the terminal and its keys |
 
 mod draw;
 mod keys;
@@ -52,10 +52,9 @@ pub struct Top {
     interval: Duration,
 }
 
-/// Below that, asking would be a load of its own.
+/// More frequent reads would load the server.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads the interval.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = texts::duration(text)?;
     if interval < MIN_INTERVAL { Err("at least 100ms".to_owned()) } else { Ok(interval) }
@@ -74,20 +73,19 @@ impl Top {
     }
 }
 
-/// Whether there is a terminal for the screen.
+/// Whether the terminal can show the screen.
 pub fn is_possible() -> bool {
     terminal::is_usable()
 }
 
-/// How often the ages on the screen go on.
+/// How often ages are updated.
 const CLOCK: Duration = Duration::from_secs(1);
 
-/// Shows the screen until somebody quits, or for as long as `limit`. Whatever happens, the terminal is as before when
-/// it returns.
+/// Shows the screen until the user quits, or for `limit`. The terminal is always restored.
 pub async fn show(config: Config, title: String, interval: Duration, limit: Option<Duration>) -> Result<()> {
     let ends = limit.map(|limit| TokioInstant::now() + limit);
     let mut stop = StopSignals::watch()?;
-    // What cannot be reached, or may not be seen, is said as by any other command.
+    // A failure to connect is reported as by other commands.
     let connect = async {
         let server = Server::connect(config).await?;
         let overview = server.overview().await?;
@@ -120,7 +118,7 @@ pub async fn show(config: Config, title: String, interval: Duration, limit: Opti
                 Some(Input::Resized) => terminal.draw_all_anew()?,
                 None => return Ok(()), // the terminal is gone
             },
-            // A question that has panicked ends the program, as a panic here would.
+            // A panic in a request ends the program.
             Some(answer) = asking.under_way.join_next() => {
                 let answer = answer?;
                 let next = asking.ended(&answer);
@@ -138,7 +136,7 @@ pub async fn show(config: Config, title: String, interval: Duration, limit: Opti
     }
 }
 
-/// At that moment, or never.
+/// At this moment, or never.
 async fn at(moment: Option<TokioInstant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -146,37 +144,37 @@ async fn at(moment: Option<TokioInstant>) {
     }
 }
 
-/// Questions to the server. They are asked beside the screen, which goes on meanwhile.
+/// Requests to the server, which run alongside the screen.
 struct Asking {
     server: Server,
     under_way: JoinSet<Answer>,
     overview: Question,
-    /// The queue or the job that is looked at.
+    /// The open queue or job.
     detail: Question,
 }
 
-/// A question that is under way once at the most, however often a key is pressed.
+/// A request that runs once at a time, however often a key is pressed.
 #[derive(Default)]
 struct Question {
     is_asked: bool,
-    /// It has been wanted since.
+    /// It was wanted again meanwhile.
     is_wanted: bool,
 }
 
-/// What is to be asked when an answer has come.
+/// What to request after a response.
 struct Next {
     overview: bool,
     detail: bool,
 }
 
 impl Question {
-    /// Whether it is to be asked now; otherwise it is when its answer has come.
+    /// Whether to request now; otherwise it is requested after the current response.
     fn want(&mut self) -> bool {
         self.is_wanted = self.is_asked;
         !std::mem::replace(&mut self.is_asked, true)
     }
 
-    /// Its answer has come; whether it is to be asked again.
+    /// Records the response; returns whether to request again.
     fn ended(&mut self) -> bool {
         self.is_asked = false;
         std::mem::take(&mut self.is_wanted)
@@ -188,7 +186,7 @@ impl Asking {
         Asking { server, under_way: JoinSet::new(), overview: Question::default(), detail: Question::default() }
     }
 
-    /// Notes that an answer has come.
+    /// Records a response.
     fn ended(&mut self, answer: &Answer) -> Next {
         match answer {
             Answer::Overview(..) => Next { overview: self.overview.ended(), detail: false },
@@ -206,7 +204,7 @@ impl Asking {
         }
     }
 
-    /// Asks for all that is seen now.
+    /// Requests all visible data.
     fn look(&mut self, screen: &mut Screen) {
         self.look_at_all(screen);
         self.look_at_detail(screen);

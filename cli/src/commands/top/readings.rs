@@ -1,15 +1,14 @@
-//! What the screen shows of the server: plain data, in the words and numbers that are drawn.
+//! The data of the screen, in the words and numbers that are drawn.
 
 use std::time::Duration;
 
-/// All queues and their workers at one moment.
+/// All queues and workers at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
     pub queues: Vec<QueueLine>,
     pub workers: Vec<WorkerLine>,
 }
 
-/// A queue.
 #[derive(Debug, Clone, Default)]
 pub struct QueueLine {
     pub name: String,
@@ -21,34 +20,33 @@ pub struct QueueLine {
     pub dead: u64,
     pub cancelled: u64,
     pub workers: u64,
-    /// How long the oldest ready job has been ready.
+    /// Age of the oldest ready job.
     pub oldest: Option<Duration>,
-    /// About how many jobs come in; `None`: not known yet.
+    /// Approximate enqueue rate; `None`: unknown.
     pub in_per_s: Option<f64>,
-    /// Done jobs, as its workers report them; `None`: none has.
+    /// Rate of done jobs, as reported by workers; `None`: no report.
     pub done_per_s: Option<f64>,
     pub failed_per_s: Option<f64>,
-    /// What limits its workers: the word, and how many of them.
+    /// Bottlenecks, and how many workers have each.
     pub limits: Vec<(String, usize)>,
 }
 
 impl QueueLine {
-    /// All jobs that are not done. They come in by being enqueued and go out by being done; a job that fails stays.
+    /// All jobs that are not done, including dead ones.
     pub fn not_done(&self) -> u64 {
         self.ready + self.running + self.scheduled + self.waiting + self.dead + self.cancelled
     }
 }
 
-/// A worker.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerLine {
     pub id: String,
     pub queue: String,
     pub name: String,
-    /// `None`: it has ended or was lost.
+    /// `None`: ended or lost.
     pub lease_left: Option<Duration>,
     pub held: u64,
-    /// When the oldest job that it holds was claimed.
+    /// When its oldest job was claimed.
     pub held_since: Option<String>,
     pub running: Option<u32>,
     pub done_per_s: Option<f64>,
@@ -56,17 +54,17 @@ pub struct WorkerLine {
     pub limited_by: Option<String>,
 }
 
-/// What a queue has besides its numbers.
+/// A queue's jobs.
 #[derive(Debug, Clone, Default)]
 pub struct QueueDetail {
     pub running: Vec<RunningLine>,
     /// The newest group first.
     pub dead: Vec<DeadGroup>,
-    /// How many dead jobs the groups are made of.
+    /// The dead jobs that were read.
     pub dead_read: u64,
 }
 
-/// A job that a worker holds.
+/// A job held by a worker.
 #[derive(Debug, Clone, Default)]
 pub struct RunningLine {
     pub id: i64,
@@ -74,11 +72,11 @@ pub struct RunningLine {
     pub attempt: u32,
     pub since: String,
     pub worker: String,
-    /// What it notes of itself.
+    /// Its reported progress.
     pub progress: String,
 }
 
-/// Dead jobs of one kind that failed alike: with the same first line of their errors.
+/// Dead jobs with the same kind and the same first line of their error.
 #[derive(Debug, Clone, Default)]
 pub struct DeadGroup {
     pub kind: String,
@@ -87,7 +85,6 @@ pub struct DeadGroup {
     pub jobs: Vec<DeadLine>,
 }
 
-/// A dead job.
 #[derive(Debug, Clone, Default)]
 pub struct DeadLine {
     pub id: i64,
@@ -96,7 +93,7 @@ pub struct DeadLine {
     pub ended: String,
 }
 
-/// Puts dead jobs, the newest first, into groups.
+/// Groups dead jobs, which are sorted newest first.
 pub fn group_dead(jobs: Vec<DeadLine>) -> Vec<DeadGroup> {
     let mut groups: Vec<DeadGroup> = Vec::new();
     for job in jobs {
@@ -108,7 +105,6 @@ pub fn group_dead(jobs: Vec<DeadLine>) -> Vec<DeadGroup> {
     groups
 }
 
-/// All of one job.
 #[derive(Debug, Clone, Default)]
 pub struct JobDetail {
     pub state: String,
@@ -117,17 +113,16 @@ pub struct JobDetail {
     pub error: Option<String>,
     pub payload: String,
     pub output: Option<String>,
-    /// Its failed attempts, the oldest first.
+    /// The oldest first.
     pub attempts: Vec<AttemptLine>,
 }
 
-/// A failed attempt.
 #[derive(Debug, Clone, Default)]
 pub struct AttemptLine {
     pub attempt: u32,
     pub failed_at: String,
     pub worker: String,
-    /// How long it ran.
+    /// Its run time.
     pub run: String,
     pub error: String,
 }

@@ -1,4 +1,4 @@
-//! What is on the screen: what was read, where the user is in it, and what is being asked.
+//! The state of the screen.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -8,77 +8,71 @@ use readpast::admin::Inflow;
 use super::readings::{DeadGroup, JobDetail, Overview, QueueDetail, QueueLine, WorkerLine};
 use super::theme::Theme;
 
-/// All of it. Keys change it ([`press`](Screen::press)), answers change it ([`take`](Screen::take)), and it is drawn.
+/// Changed by keys ([`press`](Screen::press)) and responses ([`take`](Screen::take)), then drawn.
 pub struct Screen {
-    /// What the first line begins with.
+    /// The start of the first line.
     pub title: String,
     pub theme: Theme,
     pub overview: Overview,
-    /// When that was read.
+    /// When it was read.
     pub read_at: Instant,
-    /// Why it cannot be read at the moment.
+    /// The error of the last read.
     pub lost: Option<String>,
-    /// Since when an answer has been awaited.
+    /// When the oldest open request was sent.
     pub asking_since: Option<Instant>,
-    /// What became of the last action.
+    /// The result of the last action.
     pub notice: Option<Notice>,
-    /// When that was: what was asked before does not show it yet.
+    /// When the last action ended; earlier requests do not show it.
     acted_at: Option<Instant>,
-    /// What is asked before something is done.
+    /// The action to confirm.
     pub question: Option<Deed>,
-    /// The help is seen instead, from this line on.
+    /// The first line of the help, if it is open.
     pub help: Option<usize>,
     pub sort: Sort,
     pub view: View,
-    /// The queue that is selected in the list; views of a queue and a job are of it.
+    /// The selected queue; the other views are about it.
     pub queue: Option<String>,
-    /// The first row of the list that is seen.
+    /// The first visible row of the list.
     pub queues_top: usize,
-    /// How many rows of a list or lines of a text are seen.
+    /// Visible rows or lines.
     pub page: usize,
-    /// Of each queue.
+    /// By queue.
     inflow: HashMap<String, Inflow>,
 }
 
-/// A message about an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub text: String,
     pub went_well: bool,
 }
 
-/// Which part of it all is seen.
 pub enum View {
-    /// The list of queues.
     Queues,
-    /// One queue.
     Queue(QueueView),
-    /// One job, and the queue's view to go back to.
+    /// A job, and the queue's view to return to.
     Job(JobView, QueueView),
 }
 
-/// The view of a queue.
 #[derive(Debug, Default)]
 pub struct QueueView {
     pub detail: Option<QueueDetail>,
     pub selected: Option<Row>,
-    /// Groups of dead jobs whose jobs are seen, by kind and error.
+    /// Open groups of dead jobs, by kind and error.
     pub open: HashSet<(String, String)>,
-    /// The first row that is seen.
+    /// The first visible row.
     pub top: usize,
 }
 
-/// The view of a job.
 #[derive(Debug)]
 pub struct JobView {
     pub id: i64,
     /// `None`: not read yet.
     pub job: Option<Result<JobDetail, String>>,
-    /// The first line that is seen.
+    /// The first visible line.
     pub top: usize,
 }
 
-/// A row of a queue's view that can be selected.
+/// A selectable row of a queue's view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
     Worker(String),
@@ -88,7 +82,7 @@ pub enum Row {
     Running(i64),
 }
 
-/// Something that is done to the queue.
+/// An action on the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deed {
     Pause { queue: String },
@@ -98,10 +92,10 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// The question before it.
+    /// Asks for confirmation.
     pub fn question(&self) -> String {
         match self {
-            Deed::Pause { queue } => format!("Pause {queue}, so that no more of its jobs are claimed? y/n"),
+            Deed::Pause { queue } => format!("Pause {queue}? Its jobs are then no longer claimed. y/n"),
             Deed::Resume { queue } => format!("Resume {queue}? y/n"),
             Deed::Requeue { queue, jobs } => match jobs[..] {
                 [job] => format!("Requeue job {job} of {queue}? y/n"),
@@ -119,7 +113,7 @@ fn dead_jobs(number: u64) -> String {
     }
 }
 
-/// By what the list of queues is sorted: by name, or the largest first.
+/// The order of queues: by name, or the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     Name,
@@ -131,7 +125,6 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The next one.
     pub fn next(self) -> Sort {
         match self {
             Sort::Name => Sort::Ready,
@@ -168,19 +161,18 @@ impl Sort {
     }
 }
 
-/// What the server has answered. An error is its text.
+/// A response of the server. An error is its text.
 #[derive(Debug)]
 pub enum Answer {
-    /// With the moment at which it was asked for.
+    /// With the time of the request.
     Overview(Instant, Result<Overview, String>),
     Queue(String, Result<QueueDetail, String>),
     Job(String, i64, Result<JobDetail, String>),
-    /// What an action has done, in words.
+    /// The result of an action as text.
     Done(Deed, Result<String, String>),
 }
 
 impl Screen {
-    /// With nothing on it yet.
     pub fn new(title: String, theme: Theme, now: Instant) -> Screen {
         Screen {
             title,
@@ -202,7 +194,7 @@ impl Screen {
         }
     }
 
-    /// Puts an answer on the screen, unless the user has gone elsewhere.
+    /// Shows a response, unless the user has moved on.
     pub fn take(&mut self, answer: Answer, now: Instant) {
         match answer {
             Answer::Overview(asked, Ok(_)) if self.acted_at.is_some_and(|acted| asked < acted) => {}
@@ -257,12 +249,12 @@ impl Screen {
         }
     }
 
-    /// Whether something is asked or to be said.
+    /// Whether there is a question or a notice.
     pub fn has_message(&self) -> bool {
         self.question.is_some() || self.lost.is_some() || self.notice.is_some()
     }
 
-    /// Sorts the queues, and sees that one is selected.
+    /// Sorts the queues, and selects one.
     pub fn put_in_order(&mut self) {
         self.sort.apply(&mut self.overview.queues);
         let is_there = self.queue.as_ref().is_some_and(|name| self.queue_line(name).is_some());
@@ -276,18 +268,18 @@ impl Screen {
         self.overview.queues.iter().find(|queue| queue.name == name)
     }
 
-    /// The line of the queue that is selected; `None`: there is none, or it was deleted.
+    /// The line of the selected queue; `None` if none is selected or it was deleted.
     pub fn selected_queue(&self) -> Option<&QueueLine> {
         self.queue_line(self.queue.as_deref()?)
     }
 
-    /// The workers of the queue that is selected.
+    /// The workers of the selected queue.
     pub fn workers(&self) -> impl Iterator<Item = &WorkerLine> {
         let queue = self.queue.as_deref().unwrap_or_default();
         self.overview.workers.iter().filter(move |worker| worker.queue == queue)
     }
 
-    /// The rows of the queue's view that can be selected, from above.
+    /// The selectable rows of the queue's view, from above.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = self.workers().map(|worker| Row::Worker(worker.id.clone())).collect();
         let (View::Queue(view) | View::Job(_, view)) = &self.view else { return rows };
@@ -305,7 +297,7 @@ impl Screen {
         rows
     }
 
-    /// Sees that a row is selected that is there: of a row that went away, the first.
+    /// Selects the first row if the selected one is gone.
     pub fn keep_row_selected(&mut self) {
         let rows = self.rows();
         let (View::Queue(view) | View::Job(_, view)) = &mut self.view else { return };
@@ -320,7 +312,7 @@ impl QueueView {
         self.open.contains(&(group.kind.clone(), group.error.clone()))
     }
 
-    /// The dead jobs of a row; none for others.
+    /// The dead jobs of a row.
     pub fn dead_jobs(&self, row: &Row) -> Vec<i64> {
         match row {
             Row::Dead(id) => vec![*id],

@@ -1,4 +1,4 @@
-//! What is asked of the server, and done there.
+//! Requests to the server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::audit::{note, note_of, noted};
 use crate::connection;
 use crate::texts;
 
-/// Workers that have ended are shown for so long.
+/// Ended workers are shown for this long.
 const ENDED: Duration = Duration::from_secs(3_600);
 
-/// How many running jobs are shown.
+/// Running jobs shown.
 const RUNNING: usize = 50;
 
-/// How many dead jobs are put into groups: those that died last.
+/// Dead jobs that are read and grouped: the last ones.
 const DEAD: usize = 200;
 
-/// How much of a job's payload and output is shown.
+/// Bytes shown of a payload and an output.
 const SHOWN_BYTES: usize = 64 << 10;
 
-/// How much of an error's first line a list shows and groups by.
+/// Characters of an error's first line in lists and groups.
 const ERROR: usize = 200;
 
-/// The server, asked about all queues of a schema. Clones share their connections.
+/// The queues of a schema. Clones share their connections.
 #[derive(Clone)]
 pub struct Server {
     config: Arc<Config>,
     schema: Queue,
-    /// Connected when they are first needed.
+    /// Connected on first use.
     queues: Arc<Mutex<HashMap<String, Queue>>>,
-    /// The job that was looked at last, with its payload and output: they are asked for again only when it has changed.
+    /// The last shown job with payload and output, which are read again only after a change.
     job: Arc<Mutex<Option<JobRow>>>,
 }
 
@@ -57,18 +57,16 @@ impl Server {
         Ok(queue)
     }
 
-    /// All queues and workers.
     pub async fn overview(&self) -> Result<Overview, Error> {
         let (queues, workers) =
             tokio::try_join!(self.schema.admin().all_stats(None), self.schema.admin().all_workers(ENDED))?;
         let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
         let queues = queues.collect();
-        // One that has ended is of interest as long as it has not given back what it held.
+        // An ended worker is listed until its jobs have been returned.
         let workers = workers.iter().filter(|worker| worker.is_live() || worker.held > 0).map(worker_line).collect();
         Ok(Overview { queues, workers })
     }
 
-    /// A queue's dead and running jobs.
     pub async fn queue_detail(&self, name: String) -> Answer {
         let answer = self.read_queue(&name).await.map_err(|error| words(&error));
         Answer::Queue(name, answer)
@@ -90,7 +88,6 @@ impl Server {
         })
     }
 
-    /// All of one job.
     pub async fn job_detail(&self, name: String, id: i64) -> Answer {
         let answer = self.read_job(&name, JobId(id)).await.map_err(|error| words(&error));
         let answer = answer.and_then(|job| job.ok_or_else(|| format!("job {id} is gone, or locked at the moment")));
@@ -113,7 +110,6 @@ impl Server {
         Ok(known.clone())
     }
 
-    /// Does what was asked for.
     pub async fn carry_out(&self, deed: Deed) -> Answer {
         let done = match &deed {
             Deed::Pause { queue } => self.pause(queue).await,
@@ -136,7 +132,7 @@ impl Server {
         Ok(format!("{name} is resumed"))
     }
 
-    /// Of all dead jobs, or of some.
+    /// Requeues all dead jobs, or some.
     async fn requeue(&self, name: &str, jobs: Option<&[i64]>) -> Result<String, Error> {
         let queue = self.queue(name).await?;
         let jobs = jobs.map(|ids| ids.iter().copied().map(JobId).collect::<Vec<_>>());
@@ -153,13 +149,13 @@ impl Server {
         };
         let requeued = noted(&queue, note, requeueing, |requeued| Some(requeued.changed)).await?.changed;
         Ok(match requeued {
-            0 => "nothing was requeued: another operator was faster".to_owned(),
+            0 => "nothing was requeued: the jobs are no longer dead".to_owned(),
             _ => format!("requeued {} of {name}", texts::counted(requeued, "job")),
         })
     }
 }
 
-/// An error for one line of a screen; of a missing permission, who has it.
+/// An error in one line; for a missing permission, the role that has it.
 pub fn words(error: &Error) -> String {
     match error {
         Error::PermissionDenied { remedy, .. } => format!("your login may not do this; {remedy}"),
@@ -167,7 +163,7 @@ pub fn words(error: &Error) -> String {
     }
 }
 
-/// The first jobs that a filter asks for, without their payloads.
+/// The first jobs of a filter, without payloads.
 async fn read_jobs(queue: &Queue, filter: JobFilter, max: usize) -> Result<Vec<JobRow>, Error> {
     let filter = filter.cut_at(0);
     let (mut jobs, mut after) = (Vec::new(), None);
@@ -182,7 +178,7 @@ async fn read_jobs(queue: &Queue, filter: JobFilter, max: usize) -> Result<Vec<J
     Ok(jobs)
 }
 
-/// Whether a job is as it was known to be, as far as can be told without its payload and output.
+/// Whether a job is unchanged, apart from payload and output.
 fn is_same(known: &JobRow, now: &JobRow) -> bool {
     let mut now = now.clone();
     now.payload = known.payload.clone();
@@ -302,7 +298,7 @@ fn shown(beginning: &[u8], text: Option<&str>, length: u64) -> String {
     }
 }
 
-/// What is no text: how much it is, and how it begins.
+/// Binary data: its size and its beginning.
 fn bytes(bytes: &[u8], length: u64) -> String {
     const BEGINNING: usize = 256;
     let hex: Vec<String> = bytes.iter().take(BEGINNING).map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! The terminal: taken over, given back, and its keys.
+//! The terminal and its keys.
 
 use std::io::{self, IsTerminal};
 use std::ops::{Deref, DerefMut};
@@ -10,16 +10,16 @@ use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 
-/// Whether a screen can be drawn: it is a terminal, and not one that only prints.
+/// Whether the terminal can move its cursor.
 pub fn is_usable() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
 }
 
-/// The terminal while it is ours. Dropping it gives it back; a panic gives it back before its message is printed.
+/// The terminal in raw mode. Dropping it restores it; a panic restores it before its message.
 pub struct Terminal(DefaultTerminal);
 
-/// Takes the terminal over: its keys come one by one, and what was on it comes back afterwards.
+/// Takes over the terminal; its content comes back afterwards.
 pub fn enter() -> io::Result<Terminal> {
     match ratatui::try_init() {
         Ok(terminal) => Ok(Terminal(terminal)),
@@ -31,7 +31,7 @@ pub fn enter() -> io::Result<Terminal> {
 }
 
 impl Terminal {
-    /// Forgets what is drawn. After its size has changed, twice perhaps, a terminal may have lost a part of it.
+    /// Draws everything again. After a change of size, a terminal may have lost a part of the screen.
     pub fn draw_all_anew(&mut self) -> io::Result<()> {
         let size = self.0.size()?;
         self.0.resize(Rect::from((Position::ORIGIN, size)))
@@ -58,17 +58,15 @@ impl DerefMut for Terminal {
     }
 }
 
-/// What the terminal says.
 pub enum Input {
     Key(KeyEvent),
-    /// It has another size now.
     Resized,
 }
 
-/// How soon the thread notices that nobody wants keys any more.
+/// How soon the thread notices that the receiver is gone.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// Reads keys until the receiver is dropped or the terminal is gone. On a thread of its own, because reading waits.
+/// Reads keys, in a thread, until the receiver or the terminal is gone.
 pub fn read_keys() -> mpsc::UnboundedReceiver<Input> {
     let (send, receive) = mpsc::unbounded_channel();
     thread::spawn(move || {

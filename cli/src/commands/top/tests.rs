@@ -178,7 +178,7 @@ fn the_help_says_how_numbers_are_come_by_and_can_be_moved() {
     press(&mut screen, &[KeyCode::End]);
     let last = drawn(&mut screen, now, 60, 15).to_string();
     assert!(first.contains("KEYS") && !last.contains("KEYS"), "{last}");
-    assert!(last.contains("A monitor sees all of this"), "{last}");
+    assert!(last.contains("A monitor sees everything"), "{last}");
     press(&mut screen, &[KeyCode::Char('x')]);
     assert!(drawn(&mut screen, now, 60, 15).to_string().contains("thumbnails"));
 }
@@ -239,7 +239,7 @@ fn pause_and_requeue_all_ask_first() {
     press(&mut screen, &[KeyCode::End]);
     assert_eq!(press(&mut screen, &[p]), Effect::None);
     let asked = drawn(&mut screen, now, 80, 24).to_string();
-    assert!(asked.contains("Pause thumbnails, so that no more of its jobs are claimed? y/n"), "{asked}");
+    assert!(asked.contains("Pause thumbnails? Its jobs are then no longer claimed. y/n"), "{asked}");
     assert_eq!(press(&mut screen, &[no]), Effect::None);
     assert_eq!(press(&mut screen, &[yes]), Effect::None, "nothing is asked any more");
     let queue = "thumbnails".to_owned();

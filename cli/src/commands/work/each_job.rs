@@ -12,11 +12,11 @@ use super::process::{Input, Process};
 use super::program;
 use super::runner::{Runner, ended_early, was_told_to_end};
 
-/// Runs the program for one job, and returns what that means for it.
+/// Runs the program for one job.
 ///
 /// # Errors
 ///
-/// What the program's end says about the job.
+/// The job's outcome by the program's exit.
 pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Context) -> Result<Output, BoxError> {
     let Runner { program, starting, guard, grace, max_output } = runner;
     let (prepared, mut process) = starting.start(program, context, || {
@@ -61,7 +61,7 @@ fn judge(
     let text = errors.after(&in_words);
     let is_named = status.code().is_some_and(|code| outcomes.named(code).is_some());
     Err(match outcome {
-        // Somebody has told the whole service to end, with its programs: that is not the job's fault.
+        // The whole service was told to stop, with its programs: not the job's fault.
         _ if !is_named && was_told_to_end(status, context) => JobError::snooze(std::time::Duration::ZERO, text),
         ExitOutcome::Done | ExitOutcome::Retry => JobError::retry(text),
         ExitOutcome::RetryIn(delay) => JobError::retry_in(delay, text),

@@ -1,4 +1,4 @@
-//! How a run is ended before its time: politely first.
+//! Ends a run early, gracefully first.
 
 use std::time::{Duration, Instant};
 
@@ -6,26 +6,23 @@ use readpast::Context;
 
 use super::process::Process;
 
-/// How often it is looked whether a run is to be ended. Nobody notices that much, and it costs nothing.
+/// How often to check whether a run must end: cheap, and short enough.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why a run is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Its time limit has passed.
     TimeLimit,
-    /// The worker stops at once, or its deadline to stop has passed.
+    /// The worker stops immediately, or its shutdown deadline has passed.
     Stopped,
-    /// The worker's lease is lost.
     LeaseLost,
-    /// Somebody has cancelled it.
     Cancelled,
-    /// Its output is longer than it may be.
+    /// The output is too long.
     OutputTooLong,
 }
 
 impl Why {
-    /// Of a job that is to end.
+    /// Why this job must end.
     fn of(context: &Context) -> Why {
         if is_over(context) {
             Why::TimeLimit
@@ -39,7 +36,7 @@ impl Why {
     }
 }
 
-/// The end of one run: nothing yet, then SIGTERM, then SIGKILL.
+/// The end of a run: nothing yet, then SIGTERM, then SIGKILL.
 pub struct Ending {
     grace: Duration,
     begun: Option<(Why, Instant)>,
@@ -50,8 +47,7 @@ impl Ending {
         Ending { grace, begun: None }
     }
 
-    /// Looks whether the run is to be ended, and goes on with its end. Returns for how long to wait for the program
-    /// until the next look.
+    /// Checks whether the run must end, and continues its end. Returns how long to wait before the next check.
     pub fn look(&mut self, process: &mut Process, context: &Context) -> Duration {
         if self.begun.is_none() && context.is_cancelled() {
             self.begin(process, Why::of(context));
@@ -75,25 +71,22 @@ impl Ending {
         }
     }
 
-    /// Whether there is more to come from a program: it runs, or it has been asked to end, and what it had started may
-    /// still be at it.
+    /// Whether more can come: the program runs, or its children still end.
     pub fn goes_on(&self, process: &Process) -> bool {
         let within_grace = self.begun.is_some_and(|(_, begun)| begun.elapsed() < self.grace);
         !process.has_ended() || (within_grace && !process.is_closed())
     }
 
-    /// Why it was ended, if it was.
     pub fn why(&self) -> Option<Why> {
         self.begun.map(|(why, _)| why)
     }
 }
 
-/// Whether the time limit has passed.
 pub fn is_over(context: &Context) -> bool {
     context.time_left() == Some(Duration::ZERO)
 }
 
-/// Waits with a job in hand. Returns early, and false, when the job is not to be started any more.
+/// Waits with a job. Returns early, with false, if the job must not start any more.
 pub fn pause(context: &Context, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     while !context.is_cancelled() && !context.is_stopping() {

@@ -1,4 +1,4 @@
-//! The end of what a program writes to its standard error, for the job's error.
+//! The end of a program's standard error, for the job's error.
 
 use super::telling_line::telling_line;
 use crate::texts::first_line;
@@ -6,24 +6,23 @@ use crate::texts::first_line;
 /// The most UTF-16 units of a job's error: the width of its column.
 pub const MAX_UNITS: usize = 4_000;
 
-/// The most characters of the line that tells what went wrong: what `list_errors` returns of an error has room for it.
+/// The most characters of the line with the reason, which fits into `list_errors`.
 const MAX_LINE: usize = 350;
 
-/// As many bytes as [`MAX_UNITS`] can have as UTF-8.
+/// The UTF-8 bytes of [`MAX_UNITS`] units.
 const KEPT: usize = 3 * MAX_UNITS;
 
-/// The last bytes of a stream.
 #[derive(Debug, Default)]
 pub struct ErrorTail {
     bytes: Vec<u8>,
-    /// Something before them was dropped.
+    /// Earlier bytes were dropped.
     cut: bool,
 }
 
 impl ErrorTail {
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        // Twice as much as is wanted, so that not each push moves all of it.
+        // Twice as many as needed, so that not each push moves them all.
         if self.bytes.len() > 2 * KEPT {
             self.bytes.drain(..self.bytes.len() - KEPT);
             self.cut = true;
@@ -35,8 +34,8 @@ impl ErrorTail {
         self.cut = false;
     }
 
-    /// `what` has happened, with the line that tells why, and then the end of the stream: as much as the error of a job
-    /// holds. Lists of jobs show the first line of an error, and failures are put together by it.
+    /// `what` happened, the line with the reason, and as much of the end of the stream as fits. Lists show the first
+    /// line, and failures are grouped by it.
     pub fn after(&self, what: &str) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let text = text.trim();

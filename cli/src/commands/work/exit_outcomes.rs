@@ -1,11 +1,10 @@
-//! What a program's exit code means for its job.
+//! The outcomes of exit codes.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::texts::duration;
 
-/// What becomes of a job whose program has ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitOutcome {
     Done,
@@ -15,7 +14,7 @@ pub enum ExitOutcome {
     Snooze(Duration),
 }
 
-/// `EX_DATAERR` of sysexits.h: the input is not valid, and will not get better.
+/// `EX_DATAERR` of sysexits.h: invalid input.
 const DATA_ERROR: i32 = 65;
 
 /// `EX_TEMPFAIL` of sysexits.h: try again later.
@@ -36,10 +35,10 @@ impl FromStr for ExitOutcome {
     }
 }
 
-/// One `--on-exit`: codes, and their outcome.
+/// One `--on-exit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitRule {
-    /// From and to, both included. None at all: every code that no other rule names.
+    /// Ranges, both ends included. Empty: all codes that no other rule names.
     codes: Vec<(i32, i32)>,
     outcome: ExitOutcome,
 }
@@ -47,7 +46,6 @@ pub struct ExitRule {
 impl FromStr for ExitRule {
     type Err = String;
 
-    /// Reads `1-9,11=dead` or `other=retry:5m`.
     fn from_str(text: &str) -> Result<ExitRule, String> {
         let (codes, outcome) = text.split_once('=').ok_or("write it as CODES=OUTCOME, for example 1-9=dead")?;
         let outcome = outcome.parse()?;
@@ -65,17 +63,16 @@ impl FromStr for ExitRule {
     }
 }
 
-/// The outcome of every exit code.
 #[derive(Debug, Clone, Default)]
 pub struct ExitOutcomes(Vec<ExitRule>);
 
 impl ExitOutcomes {
-    /// As these rules say; of several for one code, the last one counts.
+    /// The last of several rules for a code counts.
     pub fn new(rules: Vec<ExitRule>) -> ExitOutcomes {
         ExitOutcomes(rules)
     }
 
-    /// What a rule that names this code says.
+    /// The outcome by a rule that names this code.
     pub fn named(&self, code: i32) -> Option<ExitOutcome> {
         let names_it = |rule: &&ExitRule| rule.codes.iter().any(|(first, last)| (*first..=*last).contains(&code));
         self.0.iter().rev().find(names_it).map(|rule| rule.outcome)

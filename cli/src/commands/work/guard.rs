@@ -1,5 +1,5 @@
-//! Leaves no program running when the worker is killed: a small process that waits for its end and kills what is left.
-//! Should that one be killed, a thread of the worker notices at once and starts another.
+//! Leaves no program running when the worker is killed: a small process waits for the worker's end and kills the rest.
+//! If the guard itself is killed, a thread of the worker starts another immediately.
 //!
 //! ```text
 //! readpast work ──(which process groups run, on a socket)──▶ readpast guard
@@ -8,8 +8,8 @@
 //! its programs and what they have started ◀──SIGKILL── the groups, and all with READPAST_RUN of this run
 //! ```
 //!
-//! The second look, for the variable, finds what has left its group, and a program that was started in the very moment
-//! in which the worker died.
+//! The search for the variable also finds processes that left their group, and a program that was started just when the
+//! worker died.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsString};
@@ -32,29 +32,29 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::job_variables::RUN;
 use crate::exit::Exit;
 
-/// Sent at an end in order: nothing is left, and what was to outlive its job may.
+/// Sent at a clean shutdown: no program is left, and other processes may outlive their job.
 const GOODBYE: i32 = 0;
 
-/// The guard says that it can be relied upon: no signal that ends others ends it.
+/// Sent by the guard when it ignores the signals that end others.
 const READY: &[u8; 1] = b".";
 
-/// A guard that has not read for so long, with thousands of messages before it, is replaced: all jobs wait for it.
+/// A guard that does not read for this long, with thousands of messages before it, is replaced: all jobs wait for it.
 const WRITE: Duration = Duration::from_secs(1);
 
-/// How long it may take to start.
+/// Time limit for its start.
 const START: Duration = Duration::from_secs(30);
 
-/// How long it may take to end: it may have programs to kill and files to remove.
+/// Time limit for its end: it may have programs to kill and files to remove.
 const END: Duration = Duration::from_secs(5);
 
-/// Between two attempts to start one in the place of another: the system may be short of processes.
+/// The pause between attempts to replace a guard: the system may lack processes.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What a worker has of its guard.
+/// The worker's side of its guard.
 pub struct Guard {
-    /// Of this run of the worker.
+    /// The id of this run of the worker.
     run: String,
-    /// Is removed when the worker was killed.
+    /// Removed if the worker is killed.
     directory: Option<PathBuf>,
     watch: Mutex<Watch>,
 }
@@ -63,18 +63,18 @@ struct Watch {
     process: Child,
     socket: UnixStream,
     groups: BTreeSet<i32>,
-    /// Which guard it is: the first, the second…
+    /// Counts the guards.
     number: u64,
-    /// The worker needs none any more.
+    /// The worker needs no guard any more.
     has_ended: bool,
 }
 
 impl Guard {
-    /// Starts it. `directory` is removed when the worker was killed.
+    /// Starts the guard. It removes `directory` if the worker is killed.
     ///
     /// # Errors
     ///
-    /// When this program cannot be started once more, or no thread.
+    /// If the process or the thread cannot be started.
     pub fn start(directory: Option<&Path>) -> io::Result<Arc<Guard>> {
         let (run, directory) = (Uuid::new_v4().to_string(), directory.map(Path::to_owned));
         let (process, socket) = start_process(&run, directory.as_deref())?;
@@ -85,16 +85,16 @@ impl Guard {
         Ok(guard)
     }
 
-    /// The value of `READPAST_RUN` of this run's programs.
+    /// `READPAST_RUN` of this run's programs.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// From now on this group is killed when the worker dies.
+    /// Kills this group when the worker dies, from now on.
     ///
     /// # Errors
     ///
-    /// When the guard was killed, and a new one cannot be started.
+    /// If the guard was killed and cannot be replaced.
     pub fn watch(&self, group: Pid) -> io::Result<()> {
         let group = group.as_raw_pid();
         let mut watch = self.lock();
@@ -105,19 +105,20 @@ impl Guard {
         }
     }
 
-    /// The group has ended. To be called before its number can be another's: before its first process is waited for.
+    /// The group has ended. Call it before the first process of the group is waited for, while its number cannot be
+    /// reused.
     pub fn forget(&self, group: Pid) {
         let group = group.as_raw_pid();
         let mut watch = self.lock();
         watch.groups.remove(&group);
         if watch.send(-group).is_err() {
-            // It was killed, or has not read for long and must not learn of our end without knowing this. Our thread
-            // replaces it.
+            // The guard was killed, or does not read. It must not see the end of the socket without this message, so it
+            // is killed; the thread replaces it.
             let _ = watch.process.kill();
         }
     }
 
-    /// The worker ends. Where nothing is left, the guard has nothing to do.
+    /// The worker stops. If no program is left, the guard does nothing.
     pub fn end(&self) {
         let mut watch = self.lock();
         watch.has_ended = true;
@@ -133,7 +134,7 @@ impl Guard {
         let _ = watch.process.wait();
     }
 
-    /// Waits for the end of one guard after the other, until the worker needs none.
+    /// Replaces each guard that ends, until the worker needs none.
     fn replace_when_killed(&self) {
         loop {
             let watch = self.lock();
@@ -145,7 +146,7 @@ impl Guard {
                 return;
             }
             let replaced = match watched {
-                // Whoever was about to start a program may have been sooner.
+                // The start of a program may have replaced it already.
                 Ok(_) if watch.number == number => self.replace(&mut watch),
                 other => other.map(drop),
             };
@@ -163,7 +164,7 @@ impl Guard {
 
     fn replace(&self, watch: &mut Watch) -> io::Result<()> {
         tracing::warn!("the guard was killed or is stuck; restarting it");
-        // First of all: it must not take the end of our socket for our own.
+        // First of all: it must not take the socket's end for the worker's.
         let _ = watch.process.kill();
         let _ = watch.process.wait();
         let (process, socket) = start_process(&self.run, self.directory.as_deref())?;
@@ -182,7 +183,7 @@ impl Watch {
     }
 }
 
-/// Returns when the guard has ended, or, with false, when the socket's time to read is over.
+/// Returns true when the guard has ended, false at the read timeout.
 fn waits_for_end(mut socket: &UnixStream) -> bool {
     loop {
         match socket.read(&mut [0]) {
@@ -197,8 +198,8 @@ fn waits_for_end(mut socket: &UnixStream) -> bool {
     }
 }
 
-/// This program once more, in a process group of its own: the terminal's Ctrl-C is not for it. It has nothing of the
-/// worker's environment, so that it does not count as a program of another worker that has started this one.
+/// Starts this program again in its own process group, without the terminal's Ctrl-C. Its environment is empty, so it
+/// does not count as a program of an outer worker.
 fn start_process(run: &str, directory: Option<&Path>) -> io::Result<(Child, UnixStream)> {
     let (mut ours, its) = UnixStream::pair()?;
     ours.set_write_timeout(Some(WRITE))?;
@@ -233,7 +234,7 @@ pub struct GuardCommand {
 
 impl GuardCommand {
     pub async fn run(self) -> Result<Exit> {
-        // `killall -9 readpast` is for the worker. (The name of the first thread is that of the process.)
+        // `killall -9 readpast` is meant for the worker. (The name of the first thread is that of the process.)
         rustix::thread::set_name(&CString::new("rp-guard")?)?;
         let ignored = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
         let _ignored = ignored.map(signal);
@@ -254,7 +255,7 @@ impl GuardCommand {
     }
 }
 
-/// Which groups run when the worker has ended; `None`: it has ended in order.
+/// The groups that run when the worker has ended; `None` after a clean shutdown.
 fn left_groups(socket: &mut UnixStream) -> Option<Vec<Pid>> {
     let (mut groups, mut message) = (BTreeSet::new(), [0; 4]);
     while socket.read_exact(&mut message).is_ok() {
@@ -267,12 +268,11 @@ fn left_groups(socket: &mut UnixStream) -> Option<Vec<Pid>> {
     Some(groups.into_iter().filter_map(Pid::from_raw).collect())
 }
 
-/// How often, and with which pauses, the marked processes are looked for: those that are found may be about to start
-/// others.
+/// How often, and with which pauses, marked processes are searched: those found may be about to start others.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills every process whose environment has this variable, until there is none.
+/// Kills all processes with this variable in their environment, until none is left.
 fn kill_marked(variable: &OsString) {
     let mut looks_without = 0;
     for _ in 0..LOOKS {
@@ -280,7 +280,7 @@ fn kill_marked(variable: &OsString) {
         for process in &marked {
             let _ = kill_process(*process, Signal::KILL); // it may have ended
         }
-        // One that is being started has the worker's environment for a moment.
+        // A process being started has the worker's environment for a moment.
         looks_without = if marked.is_empty() { looks_without + 1 } else { 0 };
         if looks_without == 2 {
             return;
@@ -289,7 +289,7 @@ fn kill_marked(variable: &OsString) {
     }
 }
 
-/// As far as the system shows them: on Linux, those of the same user.
+/// On Linux: those of the same user.
 fn marked(variable: &OsString) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();

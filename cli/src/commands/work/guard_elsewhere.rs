@@ -1,4 +1,4 @@
-//! Where there are no process groups, nothing kills the programs of a killed worker.
+//! Without process groups, nothing kills the programs of a killed worker.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use readpast::crates::uuid::Uuid;
 
-/// Only names the run.
 pub struct Guard {
     run: String,
 }
@@ -19,7 +18,7 @@ impl Guard {
         Ok(Arc::new(Guard { run: Uuid::new_v4().to_string() }))
     }
 
-    /// The value of `READPAST_RUN` of this run's programs.
+    /// `READPAST_RUN` of this run's programs.
     pub fn run(&self) -> &str {
         &self.run
     }

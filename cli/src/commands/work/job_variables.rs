@@ -10,25 +10,24 @@ use readpast::{BoxError, Job};
 use super::placeholders::without_nul;
 use super::service_manager;
 
-/// What all variables of readpast's begin with: our own settings, with the password among them, and what a program is
-/// told.
+/// The prefix of readpast's settings, with the password among them, and of what a program is told.
 const PREFIX: &str = "READPAST_";
 
-/// Says which worker process a program belongs to. All that it starts inherit it, and are found by it.
+/// Identifies the worker process. All child processes inherit it and are found by it.
 pub const RUN: &str = "READPAST_RUN";
 
 /// The payload's text, for `--shell`.
 pub const PAYLOAD_TEXT: &str = "READPAST_PAYLOAD_TEXT";
 
-/// The most bytes of one argument or variable on Linux, with its name and the NUL at its end (`MAX_ARG_STRLEN`).
+/// The most bytes of one argument or variable on Linux, with its name and NUL (`MAX_ARG_STRLEN`).
 const MAX_BYTES: usize = 128 * 1024;
 
-/// Headers of the W3C's trace context, which OpenTelemetry's programs read from these variables.
+/// Trace context headers (W3C), which OpenTelemetry reads from these variables.
 const TRACE: [(&str, &str); 2] = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
 
-/// What the worker itself logs in with: secrets, and the ways to them. (Of Azure: the variables that `azure_identity`
-/// reads, and the end points of managed identities in App Service, Azure Arc and Service Fabric; of Kerberos: MIT
-/// krb5's keytabs and ticket caches; of systemd: `LoadCredential=`.)
+/// The worker's credentials and their sources. (Azure: variables of `azure_identity`, and endpoints of managed
+/// identities in App Service, Azure Arc and Service Fabric. Kerberos: keytabs and ticket caches of MIT krb5. systemd:
+/// `LoadCredential=`.)
 const LOG_IN: [&str; 17] = [
     "AZURE_CLIENT_CERTIFICATE_PASSWORD",
     "AZURE_CLIENT_CERTIFICATE_PATH",
@@ -49,9 +48,8 @@ const LOG_IN: [&str; 17] = [
     "SQLCMDUSER",
 ];
 
-/// Takes out of the program's environment what is not its business: our settings, first of all the connection string,
-/// what this process logs in with, a trace that is not the job's, and the service manager's way to this process.
-/// `passed`: those that the program gets all the same.
+/// Removes from the program's environment the settings, the credentials, a foreign trace and the service manager's
+/// socket, except those `passed`.
 pub fn remove_ours(command: &mut Command, passed: &[String]) {
     for (name, _) in std::env::vars_os() {
         if is_ours(&name) && !passed.iter().any(|passed| name == passed.as_str()) {
@@ -67,11 +65,11 @@ fn is_ours(name: &OsStr) -> bool {
         || service_manager::VARIABLES.iter().any(|variable| name == *variable)
 }
 
-/// Tells the program about its job.
+/// Adds the job to the environment.
 ///
 /// # Errors
 ///
-/// For a text that no variable can have; the job is dead.
+/// For a text that no variable can hold; the job is dead.
 pub fn set(command: &mut Command, job: &Job) -> Result<(), BoxError> {
     command.env("READPAST_JOB_ID", job.id().to_string());
     command.env("READPAST_ATTEMPT", job.attempt().to_string());
@@ -100,7 +98,7 @@ pub fn set(command: &mut Command, job: &Job) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Gives the payload's text to a shell, where a variable can have it.
+/// Adds the payload's text for a shell, if a variable can hold it.
 pub fn set_text(command: &mut Command, job: &Job) {
     if let Ok(text) = job.text()
         && !text.contains('\0')

@@ -1,4 +1,4 @@
-//! Programs that stay: one per thread, which gets its jobs by lines on its standard input.
+//! Programs that stay: one per thread, with a line on standard input per job.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,62 +13,60 @@ use super::protocol;
 use super::runner::{Runner, ended_early, was_told_to_end};
 use super::starting::is_shortage;
 
-/// Between the starts of programs that end, or answer wrongly, again and again without a right answer. The second is
-/// started at once, the third after the first of these, and then it doubles.
+/// The pause before the third start of a program without a valid reply; it doubles each time. The second start is
+/// immediate.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What an answer may have beside the output: its other fields, and the error's text.
+/// The most bytes of a reply besides its output: other fields and the error's text.
 const ANSWER_OVERHEAD: usize = 64 << 10;
 
-/// How much of a wrong answer is shown.
+/// Characters shown of an invalid reply.
 const SHOWN: usize = 200;
 
-/// The places of the programs.
+/// The programs.
 pub struct Kept {
     /// By the thread's index.
     places: Vec<Mutex<Place>>,
 }
 
-/// The place of one thread's program.
+/// One thread's program.
 #[derive(Default)]
 struct Place {
     program: Option<Talk>,
-    /// Programs that have gone since the last right answer.
+    /// Programs ended since the last valid reply.
     failures: u32,
 }
 
-/// A program that runs, and what it has said.
+/// A running program, and what it has written.
 struct Talk {
     process: Process,
     output: Vec<u8>,
     errors: ErrorTail,
 }
 
-/// How a talk about a job has ended.
 enum Talked {
-    /// Here is the answer, without the line's end.
+    /// The reply without its newline.
     Answered { line: Vec<u8>, has_read_all: bool },
-    /// The program is gone, and the job has this error.
+    /// The program ended; the job has this error.
     Gone(BoxError),
-    /// The program is gone, because the job was to end.
+    /// The program was ended because the job had to end.
     Ended(BoxError),
 }
 
 impl Kept {
-    /// For so many threads.
     pub fn new(threads: usize) -> Kept {
         Kept { places: (0..threads).map(|_| Mutex::default()).collect() }
     }
 
-    /// Has the program of this thread run a job.
+    /// Runs a job on this thread's program.
     ///
     /// # Errors
     ///
-    /// What the program says about the job, or why it does not say anything.
+    /// The job's outcome, or why there is no reply.
     pub fn run(&self, runner: &Runner, job: &Job, context: &Context) -> Result<Output, BoxError> {
         let request = protocol::request(job, context)?;
-        // No other job runs on this thread meanwhile: nothing in here waits for rayon.
+        // No other job runs on this thread meanwhile: nothing here waits for rayon.
         let index = rayon::current_thread_index().unwrap_or_default();
         let mut place = lock(&self.places[index]);
         let Some(mut talk) = place.ready(runner, context)? else {
@@ -98,7 +96,7 @@ impl Kept {
                 if has_read_all {
                     place.program = Some(talk);
                 } else {
-                    // It would take the next job for the rest of this one's line.
+                    // It would read the next job as the rest of this one's line.
                     tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
                 }
                 Ok(result?)
@@ -110,8 +108,7 @@ impl Kept {
         }
     }
 
-    /// Ends all programs: no more jobs come, and after `grace` those that are left are killed. To be called when no job
-    /// runs any more.
+    /// Ends all programs; after `grace` the rest are killed. Call it when no job runs any more.
     pub fn end(&self, grace: Duration) {
         let mut left: Vec<Talk> = self.places.iter().filter_map(|place| lock(place).program.take()).collect();
         for talk in &mut left {
@@ -136,7 +133,7 @@ fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
 }
 
 impl Place {
-    /// A program that waits for a job. None: the job is not to be started any more.
+    /// A program that waits for a job. None: the job must not start any more.
     fn ready(&mut self, runner: &Runner, context: &Context) -> Result<Option<Talk>, BoxError> {
         if let Some(mut talk) = self.program.take() {
             talk.read_all()?;
@@ -169,14 +166,14 @@ impl Place {
 }
 
 impl Talk {
-    /// Sends a job and waits for the answer.
+    /// Sends a job and waits for the reply.
     fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
         let (mut input, mut ending, mut searched) = (Input::part(request), Ending::new(runner.grace), 0);
         loop {
             let at_most = ending.look(&mut self.process, context);
             self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
-            // An answer that comes at the last moment counts, unless it was too late already.
+            // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
                 let end = self.output[searched..].iter().position(|byte| *byte == b'\n');
                 if let Some(end) = end {
@@ -206,10 +203,10 @@ impl Talk {
         }
     }
 
-    /// The error of a job whose program has ended instead of answering.
+    /// The error of a job whose program ended without a reply.
     fn gone(&mut self, context: &Context) -> Result<BoxError, BoxError> {
         if !self.process.has_ended() {
-            // Its standard output is closed. Most often that is its end.
+            // Its standard output is closed: it is probably about to exit.
             let until = Instant::now() + Duration::from_secs(1);
             while !self.process.has_ended() && Instant::now() < until {
                 self.read(Duration::from_millis(10))?;

@@ -7,21 +7,21 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `program`, `placeholders`, `job_variables` | what is run, with which arguments and environment |
-//! | `process`, `parent_death` | a program that runs: its group, its pipes, its end |
-//! | `starting` | waits where the machine lacks what a program takes |
-//! | `guard` | leaves nothing running when the worker is killed |
-//! | `orphans` | what is left to process 1 of a container |
-//! | `ending` | how a run is ended before its time |
-//! | `each_job`, `exit_outcomes` | a program for each job, and what its exit code means |
-//! | `kept`, `protocol` | programs that stay, and what they are told and answer |
-//! | `error_tail`, `telling_line` | the end of standard error, for the job's error; the line that tells what went wrong |
-//! | `oom_kills` | whether memory had run out |
-//! | `service_manager` | what systemd is told |
-//! | `summary` | what has been done, at the end |
+//! | `program`, `placeholders`, `job_variables` | the program, its arguments and its environment |
+//! | `process`, `parent_death` | a running program: group, pipes, exit |
+//! | `starting` | waits during a shortage of the machine |
+//! | `guard` | kills what a killed worker leaves |
+//! | `orphans` | reaps orphans as process 1 of a container |
+//! | `ending` | ends a run early |
+//! | `each_job`, `exit_outcomes` | a program for each job; outcomes of exit codes |
+//! | `kept`, `protocol` | programs that stay, and their protocol |
+//! | `error_tail`, `telling_line` | the end of standard error, for the job's error; its line with the reason |
+//! | `oom_kills` | counts kills by the OOM killer |
+//! | `service_manager` | notifies systemd |
+//! | `summary` | the totals at the end |
 //!
-//! `process_elsewhere` and `guard_elsewhere` stand for `process` and `guard` where there are no process groups, and
-//! `service_manager_elsewhere` for `service_manager` where there is no systemd.
+//! `process_elsewhere` and `guard_elsewhere` are for systems without process groups, `service_manager_elsewhere` for
+//! systems without systemd.
 
 mod each_job;
 mod ending;
@@ -139,16 +139,16 @@ pub struct Work {
     metrics: Option<String>,
 }
 
-/// The longest output that the library takes.
+/// The library's limit of an output.
 const MAX_OUTPUT: usize = 256 << 20;
 
-/// The most that `worker.unknown_kind_keep_ms` may be: who was told to run some kinds ends no job of another.
+/// The maximum of `worker.unknown_kind_keep_ms`: with --kinds, jobs of other kinds never die here.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// How much of an error a log line has.
+/// Characters of an error in a log line.
 const LOGGED: usize = 200;
 
-/// What may be left to do when the programs have been killed.
+/// Time left for the rest after the programs have been killed.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Work {
@@ -218,7 +218,7 @@ impl Work {
         Ok(config)
     }
 
-    /// What the handlers need, and the directory of the files with payloads.
+    /// The state of the handlers, and the directory of payload files.
     fn runner(&self) -> Result<(Runner, Option<TempDir>)> {
         let (program, files) = Program::new(self.shell.as_deref(), &self.program, &self.pass_env)?;
         if self.keep && !program.is_constant() {
@@ -232,7 +232,7 @@ impl Work {
     }
 }
 
-/// The threads of the handlers, which outlive the worker by a little.
+/// The thread pool, which outlives the worker by a little.
 fn threads(config: &Config) -> Result<Arc<ThreadPool>> {
     let threads = ThreadPoolBuilder::new().num_threads(thread_count(config));
     let pool = threads.thread_name(|index| format!("readpast-{index}")).build();
@@ -250,7 +250,7 @@ fn handlers(kinds: &[String], running: &Arc<Running>) -> Handlers {
     kinds.iter().fold(Handlers::new(), |handlers, kind| handlers.kind(kind, handler()))
 }
 
-/// (The library logs dead jobs itself: those too whose attempts are used up.)
+/// The library itself logs dead jobs.
 fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
     let (becomes, delay, error) = match outcome {
         Outcome::Retry { delay, error } if !job.is_last_attempt() || runner::was_taken_away(error) => {
@@ -268,10 +268,11 @@ fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
     tracing::info!(%job_id, attempt, kind = job.kind(), ?run, r#in = ?delay, error, "a job is {becomes}");
 }
 
-/// So soon after the last, a signal is the same one ([`StopHandle::stop_on_signals`]).
+/// A signal this soon after the last is the same one ([`StopHandle::stop_on_signals`]).
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
-/// The first signal stops in order, the second at once, and the third ends this process: the guard ends the programs.
+/// The first signal stops gracefully, the second immediately. The third ends this process, and the guard ends the
+/// programs.
 fn stop_on_signals(stop: StopHandle, manager: Arc<ServiceManager>) -> Result<()> {
     stop.stop_on_signals().context("cannot listen to signals")?;
     let mut signals = StopSignals::of_a_worker().context("cannot listen to signals")?;
@@ -279,7 +280,7 @@ fn stop_on_signals(stop: StopHandle, manager: Arc<ServiceManager>) -> Result<()>
         let mut counted_at: Option<Instant> = None;
         for _ in 0..3 {
             signals.next().await;
-            // As the library does: two at once are one.
+            // Like the library, counts two together as one.
             while counted_at.is_some_and(|at| at.elapsed() < SAME_SIGNAL) {
                 signals.next().await;
             }
@@ -291,16 +292,16 @@ fn stop_on_signals(stop: StopHandle, manager: Arc<ServiceManager>) -> Result<()>
     Ok(())
 }
 
-/// What the handlers share.
+/// State shared by the handlers.
 struct Running {
     runner: Arc<Runner>,
     each: ExitOutcomes,
     kept: Option<Kept>,
-    /// How many run.
+    /// Running jobs.
     jobs: AtomicUsize,
 }
 
-/// One that runs, until this is dropped.
+/// Counts a running job until dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Drop for Counted<'_> {
@@ -319,7 +320,7 @@ impl Running {
         }
     }
 
-    /// Waits for what still runs: the worker has ended, so each is told to end. Then ends the programs that stay.
+    /// The worker has ended, and each run was told to: waits for them, then ends the programs that stay.
     fn end(&self) {
         let until = Instant::now() + self.runner.grace + LAST_WAIT;
         while self.jobs.load(Ordering::Acquire) > 0 {

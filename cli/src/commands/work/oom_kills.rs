@@ -1,7 +1,7 @@
-//! Whether the kernel ended a program because memory had run out.
+//! Whether the OOM killer ended a program.
 
-/// How many processes the OOM killer has ended so far: of this process's control group or, where that cannot be read,
-/// of the machine. `None` on systems that do not tell.
+/// How many processes the OOM killer has killed in this control group or, if unreadable, on the machine. `None` if the
+/// system does not tell.
 pub fn oom_kills() -> Option<u64> {
     // Both kinds of control groups: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.events), and
     // cgroup-v1/memory.html.
@@ -10,7 +10,7 @@ pub fn oom_kills() -> Option<u64> {
     of_groups.or_else(|| count_in(&std::fs::read_to_string("/proc/vmstat").ok()?))
 }
 
-/// The file that counts for a line of /proc/self/cgroup.
+/// The counting file for a line of /proc/self/cgroup.
 fn file_of(line: &str) -> Option<String> {
     let mut parts = line.splitn(3, ':');
     match (parts.next()?, parts.next()?, parts.next()?) {

@@ -1,8 +1,8 @@
-//! As the first process of a container: what has lost its parent is this process's to take leave of.
+//! Reaps leftover processes as the first process of a container.
 //!
-//! When a program has ended, what it leaves in its group is killed, and the kernel hands that over to process 1. There
-//! it stays as a zombie until somebody asks how it has ended; as many as the container may have processes, and nothing
-//! more can be started. Elsewhere process 1 is an init, which does this.
+//! When a program has ended, the rest of its group is killed and inherited by process 1. There it stays as a zombie
+//! until it is waited for. Once the container's process limit is reached, nothing more can be started. Elsewhere
+//! process 1 is an init, which does this.
 
 use std::fs;
 use std::thread;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, waitid};
 
-/// How often they are looked for.
+/// How often they are searched for.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Begins to take leave of them, where that is this process's business.
+/// Starts reaping, if this is process 1.
 pub fn adopt() {
     if getpid() == Pid::INIT {
         thread::spawn(|| {
@@ -28,8 +28,8 @@ pub fn adopt() {
     }
 }
 
-/// Zombies of this process that it has not started: its own programs and the guard lead their groups, and whoever has
-/// started those waits for them.
+/// Zombie children that this process has not started. Its own programs and the guard lead their groups, and are waited
+/// for elsewhere.
 fn orphans() -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -40,7 +40,7 @@ fn orphans() -> Vec<Pid> {
 
 fn is_orphan(process: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // `pid (name) state ppid pgrp …`, and a name may have parentheses and spaces.
+    // `pid (name) state ppid pgrp …`; a name may have parentheses and spaces.
     let mut fields = status.rsplit(')').next().unwrap_or_default().split_whitespace();
     let (state, parent, group) = (fields.next(), fields.next(), fields.next());
     state == Some("Z") && parent == Some("1") && group != Some(process.to_string().as_str())

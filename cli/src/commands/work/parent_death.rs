@@ -1,8 +1,8 @@
-//! Has the kernel kill a program when the thread that has started it dies: the one place of this crate with `unsafe`.
+//! Lets the kernel kill a program when the thread that started it dies: the one place of this crate with `unsafe`.
 //!
-//! For programs that stay (`--keep`). Those that run for one job do without: they are started by `posix_spawn`, where
-//! nothing can be done between the fork and the program, and a real fork costs more with every byte that the worker
-//! holds (cli/benches/work/run). The guard kills those.
+//! For programs that stay (`--keep`). Programs for one job are started by `posix_spawn`, which runs no code between
+//! fork and exec; a real fork costs more with every byte that the worker holds (cli/benches/work/run). The guard kills
+//! those.
 
 #![allow(unsafe_code)]
 
@@ -12,12 +12,12 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// To be called before `spawn`, on a thread that lives as long as the process: the signal is tied to the thread.
+/// Call it before `spawn`, on a thread that lives as long as the process: the signal is tied to the thread.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let ask_for_signal = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have died before it was asked for; then nobody sends the signal.
+        // The parent may have died before the request; then no signal is sent.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from(rustix::io::Errno::SRCH)) }
     };
     // SAFETY: the closure runs in the forked child, in which only what is async-signal-safe may be called, because

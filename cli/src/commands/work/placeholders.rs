@@ -8,7 +8,7 @@ use readpast::{BoxError, Job, JobError};
 
 use crate::texts::first_line;
 
-/// An argument of the program, with what is put in for each job. Whatever that is, it stays one argument.
+/// An argument with placeholders. Its value always stays one argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument(Vec<Piece>);
 
@@ -17,24 +17,22 @@ enum Piece {
     Literal(String),
     /// The path of a file with the payload.
     PayloadFile,
-    /// The payload's text.
     Text,
-    /// A field of a JSON payload.
     Field(String),
     JobId,
     Attempt,
     Kind,
 }
 
-/// For messages: all that there are.
+/// For messages.
 const KNOWN: &str = "{payload}, {text}, {.name}, {job_id}, {attempt}, {kind}, and {{ for a brace";
 
 impl Argument {
-    /// Reads an argument of the command line.
+    /// Parses an argument.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// For invalid placeholders.
     pub fn parse(text: &str) -> Result<Argument, String> {
         let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
@@ -45,7 +43,7 @@ impl Argument {
                 continue;
             }
             let Some((name, after)) = after.split_once('}') else {
-                return Err(format!("in the argument '{}', a {{ is not closed; there are {KNOWN}", shown(text)));
+                return Err(format!("the argument '{}' has a {{ without a }}; known are {KNOWN}", shown(text)));
             };
             let piece = match name {
                 "payload" => Piece::PayloadFile,
@@ -57,7 +55,9 @@ impl Argument {
                     Some(field) if !field.is_empty() => Piece::Field(field.to_owned()),
                     _ => {
                         let (text, name) = (shown(text), shown(name));
-                        return Err(format!("in the argument '{text}', {{{name}}} is not known; there are {KNOWN}"));
+                        return Err(format!(
+                            "the argument '{text}' has an unknown placeholder {{{name}}}; known are {KNOWN}"
+                        ));
                     }
                 },
             };
@@ -74,12 +74,12 @@ impl Argument {
         Ok(Argument(pieces))
     }
 
-    /// An argument in which nothing is put in.
+    /// An argument without placeholders.
     pub fn verbatim(text: &str) -> Argument {
         Argument(vec![Piece::Literal(text.to_owned())])
     }
 
-    /// Its text, where nothing is put in.
+    /// Its text, if it has no placeholders.
     pub fn literal(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Literal(text)] => Some(text),
@@ -87,12 +87,11 @@ impl Argument {
         }
     }
 
-    /// Whether it needs a file with the payload.
     pub fn needs_file(&self) -> bool {
         self.0.contains(&Piece::PayloadFile)
     }
 
-    /// Whether the payload, or a part of it, is put in.
+    /// Whether it contains the payload or a part of it.
     pub fn has_payload(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::PayloadFile | Piece::Text | Piece::Field(_)))
     }
@@ -101,7 +100,7 @@ impl Argument {
     ///
     /// # Errors
     ///
-    /// What cannot be put in; the job is dead then.
+    /// For a value that does not fit; the job is dead.
     pub fn fill(&self, values: &mut Values<'_>) -> Result<OsString, BoxError> {
         let mut filled = OsString::new();
         for piece in &self.0 {
@@ -119,21 +118,21 @@ impl Argument {
     }
 }
 
-/// As much of an argument as a message needs: it may be a whole program.
+/// The argument cut for a message: it may be a whole script.
 fn shown(argument: &str) -> String {
     first_line(argument, 60)
 }
 
-/// What is put in for one job.
+/// The values for one job.
 pub struct Values<'a> {
     job: &'a Job,
     payload_file: &'a OsStr,
-    /// The payload as a JSON object, once a field was asked for.
+    /// The payload as a JSON object, parsed on first use.
     fields: Option<Map<String, Value>>,
 }
 
 impl<'a> Values<'a> {
-    /// `payload_file` is empty where no argument needs it.
+    /// `payload_file` is empty if no argument needs it.
     pub fn new(job: &'a Job, payload_file: &'a OsStr) -> Values<'a> {
         Values { job, payload_file, fields: None }
     }
@@ -153,7 +152,7 @@ impl<'a> Values<'a> {
 
 /// # Errors
 ///
-/// For a text with a NUL character, which would end the argument there. The job is dead.
+/// For a text with a NUL character, which would end the argument. The job is dead.
 pub fn without_nul<'a>(what: &str, text: Cow<'a, str>) -> Result<Cow<'a, str>, BoxError> {
     if text.contains('\0') {
         let reason = format!("{what} has a NUL character, which arguments and environment variables cannot contain");

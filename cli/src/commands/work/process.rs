@@ -1,7 +1,6 @@
-//! A program that runs: its process group, its pipes and its end. The thread that wants something of it waits for all
-//! of them at once.
+//! A running program: its process group, pipes and exit. One thread waits for all of them together.
 //!
-//! (Faster than tokio's processes, whose pipes and end come from other threads: cli/benches/work/run.)
+//! (Faster than tokio's processes, whose pipes and exit come from other threads: cli/benches/work/run.)
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,63 +16,62 @@ use super::error_tail::ErrorTail;
 use super::guard::Guard;
 use super::oom_kills::oom_kills;
 
-/// What is read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 << 10;
 
-/// How often the pipes are read for all that is in them: together, more than they hold (1 MiB each at the most).
+/// Reads until the pipes are empty: together, more than they hold (at most 1 MiB each).
 pub const LAST_READS: usize = 128;
 
-/// How long an end that nothing tells of can go unnoticed, on systems without process descriptors.
+/// How often to check for the exit, on systems without process descriptors.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
-/// A program that runs, in a process group of its own. Dropping it kills the group.
+/// A running program in its own process group. Dropping it kills the group.
 pub struct Process {
     child: Child,
     group: Pid,
-    /// Can be read from when the program has ended. `None`: the system has none.
+    /// Readable when the program has exited. `None`: not supported.
     end: Option<OwnedFd>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     guard: Arc<Guard>,
-    /// Of others, before it was started.
+    /// The count before the start.
     oom_kills: Option<u64>,
     has_ended: bool,
     is_reaped: bool,
 }
 
-/// What is written to a program's standard input.
+/// Data for a program's standard input.
 pub struct Input<'a> {
     rest: &'a [u8],
-    /// Its standard input is closed then.
+    /// Standard input is closed afterwards.
     is_last: bool,
 }
 
 impl<'a> Input<'a> {
-    /// This, and then the end.
+    /// Data followed by the end.
     pub fn all(bytes: &'a [u8]) -> Input<'a> {
         Input { rest: bytes, is_last: true }
     }
 
-    /// This, and more later.
+    /// Data with more to come.
     pub fn part(bytes: &'a [u8]) -> Input<'a> {
         Input { rest: bytes, is_last: false }
     }
 
-    /// Whether nothing is left to be written.
     pub fn is_written(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
 impl Process {
-    /// Starts a program. `stays`: it is one for many jobs, and the kernel kills it when this thread dies.
+    /// Starts a program. `stays`: it runs many jobs, and the kernel kills it when this thread dies.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn spawn(command: &mut Command, guard: &Arc<Guard>, stays: bool) -> io::Result<Process> {
-        // Its own group: it can be ended with all that it starts, and the terminal's Ctrl-C is not for it.
+        // Its own group: it can be ended with its children, and does not get the terminal's Ctrl-C.
         command.process_group(0);
         #[cfg(target_os = "linux")]
         if stays {
@@ -96,32 +94,32 @@ impl Process {
         Ok(process)
     }
 
-    /// Whether the program has ended. (Others of its group may still run.)
+    /// Whether the program has exited. (Its children may still run.)
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Whether it can be written to: it has not closed its standard input, as far as was noticed.
+    /// Whether its standard input is open, as far as known.
     pub fn takes_input(&self) -> bool {
         self.stdin.is_some()
     }
 
-    /// Whether nothing can come from its standard output any more.
+    /// Whether its standard output is closed.
     pub fn is_silent(&self) -> bool {
         self.stdout.is_none()
     }
 
-    /// Whether nobody has its standard output and its standard error open.
+    /// Whether standard output and standard error are closed.
     pub fn is_closed(&self) -> bool {
         self.stdout.is_none() && self.stderr.is_none()
     }
 
-    /// Waits until something can be written, was written by the program, or it has ended; for `at_most` so long. What
-    /// it has written is added to `output` and `errors`. Returns whether anything of that was so.
+    /// Waits at most `at_most` until the program reads, writes or exits. Adds its data to `output` and `errors`.
+    /// Returns whether anything happened.
     ///
     /// # Errors
     ///
-    /// When the system fails to wait.
+    /// If the system fails to wait.
     pub fn exchange(
         &mut self,
         input: &mut Input<'_>,
@@ -159,7 +157,7 @@ impl Process {
             read(&mut self.stderr, |bytes| errors.push(bytes));
         }
         if end || (self.end.is_none() && !self.has_ended) {
-            // Without taking its status: as long as nobody has, its number is not given to another.
+            // Without reaping it, so its number cannot be reused.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             self.has_ended = waitid(WaitId::Pid(self.group), options)?.is_some();
         }
@@ -171,7 +169,7 @@ impl Process {
         match stdin.write(input.rest) {
             Ok(written) => input.rest = &input.rest[written..],
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // It does not want to read (all of) it.
+            // It does not read (all of) it.
             Err(_) => (self.stdin, input.rest) = (None, &[]),
         }
         if input.rest.is_empty() && input.is_last {
@@ -179,7 +177,7 @@ impl Process {
         }
     }
 
-    /// Tells it that nothing more comes.
+    /// Closes its standard input.
     pub fn close_input(&mut self) {
         self.stdin = None;
     }
@@ -189,7 +187,7 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Ends the group.
+    /// Kills the group.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -202,14 +200,14 @@ impl Process {
         }
     }
 
-    /// Ends what is left of the group, reads what it had written, and returns how the program has ended.
+    /// Kills the rest of the group, reads the remaining output, and returns the exit status.
     ///
     /// # Errors
     ///
-    /// When the system does not tell.
+    /// If the system does not return it.
     pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<ExitStatus> {
         self.kill();
-        // What is in the pipes, and no more: a process that has left the group may keep them open, and write on.
+        // Only what is in the pipes: a process that left the group may keep them open and continue to write.
         for _ in 0..LAST_READS {
             let before = (output.len(), self.stdout.is_some(), self.stderr.is_some());
             let mut polled = Vec::with_capacity(2);
@@ -231,7 +229,7 @@ impl Process {
         self.reap()
     }
 
-    /// How it has ended, in words: `exit code 3`, `killed by SIGSEGV`. A SIGKILL may have been the OOM killer's.
+    /// The exit in words: `exit code 3`, `killed by SIGSEGV`. A SIGKILL may come from the OOM killer.
     pub fn in_words(&self, status: ExitStatus) -> String {
         with_oom(status, self.oom_kills, oom_kills())
     }
@@ -252,7 +250,7 @@ impl Drop for Process {
     }
 }
 
-/// A descriptor that can be read from when a child has ended, where the system has such.
+/// A descriptor that is readable when a child has exited, if supported.
 fn end_of(child: Pid) -> Option<OwnedFd> {
     #[cfg(target_os = "linux")]
     return rustix::process::pidfd_open(child, rustix::process::PidfdFlags::empty()).ok();
@@ -260,7 +258,7 @@ fn end_of(child: Pid) -> Option<OwnedFd> {
     return None;
 }
 
-/// Reads what is there; at the end, the pipe is closed.
+/// Reads available data; closes the pipe at its end.
 fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     let mut buffer = [0; CHUNK];
     let Some(open) = pipe else { return };
@@ -272,19 +270,19 @@ fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Added where the kernel has ended processes of this control group, or machine, while the program ran. It may have been
-/// another one.
+/// Added if the OOM killer was active in this control group, or on the machine, while the program ran. It may have
+/// killed another process.
 const OOM: &str = ", perhaps out of memory: the OOM killer has ended processes meanwhile";
 
-/// How a program has ended that began and ended with these counts of the OOM killer.
+/// The exit in words, with the OOM counts at start and end.
 fn with_oom(status: ExitStatus, before: Option<u64>, now: Option<u64>) -> String {
     let has_killed = before.zip(now).is_some_and(|(before, now)| now > before);
     let is_oom = has_killed && signal_of(status) == Some(Signal::KILL.as_raw());
     format!("{}{}", in_words(status), if is_oom { OOM } else { "" })
 }
 
-/// A shell, or a container, ends with this and the number of the signal that its own child was killed by. A program that
-/// handles a signal and ends does so, too, as Java's does.
+/// A shell or a container exits with this plus the number of its child's signal. So do programs that handle a signal
+/// and exit, as Java does.
 const SIGNALS: i32 = 128;
 
 fn in_words(status: ExitStatus) -> String {
@@ -301,7 +299,7 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
-/// The signal that has ended a program, or its child.
+/// The signal that ended a program or its child.
 fn signal_of(status: ExitStatus) -> Option<i32> {
     status.signal().or_else(|| signal_of_child(status.code()?))
 }
@@ -314,12 +312,12 @@ fn name_of(signal: i32) -> Option<&'static str> {
     NAMED.iter().find(|(named, _)| named.as_raw() == signal).map(|(_, name)| *name)
 }
 
-/// Whether it was ended by what ends all processes of a service or of a terminal, or says so by its exit code.
+/// Whether it ended by a signal for all processes of a service or terminal, also by its exit code.
 pub fn was_asked_to_end(status: ExitStatus) -> bool {
     [Signal::TERM, Signal::INT].iter().any(|signal| signal_of(status) == Some(signal.as_raw()))
 }
 
-/// The signals that end a process.
+/// Signals that end a process.
 const NAMED: [(Signal, &str); 17] = [
     (Signal::HUP, "SIGHUP"),
     (Signal::INT, "SIGINT"),

@@ -1,5 +1,5 @@
-//! A program that runs, where there are no process groups, no signals, and no waiting for several pipes at once: a
-//! thread for each pipe. Ending it ends the program alone, at once, and not what it has started.
+//! A running program on systems without process groups and signals, with a thread per pipe. Ending it kills the program
+//! alone, immediately, without its children.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus};
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
 
-/// What is read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 << 10;
 
-/// How often it is looked for what a program has written, at the most, to have all that is there.
+/// The most reads for the remaining output.
 pub const LAST_READS: usize = 128;
 
-/// How long an end can go unnoticed.
+/// How often to check for the exit.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
-/// What a program has written to one of its pipes; nothing: that is its end.
+/// Data of a pipe; empty: its end.
 enum Written {
     Output(Option<Vec<u8>>),
     Errors(Option<Vec<u8>>),
 }
 
-/// A program that runs. Dropping it kills it.
+/// A running program. Dropping it kills it.
 pub struct Process {
     child: Child,
-    /// To the thread that writes; none: it is closed.
+    /// To the writing thread; `None`: closed.
     stdin: Option<Sender<Vec<u8>>>,
     read: Receiver<Written>,
     output_open: bool,
@@ -37,25 +37,25 @@ pub struct Process {
     ended: Option<ExitStatus>,
 }
 
-/// What is written to a program's standard input.
+/// Data for a program's standard input.
 pub struct Input<'a> {
     rest: &'a [u8],
-    /// Its standard input is closed then.
+    /// Standard input is closed afterwards.
     is_last: bool,
 }
 
 impl<'a> Input<'a> {
-    /// This, and then the end.
+    /// Data followed by the end.
     pub fn all(bytes: &'a [u8]) -> Input<'a> {
         Input { rest: bytes, is_last: true }
     }
 
-    /// This, and more later.
+    /// Data with more to come.
     pub fn part(bytes: &'a [u8]) -> Input<'a> {
         Input { rest: bytes, is_last: false }
     }
 
-    /// Whether nothing is left to be given to the thread that writes.
+    /// Whether the writing thread has got everything.
     pub fn is_written(&self) -> bool {
         self.rest.is_empty()
     }
@@ -66,7 +66,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn spawn(command: &mut Command, _guard: &Arc<Guard>, _stays: bool) -> io::Result<Process> {
         let mut child = command.spawn()?;
         let (sender, read) = channel();
@@ -81,32 +81,31 @@ impl Process {
         Ok(Process { child, stdin, read, output_open: true, errors_open: true, ended: None })
     }
 
-    /// Whether the program has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Whether it can be written to.
+    /// Whether its standard input is open.
     pub fn takes_input(&self) -> bool {
         self.stdin.is_some()
     }
 
-    /// Whether nothing can come from its standard output any more.
+    /// Whether its standard output is closed.
     pub fn is_silent(&self) -> bool {
         !self.output_open
     }
 
-    /// Whether nobody has its standard output and its standard error open.
+    /// Whether standard output and standard error are closed.
     pub fn is_closed(&self) -> bool {
         !self.output_open && !self.errors_open
     }
 
-    /// Waits until something was written by the program, or it has ended; for `at_most` so long. What it has written is
-    /// added to `output` and `errors`. Returns whether it has written anything.
+    /// Waits at most `at_most` until the program writes or exits. Adds its data to `output` and `errors`. Returns
+    /// whether it has written anything.
     ///
     /// # Errors
     ///
-    /// When the system fails to tell whether it has ended.
+    /// If the system does not tell whether it has exited.
     pub fn exchange(
         &mut self,
         input: &mut Input<'_>,
@@ -145,26 +144,25 @@ impl Process {
         }
     }
 
-    /// Tells it that nothing more comes.
+    /// Closes its standard input.
     pub fn close_input(&mut self) {
         self.stdin = None;
     }
 
-    /// Ends it: there is no polite way.
+    /// Kills it: there is no graceful way.
     pub fn ask_to_end(&mut self) {
         self.kill();
     }
 
-    /// Ends it.
     pub fn kill(&mut self) {
         let _ = self.child.kill(); // it may have ended
     }
 
-    /// Ends it, reads what it had written, and returns how it has ended.
+    /// Kills it, reads the remaining output, and returns the exit status.
     ///
     /// # Errors
     ///
-    /// When the system does not tell.
+    /// If the system does not return it.
     pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<ExitStatus> {
         self.kill();
         let status = self.child.wait()?;
@@ -174,7 +172,7 @@ impl Process {
         Ok(status)
     }
 
-    /// How it has ended, in words.
+    /// The exit in words.
     pub fn in_words(&self, status: ExitStatus) -> String {
         format!("exit code {}", status.code().unwrap_or_default())
     }
@@ -209,7 +207,7 @@ fn read_all(mut pipe: impl Read, send: impl Fn(Option<Vec<u8>>) -> bool) {
     send(None);
 }
 
-/// Whether it was ended by what ends all processes of a service or of a terminal.
+/// Whether it ended by a signal for all processes of a service or terminal.
 pub fn was_asked_to_end(_status: ExitStatus) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! Which program is run, and how it is started.
+//! The program and its start.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -16,34 +16,33 @@ use super::placeholders::{Argument, Values};
 use super::starting::is_shortage;
 use crate::exit::{Exit, failure};
 
-/// The program with its arguments.
 pub struct Program {
     name: String,
     arguments: Vec<Argument>,
-    /// It is a shell's command line; the payload is never a part of it.
+    /// A shell command line; the payload is never part of it.
     is_shell: bool,
-    /// For files with payloads, where an argument asks for one.
+    /// The directory of payload files, if an argument needs one.
     files: Option<PathBuf>,
-    /// Variables that it gets although they are the worker's own.
+    /// Variables of the worker to pass on.
     passed: Vec<String>,
 }
 
-/// A program that is ready to be started for a job.
+/// A program prepared for a job.
 pub struct Prepared {
     pub command: Command,
-    /// Whether the payload goes to its standard input, and is nowhere else.
+    /// Whether the payload goes to its standard input, and nowhere else.
     pub reads_payload: bool,
-    /// Removed when this is dropped.
+    /// Removed when dropped.
     pub _file: Option<TempPath>,
 }
 
 impl Program {
-    /// Reads the command line, and looks whether there is such a program. Where it needs files with payloads, their
-    /// directory comes with it; it is removed when that is dropped.
+    /// Reads the command line and checks that the program exists. If it needs payload files, also returns their
+    /// directory, which is removed when dropped.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// For an invalid command line.
     pub fn new(shell: Option<&str>, words: &[String], passed: &[String]) -> Result<(Program, Option<TempDir>)> {
         let passed = passed.to_vec();
         if let Some(line) = shell {
@@ -76,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// When the payload cannot be put in: the job is dead. When its file cannot be written.
+    /// If the payload does not fit (the job is dead), or its file cannot be written.
     pub fn for_job(&self, job: &Job, run: &str) -> Result<Prepared, BoxError> {
         let file = self.files.as_ref().map(|files| write_payload(files, job)).transpose()?;
         let mut command = self.command(run);
@@ -108,19 +107,19 @@ impl Program {
         command
     }
 
-    /// Why it could not be started.
+    /// The error of a failed start.
     pub fn not_started(&self, error: &io::Error) -> JobError {
         let text = format!("cannot start {}: {error}", self.name);
-        // For another attempt they will not be shorter.
+        // Another attempt would not make them shorter.
         if error.kind() == io::ErrorKind::ArgumentListTooLong { JobError::dead(text) } else { JobError::retry(text) }
     }
 }
 
-/// The payload as the program gets it: text as UTF-8, and bytes as they are.
+/// The payload for the program: text as UTF-8, bytes as they are.
 ///
 /// # Errors
 ///
-/// For a text that is none: the job is dead.
+/// For invalid text: the job is dead.
 pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
     if !job.payload_utf16() {
         return Ok(job.payload().into());
@@ -128,11 +127,11 @@ pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
     Ok(job.text()?.into_owned().into_bytes().into())
 }
 
-/// Only this user can read the file, and the directory. A job has a fence once.
+/// Only this user can read the file and the directory. The job's fence makes its name unique.
 fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
     let payload = payload(job)?;
     let written = || -> io::Result<TempPath> {
-        // (Errors of the crate's own way to make a file do not say the system's number.)
+        // The errors of tempfile's own methods lack the system's number.
         let path = TempPath::try_from_path(files.join(format!("{}-{}", job.id(), job.fence())))?;
         let mut options = std::fs::File::options();
         #[cfg(unix)]
@@ -150,15 +149,15 @@ fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
     })
 }
 
-/// Until a job is tried again whose payload could not be written.
+/// The snooze of a job whose payload could not be written.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(10);
 
 fn no_room(what: &str) -> String {
-    format!("cannot {what} in {}, which TMPDIR chooses", std::env::temp_dir().display())
+    format!("cannot {what} in {} (set by TMPDIR)", std::env::temp_dir().display())
 }
 
-/// Whether the system would find this program. Looked up at the start, so that a name that is misspelt does not use up
-/// the attempts of all jobs.
+/// Whether the system finds this program. Checked at the start, so a misspelt name does not use up the attempts of all
+/// jobs.
 fn is_there(name: &str) -> bool {
     if cfg!(not(unix)) {
         return true; // there, endings of names, and other places, count too
@@ -180,7 +179,7 @@ fn can_be_run(file: &Path) -> bool {
     file.is_file()
 }
 
-/// A directory that nobody else can look into.
+/// A directory that only this user can read.
 fn private_directory() -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]

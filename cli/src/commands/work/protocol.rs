@@ -1,4 +1,4 @@
-//! What a program that stays gets and answers: a job a line, as JSON.
+//! The protocol of programs that stay: one line of JSON per job.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::telling_line::exception_line;
 use crate::hex;
 use crate::json_object;
 
-/// A job, in the words in which `readpast job --json` has it. All fields are there, and null where there is nothing.
+/// A job, with the names of `readpast job --json`. All fields are present, if need be null.
 #[derive(Serialize)]
 struct Request<'a> {
     job_id: JobId,
@@ -24,13 +24,12 @@ struct Request<'a> {
     group_key: Option<&'a str>,
     batch_id: Option<BatchId>,
     headers: Option<Map<String, Value>>,
-    /// What is left of its time limit.
+    /// The remaining time limit.
     time_limit_s: Option<f64>,
     payload_text: Option<Cow<'a, str>>,
     payload_hex: Option<String>,
 }
 
-/// What the program says about a job.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -44,7 +43,7 @@ struct Answer {
     output_hex: Option<String>,
 }
 
-/// The fields of an answer, each with what it must be.
+/// The fields of a reply, each with what it must be.
 const FIELDS: [(&str, &str); 7] = [
     ("job_id", "the number of the job"),
     ("error", "a text"),
@@ -55,11 +54,11 @@ const FIELDS: [(&str, &str); 7] = [
     ("output_hex", "a text"),
 ];
 
-/// The line for a job, with its end.
+/// The line of a job, with its newline.
 ///
 /// # Errors
 ///
-/// For a text that is none: the job is dead.
+/// For invalid text: the job is dead.
 pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
     let payload_text = match job.text() {
         Ok(text) => Some(text),
@@ -85,11 +84,11 @@ pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
     Ok(line)
 }
 
-/// What an answer means for its job; the outer error is what is wrong with the answer.
+/// The outcome of a reply.
 ///
 /// # Errors
 ///
-/// See above.
+/// The outer error is a fault of the reply.
 pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
     let answer: Answer = json_object::read(line, &FIELDS)?;
     if answer.job_id != job.id() {
@@ -129,7 +128,7 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
     }))
 }
 
-/// An error, which may be a whole traceback, below the line that tells what went wrong.
+/// An error, perhaps a traceback, below the line with the reason.
 fn told(error: String) -> String {
     match exception_line(&error) {
         Some(line) if !error.starts_with(line) => format!("{line}\n{error}"),

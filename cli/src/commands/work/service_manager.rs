@@ -1,7 +1,6 @@
-//! What systemd is told, where it has started this process with `Type=notify` or `WatchdogSec`: `sd_notify(3)`, in the
-//! few lines that it takes.
+//! Notifications for systemd, if it started this process with `Type=notify` or `WatchdogSec`: `sd_notify(3)`.
 //!
-//! Messages are datagrams to the socket that NOTIFY_SOCKET names. Without that variable nothing is done.
+//! Messages are datagrams to the socket in NOTIFY_SOCKET. Without that variable nothing is sent.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -14,30 +13,29 @@ use readpast::Monitor;
 
 use crate::texts::number;
 
-/// Of this process alone, and of no program that it runs.
+/// For this process, not for the programs that it runs.
 pub const VARIABLES: [&str; 3] = [SOCKET, WATCHDOG_USEC, WATCHDOG_PID];
 
 const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
 
-/// How often `systemctl status` gets another line, where no watchdog asks for more.
+/// How often the status line changes, unless the watchdog needs more.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Who has started this process, and wants to know how it is.
 #[derive(Debug)]
 pub struct ServiceManager {
-    /// `None`: nobody wants to know.
+    /// `None`: not started by systemd.
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// So long without a word that the worker is alive, and the process is killed.
+    /// systemd kills the process after this time without a message.
     watchdog: Option<Duration>,
 }
 
 impl ServiceManager {
-    /// As the environment names it.
+    /// From the environment.
     pub fn of_this_process() -> ServiceManager {
         let socket = std::env::var_os(SOCKET).filter(|name| !name.is_empty()).and_then(|name| {
-            // The service manager ends what does not say that it is ready. This says why it was not told.
+            // systemd ends a service that does not report that it is ready. This says why.
             connected(&name).inspect_err(|error| tracing::warn!(%error, ?name, "cannot use NOTIFY_SOCKET; the service manager gets no notifications")).ok()
         });
         let watchdog = watchdog(std::env::var_os(WATCHDOG_USEC), std::env::var_os(WATCHDOG_PID), std::process::id());
@@ -49,19 +47,19 @@ impl ServiceManager {
         self.tell("READY=1");
     }
 
-    /// The worker was told to end, or has ended.
+    /// The worker was told to stop, or has stopped.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// Says what the worker does and, in half the time of the watchdog, that it is alive: the same as `/healthz`. Never
-    /// returns where somebody wants to know.
+    /// Reports the status and, in half the watchdog's time, that the worker is alive, by the test of `/healthz`. Never
+    /// returns if there is a socket.
     pub async fn keep_telling(&self, worker: &Monitor) {
         if self.socket.is_none() {
             return;
         }
         let interval = self.watchdog.map_or(STATUS_INTERVAL, |watchdog| STATUS_INTERVAL.min(watchdog / 2));
-        // Where this process stood still, one word says that it is alive, not ten.
+        // After a standstill one message is enough.
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -75,7 +73,7 @@ impl ServiceManager {
         }
     }
 
-    /// Never waits: whoever does not read misses it.
+    /// Never waits; a message that is not read is lost.
     fn tell(&self, message: &str) {
         if let Some((socket, address)) = &self.socket
             && let Err(error) = socket.send_to_addr(message.as_bytes(), address)
@@ -85,7 +83,7 @@ impl ServiceManager {
     }
 }
 
-/// A socket to speak to that address: a path, or with `@` in front a name of Linux's that is in no file system.
+/// A socket connected to a path or, with `@` in front, to one of Linux's abstract names.
 fn connected(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -97,7 +95,7 @@ fn connected(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     Ok((socket, address))
 }
 
-/// The watchdog's time, if it watches this process. (A process may be started by one that is watched.)
+/// The watchdog's time, if it watches this process. (The parent may be watched instead.)
 fn watchdog(microseconds: Option<OsString>, pid: Option<OsString>, own_pid: u32) -> Option<Duration> {
     if pid.is_some_and(|pid| pid.to_str() != Some(&own_pid.to_string())) {
         return None;

@@ -1,4 +1,4 @@
-//! For systems without systemd: nobody wants to be told.
+//! For systems without systemd: does nothing.
 
 use readpast::Monitor;
 

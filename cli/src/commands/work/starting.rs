@@ -1,5 +1,5 @@
-//! Starting a program on a machine that may be short of descriptors, processes or memory. That is no job's fault, so no
-//! attempt is counted for it.
+//! Starts programs on a machine that may lack descriptors, processes or memory. That is no job's fault, so it uses up
+//! no attempt.
 
 use std::error::Error;
 use std::io;
@@ -13,20 +13,20 @@ use rustix::io::Errno;
 use super::ending::pause;
 use super::program::Program;
 
-/// Between two tries to start a program; doubled each time.
+/// Between two tries; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// After this long the job is given back, so that a worker on another machine can take it.
+/// After this long the job is snoozed, so that another machine can take it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a job that was given back is put off.
+/// The snooze.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// How often a lasting shortage is logged.
 const TELL: Duration = Duration::from_secs(60);
 
-/// The errors of a machine that is short of something.
+/// The errors of a shortage.
 #[cfg(unix)]
 const SHORTAGES: [i32; 4] = [
     Errno::MFILE.raw_os_error(),
@@ -40,19 +40,18 @@ const SHORTAGES: [i32; 4] = [
 #[cfg(not(unix))]
 const SHORTAGES: [i32; 5] = [4, 8, 14, 1450, 1455];
 
-/// Whether the machine was short of something lately, and when that was logged; shared by all threads.
+/// Recent shortages, and when they were logged; shared by all threads.
 #[derive(Default)]
 pub struct Starting {
     told_at: Mutex<Option<Instant>>,
 }
 
 impl Starting {
-    /// Starts a program, and waits while the machine lacks what it takes. `program` is the one that `start` starts.
+    /// Starts a program; waits during a shortage. `program` is the one that `start` starts.
     ///
     /// # Errors
     ///
-    /// Why it cannot be started. Where the machine lacked something for too long, or the job is not to be started any
-    /// more, the job is given back.
+    /// If it cannot be started. After a long shortage, or if the job must not start any more, the job is snoozed.
     pub fn start<T>(
         &self,
         program: &Program,
@@ -71,7 +70,7 @@ impl Starting {
                 Err(error) => error,
             };
             if !is_shortage(&*error) {
-                // One of the system's is about the program, any other about the job.
+                // A system error is about the program, any other about the job.
                 return Err(match error.downcast::<io::Error>() {
                     Ok(error) => program.not_started(&error).into(),
                     Err(error) => error,
@@ -103,7 +102,7 @@ impl Starting {
     }
 }
 
-/// Whether an error, or one that it comes from, says that the machine is short of something.
+/// Whether an error or one of its causes is a shortage.
 pub fn is_shortage(error: &(dyn Error + 'static)) -> bool {
     let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     number.is_some_and(|number| SHORTAGES.contains(&number)) || error.source().is_some_and(is_shortage)

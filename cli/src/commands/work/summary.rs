@@ -1,4 +1,4 @@
-//! What a worker has done, at its end.
+//! The totals of a worker.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl From<&readpast::Summary> for Summary {
 }
 
 impl Summary {
-    /// `1,240 done, 3 retried, 1 dead in 5m 3s`; of the others, what there is.
+    /// `1,240 done, 3 retried, 1 dead in 5m 3s`; other counts only if not zero.
     pub fn in_words(&self) -> String {
         let always = [(self.done, "done"), (self.retried, "retried"), (self.dead, "dead")];
         let others = [

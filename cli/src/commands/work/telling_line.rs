@@ -1,16 +1,15 @@
-//! The line of what a program has written that tells what went wrong.
+//! Finds the line with the reason in a program's error output.
 
 /// How the header of a Python traceback ends.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// The line that tells what went wrong: the exception's in a form that is known here, and the last one in any other
-/// text.
+/// The exception's line in a known form, otherwise the last line.
 pub fn telling_line(text: &str) -> &str {
     exception_line(text).unwrap_or_else(|| text.trim_end().lines().next_back().unwrap_or_default()).trim()
 }
 
-/// The exception's line, if the text is in a known form: a traceback of Python's, the end of a Node, .NET or Java
-/// program, a panic of Rust's or Go's, or an error with causes as `anyhow` prints it.
+/// The exception's line of a Python traceback, a Node, .NET or Java stack trace, a Rust or Go panic, or an `anyhow`
+/// error with causes.
 pub fn exception_line(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let forms = [python, rust_panic, go_panic, anyhow_error, node, stack_trace];
@@ -26,7 +25,7 @@ fn python<'a>(lines: &[&'a str]) -> Option<&'a str> {
     inside.find(|line| line.starts_with(|first: char| !first.is_whitespace()))
 }
 
-/// The first panic: a thread's, before that of whoever waited for it. Up to Rust 1.72 the message is in the header.
+/// The first panic, before that of a thread that waited for it. Up to Rust 1.72 the message is in the header.
 fn rust_panic<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let is_header = |line: &&str| line.starts_with("thread '") && line.contains(" panicked at ");
     let header = lines.iter().position(is_header)?;
@@ -48,7 +47,7 @@ fn anyhow_error<'a>(lines: &[&'a str]) -> Option<&'a str> {
     lines[..causes].iter().rev().copied().find(|line| !line.trim().is_empty())
 }
 
-/// What follows the caret below the line of the program. The version comes last, since Node 17.
+/// The text after the caret below the source line. Since Node 17 the version comes last.
 fn node<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let version = lines.iter().rposition(|line| line.starts_with("Node.js v"))?;
     let caret = lines[..version].iter().rposition(|line| line.trim() == "^")?;

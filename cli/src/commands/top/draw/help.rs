@@ -1,4 +1,4 @@
-//! The keys, and what the numbers mean.
+//! The help: keys and numbers.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,16 +10,15 @@ use super::super::screen::Screen;
 use super::{visible, words_wrapped};
 use crate::columns::left;
 
-/// How each number is come by.
 const NUMBERS: [(&str, &str); 9] = [
-    ("OUT/S", "jobs done a second: each worker counts between its last two heartbeats (10 s apart), all are added"),
-    ("FAIL/S", "failed attempts a second, likewise; of jobs that run again and of those that are dead"),
-    ("≈IN/S", "about: what the jobs that are not done have grown by in the last 10 s, and OUT/S meanwhile"),
+    ("OUT/S", "jobs done per second: the sum of the workers, each between its last two heartbeats (10 s apart)"),
+    ("FAIL/S", "failed attempts per second, likewise, of jobs that are retried or dead"),
+    ("≈IN/S", "about: growth of the unfinished and dead jobs in the last 10 s, plus OUT/S"),
     ("OLDEST", "how long the oldest ready job has been ready"),
-    ("RUN, HELD", "jobs that workers have claimed: those that run, and those that are next"),
-    ("SCHED", "not due yet: delayed jobs, and those that failed and run again later"),
-    ("WAIT", "for their turn in their groups"),
-    ("LEASE", "how long SQL Server takes the worker for alive without another heartbeat"),
+    ("RUN, HELD", "claimed jobs: those that run, and those that run next"),
+    ("SCHED", "due later: delayed jobs and retries"),
+    ("WAIT", "waiting for their turn in their groups"),
+    ("LEASE", "how long SQL Server considers the worker alive without another heartbeat"),
     (
         "LIMIT",
         "what limits the workers, and how many: busy (all threads run jobs), idle (too few jobs), claim and finish \
@@ -27,10 +26,9 @@ const NUMBERS: [(&str, &str); 9] = [
     ),
 ];
 
-/// Who may do what.
-const ROLES: &str = "A monitor sees all of this; p, r and R need the role operator.";
+const ROLES: &str = "A monitor sees everything; p, r and R need the role operator.";
 
-/// The room of a name of a number, and of keys.
+/// The width of the names of numbers.
 const NAME: usize = 11;
 const KEY: usize = 23;
 
@@ -52,7 +50,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     frame.render_widget(Paragraph::new(lines[seen].to_vec()), area);
 }
 
-/// A name, and beside it what is said of it.
+/// A name with its explanation.
 fn entry(name: &str, room: usize, what: &str, width: usize) -> Vec<Line<'static>> {
     let lines = words_wrapped(what, width.saturating_sub(room));
     let names = std::iter::once(name).chain(std::iter::repeat(""));

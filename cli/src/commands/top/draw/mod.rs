@@ -1,6 +1,6 @@
-//! Draws the screen: a title, what is looked at, what there is to say, and the keys.
+//! Draws the screen: title, view, message and keys.
 //!
-//! Every size works: what has no room is left out, the columns that matter less first.
+//! Every size works: less important columns are left out first.
 
 mod help;
 mod job;
@@ -19,10 +19,10 @@ use super::screen::{Screen, View};
 use crate::columns::{cut, left, right, width_of};
 use crate::texts;
 
-/// The most lines that a message takes.
+/// The most lines of a message.
 const MESSAGE_LINES: usize = 3;
 
-/// Draws all of it. Where a list or text is longer than its room, the screen notes which part is seen.
+/// Draws the screen, and saves which part of a list or text is visible.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, now: Instant) {
     let area = frame.area();
     let width = usize::from(area.width);
@@ -73,7 +73,7 @@ fn title_text(screen: &Screen, width: usize) -> String {
     format!("{text}{}", right(&sort, width - width_of(&text)))
 }
 
-/// A question, a lost connection, or what became of an action; otherwise how old it all is. At least one line.
+/// A question, a lost connection, or the result of an action; otherwise the age of the data. At least one line.
 fn message(screen: &Screen, now: Instant, width: usize) -> Vec<Line<'static>> {
     let read = now.duration_since(screen.read_at);
     let theme = screen.theme;
@@ -88,7 +88,7 @@ fn message(screen: &Screen, now: Instant, width: usize) -> Vec<Line<'static>> {
         let asking = asking.map(|asking| format!("; waiting for the server for {}", texts::age(asking)));
         (format!("as of {} s ago{}", read.as_secs(), asking.unwrap_or_default()), theme.dim())
     };
-    // First as a whole, for the sake of control characters.
+    // First as a whole, to remove control characters.
     let mut lines = words_wrapped(&cut(&text, usize::MAX), width);
     if lines.len() > MESSAGE_LINES {
         lines.truncate(MESSAGE_LINES);
@@ -113,7 +113,7 @@ fn keys_text(screen: &Screen) -> &'static str {
     }
 }
 
-/// The part of a list that is seen: from `top` on, moved so that the row `selected` is in it.
+/// The visible part of a list: from `top` on, moved to include the row `selected`.
 fn visible(area: Rect, lines: usize, selected: Option<usize>, top: &mut usize) -> std::ops::Range<usize> {
     let height = usize::from(area.height);
     *top = (*top).min(lines.saturating_sub(height));
@@ -123,7 +123,7 @@ fn visible(area: Rect, lines: usize, selected: Option<usize>, top: &mut usize) -
     *top..(*top + height).min(lines)
 }
 
-/// Breaks a text between its words.
+/// Breaks a text between words.
 fn words_wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -139,7 +139,7 @@ fn words_wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A cell: its text, filled to its column, and its style.
+/// A padded cell with a style.
 fn cell(text: String, style: Style) -> Span<'static> {
     Span::styled(text, style)
 }

@@ -1,4 +1,4 @@
-//! One queue: its numbers, its workers, its dead jobs and those that run.
+//! One queue: numbers, workers, dead and running jobs.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,12 +12,12 @@ use super::{visible, words_wrapped};
 use crate::columns::{age, count, cut, left, rate, right};
 use crate::texts;
 
-/// The width of a job's number, of a time to the second, and of a kind or a worker's name.
+/// The widths of an id, of a time to the second, and of a name.
 const ID: usize = 10;
 const TIME: usize = 14;
 const NAME: usize = 16;
 
-/// A line, and the row that it is, if it can be selected.
+/// A line, and its row if it can be selected.
 struct Entry {
     text: String,
     style: Style,
@@ -41,7 +41,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     let entries = entries(screen, width);
     let View::Queue(view) = &mut screen.view else { return };
     let selected = entries.iter().position(|entry| entry.row.is_some() && entry.row == view.selected);
-    // The first row's heading is seen with it.
+    // The first row is shown with its heading.
     let place = if selected == entries.iter().position(|entry| entry.row.is_some()) { Some(0) } else { selected };
     let seen = visible(rows, entries.len(), place, &mut view.top);
     let selected_style = screen.theme.selected();
@@ -53,7 +53,6 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), rows);
 }
 
-/// The queue's numbers in words.
 fn numbers(queue: &QueueLine) -> String {
     let mut text = String::new();
     if queue.paused {
@@ -128,7 +127,7 @@ fn worker_text(worker: &WorkerLine) -> String {
 }
 
 fn dead_heading(detail: &QueueDetail, dead: u64) -> String {
-    // More came in between the two readings, or there are more than are looked at.
+    // Not all of them were read.
     if dead > detail.dead_read {
         return format!("DEAD {}, of which the newest {}", count(dead), count(detail.dead_read));
     }

@@ -26,7 +26,7 @@ enum Column {
     Limit,
 }
 
-/// Those that matter most first: a narrow screen has the first ones only.
+/// The most important first: a narrow screen drops the others.
 const BY_WORTH: [Column; 10] = [
     Column::Ready,
     Column::Running,
@@ -40,7 +40,7 @@ const BY_WORTH: [Column; 10] = [
     Column::Waiting,
 ];
 
-/// As they stand.
+/// In display order.
 const IN_ORDER: [Column; 10] = [
     Column::Ready,
     Column::Running,
@@ -54,7 +54,7 @@ const IN_ORDER: [Column; 10] = [
     Column::Limit,
 ];
 
-/// The room of a name: at least, and where there is more.
+/// The minimum and maximum width of a name.
 const NAME: std::ops::RangeInclusive<usize> = 9..=40;
 
 impl Column {
@@ -107,7 +107,7 @@ impl Column {
     }
 }
 
-/// What limits the queue: a pause, that nobody works, or what limits its workers.
+/// A pause, no worker, or the bottleneck.
 fn limit(queue: &QueueLine) -> String {
     if queue.paused {
         return "paused".to_owned();
@@ -121,7 +121,7 @@ fn limit(queue: &QueueLine) -> String {
     }
 }
 
-/// Which columns there are at a width, and how wide the name and the last column, the limit, are.
+/// The columns at a width, and the widths of the name and the limit.
 fn columns(width: usize, longest_name: usize) -> (usize, Vec<Column>, usize) {
     let mut room = width.saturating_sub(*NAME.start());
     let mut chosen = Vec::new();
