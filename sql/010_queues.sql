@@ -1,5 +1,4 @@
--- A queue: a named stream of jobs with its settings.
--- Names compare by code point (BIN2): in the usual collations all emoji are equal to each other.
+-- A queue with its settings. Names compare by code point (BIN2): in the usual collations all emoji are equal.
 IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
     CREATE TABLE [$(schema)].[queues]
     (
@@ -9,22 +8,22 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         completion   varchar(8)    NOT NULL,
         delivery     varchar(13)   NOT NULL,
         max_attempts int           NOT NULL,
-        keep_done_s  int           NULL,  -- how long done jobs that stay (annotate, archive) are kept; NULL: for ever
-        keep_dead_s  int           NULL,  -- the same of dead jobs
+        keep_done_s  int           NULL,  -- how long done jobs (annotate, archive) are kept; NULL: for ever
+        keep_dead_s  int           NULL,  -- the same for dead jobs
         paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
-        -- a procedure: two names of 128 characters in brackets, where each ] is two; NULL: none
+        -- a procedure's two names of 128 characters in brackets, each ] doubled; NULL: none
         sink         nvarchar(517) NULL,
-        -- how many jobs of a group have the turn at once
+        -- how many jobs of a group may have a turn at the same time
         group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,
-        -- 1: a job that is retried gives its turn away
+        -- 1: a retried job passes its turn on
         retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,
         max_running  int           NULL,  -- NULL: no limit
-        rate_jobs    int           NULL,  -- at most so many starts in rate_ms; NULL: no limit
+        rate_jobs    int           NULL,  -- how many starts in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
-        -- when max_running was last changed
+        -- the last change of max_running
         limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',
-        -- 1: claim_places has all jobs that are claimed
+        -- 1: claim_places lists all claimed jobs
         places_known bit           NOT NULL CONSTRAINT queues_places_known DEFAULT 0,
         CONSTRAINT queues_pk PRIMARY KEY CLUSTERED (queue_id),
         CONSTRAINT queues_name UNIQUE NONCLUSTERED (name)

@@ -1,9 +1,7 @@
--- A job: one row. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in its
--- group). The states are literals in the filters below and in the procedures: a filtered index is used only where the
--- optimizer can see that the query's predicate implies the filter, and a variable hides that.
+-- A job. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in a group).
+-- States are literals everywhere, because the optimizer uses a filtered index only if the predicate implies its filter.
 
--- The numbers of the jobs. A sequence and not an IDENTITY: a batch gets its numbers in its own order and is inserted in
--- the order of its keys (enqueue_batch).
+-- A sequence, not an IDENTITY: enqueue_batch numbers jobs in the producer's order and inserts them in key order.
 IF OBJECT_ID(N'[$(schema)].[job_ids]', N'SO') IS NULL
     CREATE SEQUENCE [$(schema)].[job_ids] AS bigint START WITH 1 INCREMENT BY 1 CACHE 1000;
 GO
@@ -13,10 +11,10 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         job_id         bigint           NOT NULL,
         queue_id       int              NOT NULL,
         state          tinyint          NOT NULL,
-        lifo           bit              NOT NULL,  -- the queue's order when the job came in; chooses the ready index
-        -- 1: done, dead or cancelled; see jobs_dedup
+        lifo           bit              NOT NULL,  -- the queue's order at enqueue; chooses the ready index
+        -- 1: done, dead or cancelled (see jobs_dedup)
         ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,
-        -- 1: goes only to a worker that holds nothing else, see reap
+        -- 1: only a worker that holds no other job gets it (see reap)
         alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,
         payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
         priority       smallint         NOT NULL,  -- smaller runs first
@@ -24,26 +22,26 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         max_attempts   int              NULL,      -- NULL: the queue's
         fence          int              NOT NULL CONSTRAINT jobs_fence DEFAULT 0,
         enqueued_at    datetime2(3)     NOT NULL,
-        due_at         datetime2(3)     NOT NULL,  -- when it may run; at_once jobs: enqueued_at
-        worker_id      uniqueidentifier NULL,      -- who holds it or, when finished, who held it last
+        due_at         datetime2(3)     NOT NULL,  -- equals enqueued_at if the job had no delay
+        worker_id      uniqueidentifier NULL,      -- the worker that holds it or held it last
         claimed_at     datetime2(3)     NULL,
         finished_at    datetime2(3)     NULL,
-        run_us         bigint           NULL,      -- how long the last run took, by the worker's monotonic clock
+        run_us         bigint           NULL,      -- duration of the last run, by the worker's monotonic clock
         correlation_id uniqueidentifier NULL,
-        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,  -- what sort of job: chooses the handler
+        kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,  -- chooses the handler
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         payload        varbinary(max)   NOT NULL,
         error          nvarchar(4000)   NULL,      -- of the last failed attempt
         output         varbinary(max)   NULL,
-        time_limit_ms  int              NULL,      -- NULL: its kind's or its worker's
-        checkpointed   bit              NULL,      -- 1: progress has a checkpoint of it
-        cancelling     bit              NULL,      -- 1: claimed, and asked to be cancelled
+        time_limit_ms  int              NULL,      -- NULL: the kind's or the worker's
+        checkpointed   bit              NULL,      -- 1: progress has its checkpoint
+        cancelling     bit              NULL,      -- 1: claimed, and its cancellation is requested
         headers        nvarchar(1500)   COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
-        in_turn        bit              NULL,      -- 1: it has one of the turns of its group (group_limit)
+        in_turn        bit              NULL,      -- 1: holds one of the turns of its group (group_limit)
         plain          bit              NULL,      -- 1: details is NULL
-        -- For claim: the attributes that few jobs have, as one JSON object. Not persisted.
+        -- The rare attributes for claim, as one JSON object. Not persisted.
         details AS CASE
             WHEN plain = 1 THEN NULL
             WHEN dedup_key IS NOT NULL OR correlation_id IS NOT NULL OR time_limit_ms IS NOT NULL OR checkpointed = 1

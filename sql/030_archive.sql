@@ -1,4 +1,4 @@
--- Where done jobs go under the completion policy "archive". Never locked by a claim.
+-- Done jobs of queues with the completion policy archive. A claim never locks it.
 IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
     CREATE TABLE [$(schema)].[archive]
     (

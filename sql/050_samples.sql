@@ -1,11 +1,10 @@
--- The last sample of each queue's depth, for metrics: taken by one worker at a time, read by all. See the procedure
--- sample.
+-- The last sample of each queue's depth, for metrics (procedure sample).
 IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
     CREATE TABLE [$(schema)].[samples]
     (
         queue_id      int          NOT NULL,
-        begun_at      datetime2(3) NOT NULL,  -- when somebody last began to take one
-        sampled_at    datetime2(3) NULL,      -- when the numbers below were taken; NULL: there are none yet
+        begun_at      datetime2(3) NOT NULL,  -- when a session last started a sample
+        sampled_at    datetime2(3) NULL,      -- the time of the numbers below; NULL: none yet
         ready         bigint       NOT NULL CONSTRAINT samples_ready DEFAULT 0,
         scheduled     bigint       NOT NULL CONSTRAINT samples_scheduled DEFAULT 0,
         claimed       bigint       NOT NULL CONSTRAINT samples_claimed DEFAULT 0,
@@ -15,7 +14,7 @@ IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
         cancelled     bigint       NULL,
         waiting       bigint       NULL,
         open_batches  bigint       NULL,
-        notes         int          NOT NULL CONSTRAINT samples_notes DEFAULT 0,  -- how often the history was written
+        notes         int          NOT NULL CONSTRAINT samples_notes DEFAULT 0,  -- how often history was written
         CONSTRAINT samples_pk PRIMARY KEY CLUSTERED (queue_id)
     );
 GO

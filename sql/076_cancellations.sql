@@ -1,6 +1,5 @@
--- Running jobs that somebody has asked to cancel: a word to their workers, who get it with their next heartbeat. What
--- decides about the job is jobs.cancelling; a row that nobody needs any more does no harm, and reap deletes it when it
--- is a day old.
+-- Messages to workers about the cancellation of running jobs, delivered with the next heartbeat. jobs.cancelling is
+-- what counts; reap deletes rows that are a day old.
 IF OBJECT_ID(N'[$(schema)].[cancellations]', N'U') IS NULL
     CREATE TABLE [$(schema)].[cancellations]
     (

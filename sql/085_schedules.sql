@@ -1,41 +1,39 @@
--- A schedule: at which times a job comes into the queue by itself. T-SQL cannot read a cron expression: the worker that
--- has the duties of the queue works out the times and calls fire_schedule for each.
--- Rows are only a few. Those who read and change them in the workers' name skip what is locked, so that nobody's
--- transaction stops the duties; hence no page locks.
+-- A schedule that enqueues a job at certain times. T-SQL cannot read cron expressions: the elected worker calculates
+-- the times and calls fire_schedule. Its calls skip locked rows, hence no page locks.
 IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
     CREATE TABLE [$(schema)].[schedules]
     (
         queue_id       int              NOT NULL,
         name           nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
         cron           varchar(256)     COLLATE Latin1_General_100_BIN2 NOT NULL,
-        -- a name of the IANA database, such as Europe/Berlin
+        -- an IANA name such as Europe/Berlin
         time_zone      varchar(64)      COLLATE Latin1_General_100_BIN2 NOT NULL,
-        make_up        int              NOT NULL,  -- of the times that were missed, the last so many are made up for
-        jitter_ms      int              NOT NULL,  -- each job starts up to so much later than its time, at random
-        -- The job, as enqueue takes it.
+        make_up        int              NOT NULL,  -- how many of the last missed times are made up for
+        jitter_ms      int              NOT NULL,  -- the longest random delay of each job
+        -- The job, as for enqueue.
         priority       smallint         NOT NULL,
         max_attempts   int              NULL,
         time_limit_ms  int              NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
-        -- NULL: each job has a key of its own, from name and time
+        -- NULL: each job has a key made of name and time
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
         headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NOT NULL,
-        -- Where it stands.
+        -- Its state.
         paused         bit              NOT NULL CONSTRAINT schedules_paused DEFAULT 0,
-        -- grows with each change: what was read before fires none
+        -- grows with each change, so that outdated calls fire nothing
         revision       int              NOT NULL CONSTRAINT schedules_revision DEFAULT 1,
-        -- the next time; when it was just set or resumed: since when times count
+        -- the next time; after a change or resume: the time from which to count
         next_at        datetime2(3)     NOT NULL,
-        -- when a worker looks at it next: next_at, or ten seconds after it could not be fired
+        -- when a worker checks it next: next_at, or ten seconds after a failure
         look_at        datetime2(3)     NOT NULL,
-        -- what the clock said when these two were worked out; in the future: it was set back since
+        -- the clock when these two were calculated; if in the future, the clock was set back
         looked_at      datetime2(3)     NOT NULL,
-        last_at        datetime2(3)     NULL,      -- the last time that was fired
-        error          nvarchar(2048)   NULL,      -- why it could not be fired the last time that a worker looked
+        last_at        datetime2(3)     NULL,      -- the last time that fired
+        error          nvarchar(2048)   NULL,      -- why the last check did not fire it
         CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX schedules_due NONCLUSTERED (queue_id, look_at, looked_at)

@@ -1,9 +1,7 @@
--- A batch: jobs that belong together, in any queues, and a follow-up that is enqueued once, when all of them have
--- ended. Jobs come in until it is sealed. Three tables, so that nobody who acknowledges jobs waits for a producer's
--- transaction: batches: what it is. Who adds jobs shares a lock on the row until the end of its transaction, so that
--- sealing waits for it. batch_additions: how many jobs came in, a row for each call, and which of the batch's parts
--- (@part of enqueue) did; when it is sealed, the sum of the jobs becomes batch_counts.members.
--- batch_counts: how its jobs have ended, added to once for each call that ends some.
+-- A batch: jobs of any queues, and a follow-up that is enqueued when all of them have finished. Three tables, so that
+-- finish calls do not wait for producers. batches: its definition; a session that adds jobs keeps a shared lock on the
+-- row until its transaction ends, so that sealing waits for it. batch_additions: a row for each call that adds jobs,
+-- with its part (@part of enqueue); sealing sums them up as batch_counts.members. batch_counts: how its jobs finished.
 -- Locks are taken in the order batches, jobs, batch_counts, and within each by number.
 IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
     CREATE TABLE [$(schema)].[batches]
@@ -11,11 +9,11 @@ IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
         batch_id       bigint           NOT NULL IDENTITY (1, 1),
         queue_id       int              NOT NULL,  -- of the follow-up
         name           nvarchar(128)    NULL,      -- for people
-        -- the batch that the follow-up belongs to; it was there before, so that there are no circles
+        -- the batch of the follow-up, which is older, so that there are no cycles
         parent_id      bigint           NULL,
         created_at     datetime2(3)     NOT NULL,
         sealed_at      datetime2(3)     NULL,
-        -- The follow-up, as enqueue takes it.
+        -- The follow-up, as for enqueue.
         priority       smallint         NOT NULL,
         max_attempts   int              NULL,
         time_limit_ms  int              NULL,
@@ -23,7 +21,7 @@ IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
         correlation_id uniqueidentifier NULL,
         headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
-        payload        varbinary(max)   NULL,      -- NULL: there is none
+        payload        varbinary(max)   NULL,      -- NULL: no follow-up
         CONSTRAINT batches_pk PRIMARY KEY CLUSTERED (batch_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX batches_parent NONCLUSTERED (parent_id, batch_id) WHERE parent_id IS NOT NULL
@@ -36,7 +34,7 @@ IF OBJECT_ID(N'[$(schema)].[batch_additions]', N'U') IS NULL
         batch_id    bigint NOT NULL,
         addition_id bigint NOT NULL IDENTITY (1, 1),
         jobs        int    NOT NULL,
-        -- its call was this part of what is enqueued for the batch; of a part there is one
+        -- the part that the call added, each once; NULL: none
         part        bigint NULL,
         CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
@@ -49,12 +47,12 @@ IF OBJECT_ID(N'[$(schema)].[batch_counts]', N'U') IS NULL
     (
         batch_id     bigint       NOT NULL,
         queue_id     int          NOT NULL,  -- of the follow-up
-        members      bigint       NULL,      -- how many jobs it has; NULL: it is not sealed yet
+        members      bigint       NULL,      -- how many jobs; NULL: not sealed yet
         done         bigint       NOT NULL CONSTRAINT batch_counts_done DEFAULT 0,
         dead         bigint       NOT NULL CONSTRAINT batch_counts_dead DEFAULT 0,
         cancelled    bigint       NOT NULL CONSTRAINT batch_counts_cancelled DEFAULT 0,
-        ended_at     datetime2(3) NULL,      -- when the last one had ended; from then on nothing here changes
-        follow_up_id bigint       NULL,      -- the job that was enqueued then
+        ended_at     datetime2(3) NULL,      -- when its last job finished; the row then no longer changes
+        follow_up_id bigint       NULL,      -- the job enqueued then
         CONSTRAINT batch_counts_pk PRIMARY KEY CLUSTERED (batch_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX batch_counts_queue NONCLUSTERED (queue_id, batch_id)

@@ -1,19 +1,17 @@
--- Groups: jobs of a queue with one key, of which no more than the queue's group_limit have the turn at once (ready,
--- claimed or scheduled for their next attempt); the others wait in state 6, where no claim meets them.
--- groups: how many have the turn; a row only where there are some, or where a job waits that advance_groups could not
--- have. Only advance_groups changes it.
--- group_events: what advance_groups is to look at. Rows are only added, by whoever enqueues or ends jobs and in the
--- same transaction, so that nobody waits for anybody here: to a group has come a job (ended = 0), or jobs of it have
--- given their turn away. Each job that comes to wait has its row here: advance_groups looks for waiting jobs from there
--- on, and not at the head of jobs_waiting, which may be full of entries that are deleted but not yet cleaned up
--- (ghosts).
+-- A group: the jobs of a queue with one key. Up to group_limit of them have a turn (ready, claimed or scheduled for a
+-- retry); the others wait in state 6, which claims do not read.
+-- groups: how many have a turn; a row exists if that is not 0, or if advance_groups met a waiting job that was locked.
+-- Only advance_groups changes it.
+-- group_events: its work list. Sessions that enqueue (ended = 0) or finish jobs only add rows in their transactions,
+-- and so do not wait for each other. advance_groups searches from the job ids here, because the head of jobs_waiting
+-- may be full of ghosts.
 IF OBJECT_ID(N'[$(schema)].[groups]', N'U') IS NULL
     CREATE TABLE [$(schema)].[groups]
     (
         queue_id  int           NOT NULL,
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
         in_turn   int           NOT NULL,
-        -- no job waits below, but for those of group_events
+        -- no job below waits, except for those in group_events
         from_id   bigint        NOT NULL CONSTRAINT groups_from_id DEFAULT 0,
         CONSTRAINT groups_pk PRIMARY KEY CLUSTERED (queue_id, group_key)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
@@ -26,13 +24,13 @@ IF OBJECT_ID(N'[$(schema)].[group_events]', N'U') IS NULL
         event_id  bigint        NOT NULL IDENTITY (1, 1),
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
         ended     int           NOT NULL,
-        job_id    bigint        NULL,      -- the first of the jobs that came to wait
+        job_id    bigint        NULL,      -- the first new waiting job
         CONSTRAINT group_events_pk PRIMARY KEY CLUSTERED (queue_id, event_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
--- Queues that have had jobs in batches or groups: where there is no row, acknowledgements do not even look for such
--- jobs. A row for each transaction that found none committed: nobody waits for another's.
+-- Queues that have had jobs of batches or groups: finish calls of other queues skip them. One row per transaction
+-- that found no committed one, so that none waits for another.
 IF OBJECT_ID(N'[$(schema)].[linked_queues]', N'U') IS NULL
     CREATE TABLE [$(schema)].[linked_queues]
     (

@@ -1,5 +1,4 @@
--- What few of the jobs to enqueue have, beside the enqueue_list that has the jobs: a row only for those that have any
--- of it.
+-- Rare attributes of the jobs of an enqueue_list: a row only for jobs that have any.
 IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
     CREATE TYPE [$(schema)].[detail_list] AS TABLE
     (

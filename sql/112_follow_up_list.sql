@@ -1,15 +1,15 @@
--- Follow-ups: jobs to enqueue in the transaction in which the jobs of job_id are acknowledged as done, see finish_with.
+-- Follow-ups: jobs to enqueue in the transaction that finishes the jobs job_id as done (finish_with).
 IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
     CREATE TYPE [$(schema)].[follow_up_list] AS TABLE
     (
-        -- the caller's order; within a queue, jobs get their ids in it
+        -- the caller's order, and that of the ids within a queue
         ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,
         job_id         bigint           NOT NULL,  -- the job that it follows
         queue          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,
         payload        varbinary(max)   NOT NULL,
         priority       smallint         NULL,  -- NULL: 0
         delay_ms       bigint           NULL,  -- from now, by SQL Server's clock
-        due_at         datetime2(3)     NULL,  -- or: a point in time, UTC
+        due_at         datetime2(3)     NULL,  -- or a point in time, UTC
         max_attempts   int              NULL,  -- NULL: the queue's
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,

@@ -1,5 +1,4 @@
--- What a queue's sink gets: the jobs that are done in one acknowledgement. A sink is a procedure of the user's with one
--- parameter of this type.
+-- The only parameter of a queue's sink, a user's procedure: the done jobs of one finish call.
 IF TYPE_ID(N'[$(schema)].[sink_list]') IS NULL
     CREATE TYPE [$(schema)].[sink_list] AS TABLE
     (

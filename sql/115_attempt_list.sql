@@ -1,4 +1,4 @@
--- Attempts that have failed, for note_attempts.
+-- Failed attempts, for note_attempts.
 IF TYPE_ID(N'[$(schema)].[attempt_list]') IS NULL
     CREATE TYPE [$(schema)].[attempt_list] AS TABLE
     (

@@ -1,4 +1,4 @@
--- What jobs have noted. NULL: as it was.
+-- Reports of running jobs; NULL leaves a value as it is.
 IF TYPE_ID(N'[$(schema)].[progress_list]') IS NULL
     CREATE TYPE [$(schema)].[progress_list] AS TABLE
     (

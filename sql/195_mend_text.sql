@@ -1,11 +1,8 @@
--- Puts U+FFFD in the place of each half of a surrogate pair. LEFT, SUBSTRING and every conversion that cuts can leave
--- one ("Collation and Unicode support" in Microsoft's documentation: a surrogate pair counts as two characters), and
--- clients that decode strictly can then read neither the value nor an error that quotes it.
--- Binary data becomes nvarchar as it stands, the lower byte of each unit first: NCHAR does not make halves under every
--- collation.
+-- Replaces each half of a surrogate pair with U+FFFD: conversions and functions that cut text, such as LEFT, can leave
+-- halves, which strict clients cannot decode. The ranges are binary: NCHAR makes no halves under some collations.
 CREATE OR ALTER PROCEDURE [$(schema)].[mend_text]
     @text nvarchar(max) OUTPUT,
-    @most int = 2147483647  -- so many at the most
+    @most int = 2147483647  -- how many
 AS
 SET NOCOUNT ON;
 DECLARE @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),

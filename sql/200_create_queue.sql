@@ -1,27 +1,20 @@
--- Creates a queue, or changes the settings of an existing one; NULL leaves a setting as it is (for a new queue: the
--- default). What is no longer to be kept is deleted by the workers, see expire.
--- In a transaction only for a queue that does not exist, as a migration creates it: that holds up nobody else's queue.
--- Result: queue_id, created.
--- Parameters are wider than the longest value, so that a longer one is refused and not cut.
+-- Creates a queue, or changes the settings of an existing one. NULL keeps a setting (new queue: the default). Workers
+-- delete jobs that need not be kept any longer (expire). A transaction can only contain it for a new queue, as in a
+-- migration: a change would block the queue until the commit. Result: queue_id, created.
+-- Parameters are wider than the longest value, so that a longer one is rejected, not cut.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @queue        nvarchar(129),
     @claim_order  varchar(32)   = NULL,  -- fifo (default), lifo, any
     @completion   varchar(32)   = NULL,  -- delete (default), annotate, archive
     @delivery     varchar(32)   = NULL,  -- at_least_once (default), at_most_once
     @max_attempts int           = NULL,  -- 5 by default; 1 and more
-    -- how many seconds done jobs are kept (annotate, archive), up to ten years; 0: for ever (default)
-    @keep_done_s  int           = NULL,
-    @keep_dead_s  int           = NULL,  -- the same of dead jobs
-    -- the procedure that finish calls with the jobs that are done, as schema.name; empty: none (default)
-    @sink         nvarchar(517) = NULL,
-    @group_limit  int           = NULL,  -- how many jobs of one group_key have the turn at once: 1 (default) to 1000
-    -- 1: a job that is retried gives its turn away and gets the next that is free when it is due; 0 (default): it keeps
-    -- it
-    @retry_passes bit           = NULL,
-    -- how many jobs all workers together hold at once: up to 100000; 0: no limit (default)
-    @max_running  int           = NULL,
-    -- how many jobs all workers together claim in any @rate_ms; 0: no limit (default)
-    @rate_jobs    int           = NULL,
+    @keep_done_s  int           = NULL,  -- how many seconds done jobs stay, up to ten years; 0 (default): for ever
+    @keep_dead_s  int           = NULL,  -- the same for dead jobs
+    @sink         nvarchar(517) = NULL,  -- schema.name of the procedure for done jobs; empty (default): none
+    @group_limit  int           = NULL,  -- how many jobs of a group may have a turn: 1 (default) to 1000
+    @retry_passes bit           = NULL,  -- 1: a retried job passes its turn on; 0 (default): it keeps the turn
+    @max_running  int           = NULL,  -- how many jobs all workers may hold, up to 100000; 0 (default): no limit
+    @rate_jobs    int           = NULL,  -- how many jobs may be claimed in any @rate_ms; 0 (default): no limit
     @rate_ms      bigint        = NULL   -- with @rate_jobs: 100 to 86400000 (a day)
 AS
 SET NOCOUNT ON;
@@ -35,14 +28,14 @@ BEGIN
     SET @is_inside = 1;
     IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_name (name)))
         WHERE name = @queue)
-        THROW 58003, N'create_queue locks the queue''s row, for which everybody would wait: change a queue outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
+        THROW 58003, N'create_queue cannot change a queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 END;
 
 IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256
     OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
-    THROW 58003, N'the name of a queue must have 1 to 128 characters, without spaces at its ends', 1;
+    THROW 58003, N'queue must have 1 to 128 characters, with no leading or trailing spaces', 1;
 EXEC [$(schema)].[check_text] N'the name of a queue', @queue;
--- In the words' own spelling, whatever the database's collation takes for equal to them.
+-- Stores the canonical spelling even if the database's collation ignores case.
 SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any'
     ELSE @claim_order END;
 SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate'
@@ -58,9 +51,9 @@ IF @delivery NOT IN ('at_least_once', 'at_most_once')
 IF @max_attempts < 1
     EXEC [$(schema)].[refuse] N'max_attempts', @max_attempts, N'1 or more';
 IF @keep_done_s < 0 OR @keep_done_s > 315360000
-    EXEC [$(schema)].[refuse] N'keep_done_s', @keep_done_s, N'between 1 and 315360000 (ten years), or 0 for ever';
+    EXEC [$(schema)].[refuse] N'keep_done_s', @keep_done_s, N'1 to 315360000 (ten years), or 0 for ever';
 IF @keep_dead_s < 0 OR @keep_dead_s > 315360000
-    EXEC [$(schema)].[refuse] N'keep_dead_s', @keep_dead_s, N'between 1 and 315360000 (ten years), or 0 for ever';
+    EXEC [$(schema)].[refuse] N'keep_dead_s', @keep_dead_s, N'1 to 315360000 (ten years), or 0 for ever';
 IF @group_limit < 1 OR @group_limit > 1000
     EXEC [$(schema)].[refuse] N'group_limit', @group_limit, N'1 to 1000';
 IF @max_running < 0 OR @max_running > 100000
@@ -68,12 +61,11 @@ IF @max_running < 0 OR @max_running > 100000
 IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0
     AND @rate_ms IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'rate_jobs is ', @rate_jobs, N', rate_ms ', @rate_ms,
-                          N'; rate_jobs must be 1 or more, with rate_ms between 100 and 86400000 (a day), or 0 for no limit, without rate_ms');
+    SET @message = CONCAT(N'rate_jobs is ', @rate_jobs, N', rate_ms ', @rate_ms, N'; rate_jobs must be 1 or more ',
+        N'with rate_ms 100 to 86400000 (a day), or 0 for no limit without rate_ms');
     THROW 58003, @message, 1;
 END;
--- The catalog shows only what the caller may use or see: so who sets a sink must have the right to call it, or to see
--- its definition.
+-- The catalog shows only objects that the caller may use or see, so setting a sink requires one of these rights.
 IF @sink <> N''
 BEGIN
     SET @sink_id = OBJECT_ID(@sink, N'P');
@@ -91,8 +83,8 @@ DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_si
     @old_rate int, @created bit = 0;
 
 BEGIN TRANSACTION;
--- HOLDLOCK on the unique name: two sessions that create the same queue meet here, not at a duplicate key. In a caller's
--- transaction it would keep the name behind the gap locked, another queue's; there, the second fails with 2627.
+-- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. Not in a caller's
+-- transaction, where it would lock the neighbouring name, too; the second session then fails with 2627.
 IF @is_inside = 0
     SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
            @old_running = max_running, @old_rate = rate_jobs
@@ -100,11 +92,11 @@ IF @is_inside = 0
     WHERE name = @queue;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
-    THROW 58003, N'a queue with delivery at_most_once cannot have a sink: its jobs are not acknowledged; set one of the two', 1;
+    THROW 58003, N'a queue with delivery at_most_once cannot have a sink, because its claims delete the jobs', 1;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
     AND (COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0)
-    THROW 58003, N'a queue with delivery at_most_once cannot have max_running or a rate: its jobs are not acknowledged; set one of the two', 1;
+    THROW 58003, N'a queue with delivery at_most_once cannot have limits, because its claims delete the jobs', 1;
 
 IF @queue_id IS NULL
 BEGIN
@@ -120,7 +112,7 @@ BEGIN
 END;
 ELSE
 BEGIN
-    -- To and from lifo, unfinished jobs would stand in the wrong ready index.
+    -- Between lifo and another order, unfinished jobs would be in the wrong ready index.
     IF (@old_order = 'lifo' AND @claim_order <> 'lifo' OR @old_order <> 'lifo' AND @claim_order = 'lifo')
         AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
             WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
@@ -138,7 +130,7 @@ BEGIN
                  WHERE queue_id = @queue_id AND state = 6))
     BEGIN
         SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order,
-            N' and has jobs; work them off and purge before changing it to ', @claim_order);
+            N' and has jobs; drain and purge it before changing it to ', @claim_order);
         EXEC [$(schema)].[raise] 58003, @message;
     END;
     UPDATE [$(schema)].[queues]
@@ -157,11 +149,10 @@ BEGIN
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
-    -- Behind the change: whoever brings in the first such job notes it, and then looks at this setting (link_queue).
-    -- One of the two sees the other.
+    -- After the change: link_queue writes first and then reads this setting, so one of the two sees the other.
     IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
         AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-        THROW 58003, N'a queue that has had groups or jobs of batches cannot have delivery at_most_once: its jobs would not be acknowledged', 1;
+        THROW 58003, N'a queue that has had groups or batches cannot have delivery at_most_once', 1;
 END;
 COMMIT TRANSACTION;
 

@@ -1,52 +1,44 @@
--- Enqueues one job, for any language and for triggers: no result set, the id comes back in @job_id. Takes part in the
--- caller's transaction. When an unfinished job of the queue has the same @dedup_key, nothing is added: @duplicate is 1
--- and @job_id is that job's. It was unfinished at that moment; it may end before the caller's transaction does.
+-- Enqueues one job in the caller's transaction; no result set, so that triggers can call it. If an unfinished job of
+-- the queue has the same @dedup_key, nothing is added: @duplicate is 1 and @job_id is that job, which may finish before
+-- the caller's transaction ends.
 --
--- A key locks nothing but itself: a new one keeps only its own entry of jobs_dedup locked until the caller's
--- transaction ends, and one that is found keeps no lock at all (but where it came in between the look and the insert).
--- So an enqueue waits for nobody but an uncommitted enqueue or acknowledgement of the same key. The unique index
--- decides: where two sessions insert one key at once, the second gets error 2601, which does not doom the caller's
--- transaction, and looks again.
+-- A key locks only its own entry of jobs_dedup: a new key until the caller's transaction ends, an existing key not at
+-- all, unless it was inserted between lookup and insert. An enqueue thus waits only for an uncommitted enqueue or
+-- finish of the same key. If two sessions insert a key at once, the second gets error 2601, which does not doom the
+-- caller's transaction, and looks it up again.
 --
--- A job of a group waits (state 6) until it gets its turn: at once after this call's commit or, in a caller's
--- transaction, within about a second after that one's. A batch cannot be sealed before the caller's transaction has
--- ended.
+-- A job of a group waits (state 6) for its turn: it gets it right after this call's commit or, in a caller's
+-- transaction, within about a second after that one's. A batch cannot be sealed before the caller's transaction ends.
 --
--- With @part_of and @part the call is carried out once, however often it is made while the batch is open: it is that
--- part of what is enqueued for batch @part_of, which the job then belongs to. Of a part that is there already nothing
--- is added: @job_id is NULL and @duplicate 1. While another session adds the part and has not committed, the call waits
--- for it. Where two begin at the very same moment, the second fails with 2601 and is rolled back; repeated, it finds
--- the part.
+-- With @part_of and @part, repeated calls add the job once while batch @part_of is open; the job belongs to that batch.
+-- If the part exists, nothing is added: @job_id is NULL and @duplicate 1. If another session is adding it, the call
+-- waits; if both start at the same moment, the second fails with 2601 and is rolled back, and a retry finds the part.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
     @text           nvarchar(max)    = NULL,  -- or text, for producers in T-SQL
     @priority       smallint         = 0,     -- smaller runs first
     @delay_ms       bigint           = NULL,  -- start this long from now, by SQL Server's clock
-    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC; a time in the past is now
+    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC
     @max_attempts   int              = NULL,  -- NULL: the queue's
-    -- up to 256 characters; one more here, so that a longer key is refused and not cut
-    @dedup_key      nvarchar(257)    = NULL,
+    @dedup_key      nvarchar(257)    = NULL,  -- up to 256 characters; a longer key is rejected, not cut
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
-    -- what sort of job, for the worker to choose the handler: up to 64 printable ASCII characters (nvarchar, because a
-    -- conversion to varchar makes such of others)
+    -- chooses the handler: up to 64 printable ASCII characters (nvarchar, so that others are rejected, not converted)
     @kind           nvarchar(65)     = NULL,
-    -- after this long its handler is told that it is cancelled; NULL: as the worker has it
-    @time_limit_ms  bigint           = NULL,
+    @time_limit_ms  bigint           = NULL,  -- after this run time the job is cancelled; NULL: the worker's limit
     @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
-    @group_key      nvarchar(129)    = NULL,  -- jobs of one key take turns, see create_queue: up to 128 characters
-    @batch_id       bigint           = NULL,  -- the batch it belongs to, see create_batch
-    @part_of        bigint           = NULL,  -- the call is a part of what is enqueued for this batch
-    @part           bigint           = NULL   -- which one: a number that the caller chooses
+    @group_key      nvarchar(129)    = NULL,  -- up to 128 characters; jobs of one key take turns (create_queue)
+    @batch_id       bigint           = NULL,  -- its batch (create_batch)
+    @part_of        bigint           = NULL,  -- the batch that the call adds a part to
+    @part           bigint           = NULL   -- the part's number, chosen by the caller
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
--- The caller's may be another: .NET's TransactionScope has SERIALIZABLE by default, under which the look for the key
--- would lock a range.
+-- Under SERIALIZABLE, the default of .NET's TransactionScope, the lookup of the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0,
     @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0;
@@ -58,8 +50,8 @@ IF @queue_id IS NULL
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
 IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_at IS NOT NULL)
-    THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
--- Inline is what a job with nothing but a kind needs, so that it does not pay for the call.
+    THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
+-- These checks are inline so that a job with only a kind does not pay for the call.
 IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT NULL OR @headers IS NOT NULL
     OR @group_key IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 2 AND 128
     OR @kind COLLATE Latin1_General_100_BIN2 LIKE N'%[^!-~]%'
@@ -67,16 +59,15 @@ IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT 
 IF @part_of IS NOT NULL OR @part IS NOT NULL
 BEGIN
     IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
-        THROW 58003, N'part_of and part stand together, and the job belongs to the batch of part_of', 1;
+        THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
     SET @batch_id = @part_of;
 END;
 IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
     SET @is_member = 1;
 IF @is_member = 1 AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
+    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
 
--- A time in the past is now: due_at says since when a job has been ready. DATEADD counts in int: whole seconds and the
--- rest.
+-- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int: seconds, then the rest.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
     DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
@@ -89,7 +80,7 @@ BEGIN
     EXEC [$(schema)].[lock_batch] @batch_id;
     IF @part IS NOT NULL
     BEGIN
-        -- READCOMMITTEDLOCK: waits for whoever is adding this part under READ_COMMITTED_SNAPSHOT, too.
+        -- READCOMMITTEDLOCK: waits for a session that is adding this part even under READ_COMMITTED_SNAPSHOT.
         IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
             WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
                    WHERE batch_id = @batch_id AND part = @part AND part IS NOT NULL)
@@ -104,7 +95,7 @@ END;
 
 WHILE @job_id IS NULL
 BEGIN
-    -- READCOMMITTEDLOCK: waits for an uncommitted enqueue of the key under READ_COMMITTED_SNAPSHOT, too.
+    -- READCOMMITTEDLOCK: waits for an uncommitted enqueue of the key even under READ_COMMITTED_SNAPSHOT.
     IF @dedup_key IS NOT NULL
         SELECT @job_id = job_id, @duplicate = 1
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
@@ -129,7 +120,7 @@ BEGIN
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH
-            -- Any other error rolls the caller's transaction back, as in every procedure here.
+            -- Any other error rolls back the caller's transaction, as in every procedure here.
             SET XACT_ABORT ON;
             SET @tries = @tries + 1;
             IF @dedup_key IS NULL OR ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1 OR @tries = 100
@@ -139,12 +130,10 @@ BEGIN
     END;
 END;
 
--- The queue may have been deleted since it was looked for: either delete_queue finds this job, or this finds the queue
--- gone. A row that NOLOCK sees was not deleted before this moment, so that delete_queue looks for jobs later, and finds
--- this one. Only where there is none does it wait for a deletion that may be taken back. Outside of a transaction the
--- job is there already and may run: it goes again only where the queue is certainly gone. Where that could not be found
--- out, because the session waits no longer for locks, it stays: a deletion under way meets it and is taken back
--- (delete_empty_queue).
+-- The queue may have been deleted since the lookup: either delete_queue finds this job, or this check finds no queue.
+-- If NOLOCK sees the row, delete_queue has yet to search for jobs. Otherwise wait for a deletion that may be rolled
+-- back: outside a transaction the job is committed and may run, so it is deleted only if the queue is certainly gone.
+-- If the wait times out, the job stays, and the deletion finds it and is rolled back (delete_empty_queue).
 IF @duplicate = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
 BEGIN
@@ -179,9 +168,8 @@ BEGIN
         EXEC [$(schema)].[advance_groups] @queue_id;
 END;
 
--- Jobs with higher numbers may have been claimed meanwhile: then claims begin beyond this one (see marks). In a
--- caller's transaction, the sweep finds it after the commit. No error here is the caller's: the job is there, and a
--- call that failed would be made again.
+-- Claims may have passed this id already (see marks); in a caller's transaction, sweep finds the job after the commit.
+-- An error here must not fail the call, which would be repeated.
 IF @duplicate = 0 AND @@TRANCOUNT = 0
 BEGIN
     SET XACT_ABORT OFF;

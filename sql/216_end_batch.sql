@@ -1,6 +1,6 @@
--- For note_ends and seal_batch, in their transaction: ends a batch whose jobs have all ended, and enqueues its
--- follow-up. The caller holds the batch's row of batch_counts, so that this happens once.
--- The follow-up has the header readpast-batch: batch_id, done, dead, cancelled.
+-- For note_ends and seal_batch, in their transaction: completes a batch whose jobs have all finished, and enqueues its
+-- follow-up with the header readpast-batch (batch_id, done, dead, cancelled). The caller has locked the batch's row of
+-- batch_counts, so that this happens once.
 CREATE OR ALTER PROCEDURE [$(schema)].[end_batch]
     @batch_id bigint
 AS
@@ -27,8 +27,7 @@ INSERT [$(schema)].[jobs] WITH (ROWLOCK)
      payload, time_limit_ms, headers, batch_id)
 SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now,
        @now, b.correlation_id, b.kind, b.payload_utf16, b.payload, b.time_limit_ms,
-       -- Before the headers of its own, where there are some: behind the opening bracket of theirs, or instead of an
-       -- object without a name in it.
+           -- In front of the batch's own headers, or instead of an empty object.
        CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id

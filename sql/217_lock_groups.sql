@@ -1,6 +1,6 @@
--- For advance_groups, and for operators' procedures before they lock waiting jobs: no other session gives turns away in
--- this queue until the transaction ends. Only in a transaction. @granted: 0, somebody else had the lock for @wait_ms.
--- NULL: it waits for as long as the session waits for other locks (LOCK_TIMEOUT), and then fails.
+-- For advance_groups, and for operators' procedures before they lock waiting jobs: keeps other sessions from giving
+-- turns in this queue until the transaction ends. @granted is 0 if another session kept the lock for @wait_ms. Without
+-- @wait_ms it waits for LOCK_TIMEOUT and then fails.
 CREATE OR ALTER PROCEDURE [$(schema)].[lock_groups]
     @queue_id int,
     @wait_ms  int,
@@ -14,5 +14,5 @@ EXEC @result = sys.sp_getapplock @Resource = @resource, @LockMode = N'Exclusive'
     @LockTimeout = @timeout;
 SET @granted = CASE WHEN @result >= 0 THEN 1 ELSE 0 END;
 IF @granted = 0 AND @wait_ms IS NULL
-    THROW 58013, N'another session changes groups of this queue, and its transaction has not ended; run it again', 1;
+    THROW 58013, N'another session is changing groups of this queue; run the call again when it has finished', 1;
 GO

@@ -1,13 +1,11 @@
--- For those who end jobs of batches or groups, in their transaction, whose last statement it is but for the result:
--- adds the ends to the batches' counts, ends the batches that have no more unfinished jobs, and notes which jobs have
--- given their turn away. The caller holds the jobs' rows. A job has given its turn away where it had it (in_turn) and
--- has ended or waits for another turn (state 6).
+-- For procedures that finish jobs of batches or groups, as the last change of their transaction: counts the jobs in
+-- their batches, completes batches without unfinished jobs, and records passed-on turns. The caller has locked the
+-- jobs. A job passes its turn on if it had one (in_turn) and has finished or waits for another (state 6).
 CREATE OR ALTER PROCEDURE [$(schema)].[note_ends]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @batch_id bigint;
 DECLARE @ended TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, done int NOT NULL, dead int NOT NULL,
     cancelled int NOT NULL);

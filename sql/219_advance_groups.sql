@@ -1,14 +1,12 @@
--- For those who enqueue or end jobs of groups, when that is committed, and for promote: gives the turn to waiting jobs
--- of the groups in which something has happened (group_events), in the order of their ids.
+-- Gives turns to waiting jobs of the groups in group_events, in the order of their ids. Called after the commit by
+-- procedures that enqueue or finish jobs of groups, and by promote.
 --
--- One session of a queue at a time does so (an application lock until its transaction ends), for up to 1,000 turns in
--- one transaction. It waits for nobody else: events and waiting jobs that are locked are not committed, and those who
--- commit them call it again. (Operators, who lock waiting jobs that are committed, take the application lock first, see
--- lock_groups: else a group's next job could be passed over. A session that only looks whether a job is one of those it
--- changes holds it for a moment: then the turn waits for the next call.) Inside of a caller's transaction it does
--- nothing: the next promote does it, within about a second. So it does where another session has had the application
--- lock for @wait_ms. It never fails, because what it is called for has been done; @error is for promote, which tells
--- the worker.
+-- One session of a queue at a time does this, for up to 1,000 turns in a transaction; if another one keeps the
+-- application lock for @wait_ms, or inside a caller's transaction, the next promote does it within about a second. It
+-- waits for nothing else: locked events and jobs are not committed, and their sessions call it again. Operators' calls
+-- lock committed waiting jobs, so they take the application lock first (lock_groups), or a group's next job could be
+-- skipped; a mere check for such jobs locks them briefly, and they get their turn with the next call.
+-- It never fails, because its caller's work is committed; @error is for promote, which tells the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,
     @wait_ms  int            = 200,  -- for the application lock
@@ -16,7 +14,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
-SET XACT_ABORT ON;  -- a client that gives the call up must not leave the lock behind
+SET XACT_ABORT ON;  -- a client that gives up the call must not leave the lock behind
 SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
@@ -24,8 +22,8 @@ DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigi
     @last_event bigint, @next_event bigint;
 DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
     ended int NOT NULL, job_id bigint NULL);
--- in_turn: how many have the turn, without those that gave it away. from_id: no job waits below (NULL: that is not
--- known); at last, NULL: none waits.
+-- in_turn: how many have a turn, without passed-on ones. from_id: no job below waits (NULL: unknown); finally, NULL: no
+-- job waits.
 DECLARE @groups TABLE
 (
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
@@ -46,7 +44,7 @@ BEGIN TRY
         SET @is_full = 0;
         SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
             WHERE queue_id = @queue_id), 0);
-        -- Most calls find nothing where others are quicker: they need not wait for them.
+        -- Most calls find nothing because another session was faster; they need not wait for the lock.
         IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
                        WHERE queue_id = @queue_id AND event_id >= @events_from)
             BREAK;
@@ -54,13 +52,13 @@ BEGIN TRY
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
         SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
         SET @most = 1000 / @limit;
-        -- Anew: promote may have lowered it while this call waited.
+        -- Again: promote may have lowered it during the wait.
         SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
             WHERE queue_id = @queue_id), 0);
         IF @granted = 1
             DELETE TOP (@most) FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-            OUTPUT deleted.event_id, deleted.group_key, deleted.ended,
-                deleted.job_id INTO @events (event_id, group_key, ended, job_id)
+            OUTPUT deleted.event_id, deleted.group_key, deleted.ended, deleted.job_id
+            INTO @events (event_id, group_key, ended, job_id)
             WHERE queue_id = @queue_id AND event_id >= @events_from
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most THEN 1 ELSE 0 END;
@@ -69,8 +67,8 @@ BEGIN TRY
         BEGIN
             INSERT @groups (group_key, is_new, in_turn, from_id)
             SELECT e.group_key, 1, -SUM(e.ended),
-                NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807) FROM @events AS e
-                GROUP BY e.group_key;
+                NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807)
+            FROM @events AS e GROUP BY e.group_key;
             UPDATE k
             SET is_new = 0, in_turn = g.in_turn + k.in_turn,
                 from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
@@ -101,7 +99,7 @@ BEGIN TRY
             WHERE j.state = 6
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-            -- Those that could not be had: for the next call.
+            -- Locked jobs, for the next call.
             INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
             SELECT @queue_id, n.group_key, 0, MIN(ISNULL(k.from_id, 0))
             FROM @next AS n
@@ -109,9 +107,9 @@ BEGIN TRY
             WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
             GROUP BY n.group_key;
             IF @@ROWCOUNT > 0
-                SET @is_full = 0;  -- or it would find the same again until they are free
+                SET @is_full = 0;  -- or it would loop until they are unlocked
 
-            -- Where the next look begins. NOLOCK: what is locked or not committed must not be passed.
+            -- Where the next search starts. NOLOCK: not beyond a locked or uncommitted job.
             UPDATE k
             SET from_id = CASE WHEN w.job_id <= n.job_id OR n.job_id IS NULL THEN w.job_id ELSE n.job_id END
             FROM @groups AS k
@@ -139,9 +137,8 @@ BEGIN TRY
                 ON g.group_key = k.group_key
             WHERE k.in_turn <= 0 AND k.from_id IS NULL AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- A row without turns tells of a job that waits and could not be had: not committed, it has an event of its
-            -- own, which is committed with it. So no event is written for it here, again and again; once a minute
-            -- promote does.
+            -- A row without turns stands for a waiting job that was locked or uncommitted; an uncommitted job commits
+            -- its own event. promote checks these rows once a minute, instead of an event here with every call.
             UPDATE g
             SET in_turn = CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END,
                 from_id = ISNULL(k.from_id, 9223372036854775807)
@@ -158,14 +155,13 @@ BEGIN TRY
         END;
         COMMIT TRANSACTION;
 
-        -- Whatever the marks are: a claim that has read them before the commit would raise them over these jobs.
+        -- Always: a claim that has read the marks before the commit would raise them over these jobs.
         SET @first_ready = (SELECT MIN(job_id) FROM @started);
         IF @first_ready IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
-        -- Seldom: every acknowledgement of a group would change the queue's row otherwise, to save reading a page of
-        -- ghosts. A few numbers are left below, for those who have drawn theirs and not inserted yet; what comes later
-        -- still is found by promote.
+        -- Only every 64 events, so that not every call changes the row to save reading a page of ghosts. The last 8
+        -- numbers stay for sessions that have drawn theirs but not inserted; promote finds later ones.
         SET @last_event = (SELECT MAX(event_id) FROM @events);
         IF @last_event > @events_from + 64
         BEGIN

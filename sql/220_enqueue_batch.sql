@@ -1,22 +1,18 @@
--- Enqueues many jobs in one round trip; they get ascending ids in the order of their ordinals. Takes part in the
--- caller's transaction. Result (unless @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate's job_id is
--- that of the job that was unfinished at that moment, or of the earlier one in the same batch, that has its key. Jobs
--- with a time limit, headers, a group or a batch stand in @details, too, under their ordinal. Left out, it is empty.
--- Batches and groups are as enqueue has them, and so are @part_of and @part: all jobs of the call belong to that batch,
--- and of a part that is there already nothing is added and the result is empty.
+-- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Result (unless
+-- @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate has the job_id of the unfinished or earlier job
+-- with its key. Jobs with a time limit, headers, a group or a batch also have a row in @details. Groups, batches,
+-- @part_of and @part are as for enqueue; if the part exists, the result is empty.
 --
--- Keys lock nothing but themselves, see enqueue. Jobs without a key are added by one INSERT; those with a key one by
--- one in the order of their keys, so that two batches with keys in common wait for each other and never in a circle.
--- (An INSERT ... SELECT ... ORDER BY promises no order.) Where a key came in between the look and the insert, the
--- rejected row keeps its lock on that key's entry until the transaction ends; so the batch's own transaction is begun
--- anew.
+-- Jobs without a key are added by one INSERT. Jobs with a key are added one by one in the order of the keys, so that
+-- two calls with common keys cannot deadlock (INSERT ... SELECT ... ORDER BY guarantees no order). If a key appears
+-- between lookup and insert, the rejected row keeps its lock on the entry, so the call's own transaction is restarted.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [$(schema)].[enqueue_list] READONLY,
     @report      bit = 1,
     @details     [$(schema)].[detail_list] READONLY,
-    @part_of     bigint = NULL,  -- the call is a part of what is enqueued for this batch
-    @part        bigint = NULL   -- which one: a number that the caller chooses
+    @part_of     bigint = NULL,  -- the batch that the call adds a part to
+    @part        bigint = NULL   -- the part's number, chosen by the caller
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -31,13 +27,13 @@ DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
     own_id        bigint NOT NULL,
-    found_id      bigint NULL,  -- the job that has its key already: it is a duplicate
+    found_id      bigint NULL,  -- the job that already has its key
     time_limit_ms int    NULL,
     headers       nvarchar(1300) COLLATE Latin1_General_100_BIN2 NULL,
     batch_id      bigint         NULL,
     group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
 );
--- Those with a key, in the order of the keys.
+-- Jobs with a key, in the order of the keys.
 DECLARE @keyed TABLE
 (
     place     int NOT NULL PRIMARY KEY CLUSTERED,
@@ -54,16 +50,17 @@ IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payl
     THROW 58003, N'a job needs either a payload or a text', 1;
 IF EXISTS (SELECT 1 FROM @jobs
     WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
-    THROW 58003, N'delay_ms must be between 0 and 315360000000 (ten years), and not stand beside due_at', 1;
-IF EXISTS (SELECT 1 FROM @jobs WHERE max_attempts < 1)
-    THROW 58003, N'max_attempts must be 1 or more', 1;
+    THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
+SELECT TOP (1) @wrong = max_attempts FROM @jobs WHERE max_attempts < 1;
+IF @wrong IS NOT NULL
+    EXEC [$(schema)].[refuse] N'max_attempts', @wrong, N'1 or more';
 IF EXISTS (SELECT 1 FROM @jobs WHERE kind = '' OR kind LIKE '%[^!-~]%')
     THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
 IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
     SET @has_keys = 1;
 IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs
     WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
-    THROW 58003, N'dedup_key must have 1 to 256 characters, without spaces at its ends', 1;
+    THROW 58003, N'dedup_key must have 1 to 256 characters, with no leading or trailing spaces', 1;
 IF @has_keys = 1
 BEGIN
     SET @texts = (SELECT STRING_AGG(CAST(dedup_key AS nvarchar(max)), N'.') FROM @jobs);
@@ -78,11 +75,11 @@ BEGIN
     IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%')
         THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
     IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-: those are readpast''s own', 1;
+        THROW 58003, N'headers must not have names that begin with readpast-', 1;
     IF EXISTS (SELECT 1 FROM @details
         WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256
         OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
-        THROW 58003, N'group_key must have 1 to 128 characters, without spaces at its ends', 1;
+        THROW 58003, N'group_key must have 1 to 128 characters, with no leading or trailing spaces', 1;
     SET @texts = (SELECT STRING_AGG(CAST(group_key AS nvarchar(max)), N'.') FROM @details);
     EXEC [$(schema)].[check_text] N'group_key', @texts;
     SET @texts = (SELECT STRING_AGG(CAST(headers AS nvarchar(max)), N'.') FROM @details);
@@ -97,11 +94,11 @@ END;
 IF @part_of IS NOT NULL OR @part IS NOT NULL
 BEGIN
     IF @part_of IS NULL OR @part IS NULL OR EXISTS (SELECT 1 FROM @details WHERE batch_id <> @part_of)
-        THROW 58003, N'part_of and part stand together, and the jobs belong to the batch of part_of', 1;
+        THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
     SET @has_members = 1;
 END;
 IF @has_members = 1 AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups and no jobs of batches: its jobs are not acknowledged', 1;
+    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
 
 INSERT @numbered (ordinal, own_id)
 SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal)
@@ -136,7 +133,7 @@ BEGIN
     IF @has_members = 1
     BEGIN
         EXEC [$(schema)].[link_queue] @queue_id;
-        -- Before everything else, in the order of their numbers.
+        -- Before the jobs, in the order of their numbers.
         IF @part IS NOT NULL
             EXEC [$(schema)].[lock_batch] @part_of;
         SET @batch_id = (SELECT TOP (1) batch_id FROM @batches ORDER BY batch_id);
@@ -148,7 +145,7 @@ BEGIN
     END;
     IF @part IS NOT NULL
     BEGIN
-        -- See enqueue.
+        -- As in enqueue.
         IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
             WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
                    WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
@@ -165,32 +162,20 @@ BEGIN
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
          payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, plain)
-    SELECT i.own_id,
-           @queue_id,
+    SELECT i.own_id, @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
-           @lifo,
-           ISNULL(n.priority, 0),
-           n.max_attempts,
-           @now,
-           -- DATEADD counts in int: whole seconds and the rest.
+           @lifo, ISNULL(n.priority, 0), n.max_attempts, @now,
            COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
-           n.correlation_id,
-           n.kind,
-           CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-           ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-           i.time_limit_ms,
-           i.headers,
-           i.batch_id,
-           i.group_key,
+           n.correlation_id, n.kind, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
+           ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id, i.group_key,
            CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    -- Each step of this loop seeks: none may read the whole list. An earlier job of the batch that has the key is found
-    -- like any other.
+    -- Each step seeks, so that the list is not read once per job. The lookup also finds earlier jobs of this call.
     WHILE @place <= @keys AND @again = 0
     BEGIN
         SELECT @ordinal = k.ordinal, @job_id = j.job_id
@@ -212,25 +197,14 @@ BEGIN
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
                      dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key)
-                SELECT i.own_id,
-                       @queue_id,
-                       CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6
-                       ELSE 0 END,
-                       @lifo,
-                       ISNULL(n.priority, 0),
-                       n.max_attempts,
-                       @now,
-                       COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
-                       DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
-                       n.correlation_id,
-                       n.kind,
-                       n.dedup_key,
-                       CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
-                       ISNULL(n.payload, CAST(n.text AS varbinary(max))),
-                       i.time_limit_ms,
-                       i.headers,
-                       i.batch_id,
-                       i.group_key
+                SELECT i.own_id, @queue_id,
+                    CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
+                    @lifo, ISNULL(n.priority, 0), n.max_attempts, @now,
+                    COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
+                        DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
+                    n.correlation_id, n.kind, n.dedup_key, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
+                    ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id,
+                    i.group_key
                 FROM @jobs AS n
                 INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
                 WHERE n.ordinal = @ordinal
@@ -238,7 +212,7 @@ BEGIN
                 SET @place = @place + 1;
             END TRY
             BEGIN CATCH
-                -- Any other error rolls the caller's transaction back, as everywhere in readpast.
+                -- As in enqueue.
                 SET XACT_ABORT ON;
                 SET @tries = @tries + 1;
                 IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1 OR @tries = 100
@@ -253,7 +227,7 @@ BEGIN
             SET XACT_ABORT ON;
         END;
     END;
-    -- The queue may have been deleted since it was looked for, see enqueue.
+    -- As in enqueue: the queue may have been deleted.
     IF @again = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
         WHERE queue_id = @queue_id)
     BEGIN
@@ -295,8 +269,7 @@ END;
 IF @has_members = 1
     EXEC [$(schema)].[advance_groups] @queue_id;
 
--- Jobs with higher numbers may have been claimed meanwhile, see enqueue. No error here is the caller's: the jobs are
--- there.
+-- As in enqueue: claims may have passed these ids, and an error must not fail the call.
 IF @@TRANCOUNT = 0
 BEGIN
     SET XACT_ABORT OFF;

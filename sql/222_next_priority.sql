@@ -1,8 +1,6 @@
--- For claim, claim_limited and look: the next priority, from @at_least on, that may have ready jobs, and what its mark
--- says (see marks). NULL: there is none. @lowered goes with the mark; NULL: no claim has met this priority yet, and a
--- job of it is ready.
---
--- Marks are read with NOLOCK: a claim must not wait for anybody, and a mark that is too low only costs reading.
+-- For claim, claim_limited and look: the next priority from @at_least that may have ready jobs, with its mark; NULL if
+-- there is none. @lowered belongs to the mark; NULL: no claim has met the priority yet, and it has a ready job.
+-- NOLOCK: a claim must not wait, and a mark that is too low only costs reading.
 CREATE OR ALTER PROCEDURE [$(schema)].[next_priority]
     @queue_id   int,
     @is_lifo    bit,
@@ -25,8 +23,7 @@ WHERE m.queue_id = @queue_id AND m.priority >= @at_least
 ORDER BY m.priority
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- Before the next priority that has a mark there may be a new one. As a claim would see it: not what others have
--- locked.
+-- A new priority may come before the next one with a mark; READPAST, as in a claim.
 IF @known > @at_least
     SET @up_to = @known - 1;
 IF @is_lifo = 0 AND (@known IS NULL OR @known > @at_least)

@@ -1,9 +1,7 @@
--- For claim and sweep, of a lifo queue: nothing was ready from @from_id to @up_to, while the mark was as @lowered says.
--- Widens the upper gap of the mark by that (see marks) or, where jobs are ready between the two, begins it anew. 32 ids
--- are left out at its end: jobs of producers that commit a little later.
---
--- Seldom written: only when there is something to gain. Not in a caller's transaction, which would keep the mark
--- locked.
+-- For claim and sweep of a lifo queue: from @from_id to @up_to no job was ready when the mark had @lowered. Widens the
+-- mark's upper gap by that or, if jobs are ready in between, starts a new one (see marks); the last 32 ids are left out
+-- for producers that commit later. Writes only if that gains much. Not in a caller's transaction, which would keep the
+-- mark locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[widen_gap]
     @queue_id int,
     @priority smallint,
@@ -18,13 +16,12 @@ IF @@TRANCOUNT > 0
 SELECT @mark = job_id, @gap_from = from_id, @below_to = below_to
 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND priority = @priority
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
--- What was left out before is mostly empty by now, and a claim that got all it wanted just above has not looked there.
+-- The ids left out before are mostly empty by now, and no claim has read them.
 IF @from_id > @mark AND @from_id <= @mark + 1000
     SELECT @from_id = @mark
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
                       WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-                          AND job_id >= @mark
-                          AND job_id < @from_id)
+                          AND job_id >= @mark AND job_id < @from_id)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @from_id <= @mark AND @gap_from < @from_id
     SET @from_id = @gap_from;
@@ -32,8 +29,7 @@ IF @from_id <= @mark AND @below_to > 0 AND @from_id > @below_to AND @from_id <= 
     SELECT @from_id = @below_to
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
                       WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-                          AND job_id >= @below_to
-                          AND job_id < @from_id)
+                          AND job_id >= @below_to AND job_id < @from_id)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 UPDATE [$(schema)].[marks] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET below_from = CASE WHEN @end_id <= @from_id THEN below_from
@@ -50,7 +46,7 @@ SET below_from = CASE WHEN @end_id <= @from_id THEN below_from
                       ELSE from_id END,
     job_id     = CASE WHEN @end_id <= @from_id THEN job_id ELSE @end_id END,
     highest    = CASE WHEN highest < @up_to THEN @up_to ELSE highest END
--- Where the gap ends higher already, somebody who has looked later has been here before.
+-- A gap with a higher end is from a later observation.
 WHERE queue_id = @queue_id AND priority = @priority AND lowered = @lowered AND job_id <= @end_id
     AND (highest < @up_to - 32 OR job_id < @end_id - 32 OR @from_id < from_id - 32)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

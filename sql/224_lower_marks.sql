@@ -1,8 +1,7 @@
--- For the procedures that make jobs ready again: lowers the marks of a queue, so that the next claim finds the jobs
--- from @job_id on. To be called when the jobs are committed: a claim that meets the lowered mark then finds the jobs,
--- too. Inside a caller's transaction it does nothing, because the mark's row would stay locked; the next sweep finds
--- the jobs. It never fails, for the same reason: what it is called for has been done, and must not be reported as an
--- error. (The sweep changes the same rows, and promote tells what it fails with.)
+-- For procedures that make jobs ready: lowers the marks of a queue so that the next claim finds jobs from @job_id on.
+-- Call it after the commit, so that a claim that reads the lowered mark also sees the jobs. In a caller's transaction
+-- it does nothing, because the rows would stay locked; the next sweep finds the jobs. It never fails, because its
+-- caller's work is committed.
 CREATE OR ALTER PROCEDURE [$(schema)].[lower_marks]
     @queue_id int,
     @job_id   bigint,
@@ -13,7 +12,7 @@ SET XACT_ABORT OFF;
 IF @@TRANCOUNT > 0
     RETURN;
 BEGIN TRY
-    -- What lies below @job_id stays as it is.
+    -- The ranges below @job_id stay.
     UPDATE [$(schema)].[marks] WITH (ROWLOCK)
     SET job_id     = CASE WHEN job_id > @job_id THEN @job_id ELSE job_id END,
         from_id    = CASE WHEN from_id > @job_id THEN @job_id ELSE from_id END,

@@ -1,11 +1,8 @@
 -- For claim, of a queue with delivery at_most_once: deletes up to @room ready jobs of a priority, from @from_id on
--- (lifo: below @end_id, the newest first), and returns them. Result: as claim. @is_over: jobs were deleted, or the
--- first one's payload is withheld. What a claim has deleted is gone: a later statement of it must not fail and take the
--- answer with it.
---
--- What is deleted and has no room in the worker would be lost. So first it locks the jobs whose payloads are short
--- enough, and skips what others have locked. (Read first by S locks, those would be found that another claim is about
--- to delete, and nothing behind them.)
+-- (lifo: below @end_id, the newest first). Result: as claim. @is_over is 1 if jobs were deleted or the first payload
+-- was withheld: the claim must then end, because a later error would lose deleted jobs.
+-- A deleted job that does not fit into the worker would be lost, so jobs with short enough payloads are locked first;
+-- with S locks, it would find jobs that another claim is deleting, and none behind them.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_once]
     @queue_id     int,
     @is_lifo      bit,
@@ -17,8 +14,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_once]
     @max_payload_bytes bigint,
     @is_over      bit OUTPUT
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @found int, @long_id bigint;
 DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_long bit NOT NULL);
 
@@ -40,7 +36,7 @@ ELSE
     ORDER BY job_id DESC
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @found = @@ROWCOUNT;
--- It ends before the first one that is too long.
+-- Ends before the first payload that is too long.
 SET @long_id = (SELECT CASE @is_lifo WHEN 1 THEN MAX(job_id) ELSE MIN(job_id) END FROM @next WHERE is_long = 1);
 DELETE @next WHERE (@is_lifo = 0 AND job_id >= @long_id) OR (@is_lifo = 1 AND job_id <= @long_id);
 IF @@ROWCOUNT < @found

@@ -1,14 +1,11 @@
--- For promote: compares the marks of a queue with its ready index, reading over whatever is not cleaned up there. It
--- finds what a mark has passed over: jobs whose claim was rolled back, and jobs of producers that had not committed
--- when later ones were claimed.
+-- For promote: compares the marks of a queue with its ready index, ghosts included, and so finds jobs that a mark has
+-- passed over: their claim was rolled back, or their producer committed late. Also moves jobs to the right ready index
+-- if their producer had read the queue's order before create_queue changed it.
 --
--- It also moves jobs to the right ready index that stand in the other one: their producer had read the queue's order
--- before it was changed to or from lifo, and came in after create_queue had looked.
---
--- NOLOCK sees the uncommitted job, which the mark must not pass. If there is much to read over, sweeps take at most a
--- twentieth of the time, and the next one is postponed by at most twenty minutes: of a sweep at most a minute counts.
--- A sweep whose caller gives up cannot record how long it took, so each records an estimate first that grows with every
--- sweep that is not completed: the next one starts after 30 seconds, then after 2.5, 10.5 and 20 minutes.
+-- NOLOCK: the mark must not pass an uncommitted job. Sweeps take at most a twentieth of the time, and a slow one
+-- postpones the next by at most twenty minutes. A sweep whose caller gives up cannot record its duration, so each
+-- records an estimate first that grows with every unfinished sweep: the next starts after 30 seconds, then 2.5, 10.5,
+-- 20 minutes.
 CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
@@ -27,7 +24,7 @@ IF @@TRANCOUNT > 0
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')
     SET @is_lifo = 1;
--- Found in the index, changed by their keys: a row before its index entry, as finish does (see reap).
+-- Found in the index, updated by key: a row before its index entry, the order of finish.
 IF @is_lifo = 0
     INSERT @misplaced (job_id)
     SELECT TOP (1000) j.job_id
@@ -72,49 +69,43 @@ BEGIN
         BREAK;
     IF @is_lifo = 1
     BEGIN
-        -- In a gap: what a claim could take cuts it. Above and between the gaps and below them: the highest job,
-        -- whether it is committed or not.
+        -- In a gap, a job that a claim could take cuts it. Elsewhere, the highest job counts, even if uncommitted.
         IF @below_to > 0
             SELECT @missed = (SELECT TOP (1) j.job_id
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                                  AND j.priority = @priority
-                                  AND j.job_id >= @below_from AND j.job_id < @below_to
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                    AND j.job_id >= @below_from AND j.job_id < @below_to
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @missed IS NULL
             SELECT @missed = (SELECT TOP (1) j.job_id
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                                  AND j.priority = @priority
-                                  AND j.job_id >= @from_id AND j.job_id < @mark
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                    AND j.job_id >= @from_id AND j.job_id < @mark
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                            AND j.priority = @priority
-                            AND j.job_id >= @mark
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                    AND j.job_id >= @mark
                         ORDER BY j.job_id DESC)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @head IS NULL
             SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                                AND j.priority = @priority
-                                AND j.job_id >= @below_to AND j.job_id < @from_id
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                    AND j.job_id >= @below_to AND j.job_id < @from_id
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @head IS NULL AND @below_to > 0
             SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                                AND j.priority = @priority
-                                AND j.job_id < @below_from
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                    AND j.job_id < @below_from
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @missed IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @missed, @priority;
         SET @raised = ISNULL(@head + 1, 0);
         EXEC [$(schema)].[widen_gap] @queue_id, @priority, @lowered, @raised, @newest;
-        -- What a claim has seen before no longer widens it: it has passed over jobs that others had locked.
+        -- Earlier observations of claims no longer widen the gap: they have skipped locked jobs.
         UPDATE [$(schema)].[marks] WITH (ROWLOCK)
         SET lowered = lowered + 1
         WHERE queue_id = @queue_id AND priority = @priority AND @head IS NOT NULL;
@@ -122,23 +113,21 @@ BEGIN
     ELSE
     BEGIN
         SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
-                            AND j.priority = @priority
-                        ORDER BY j.job_id)
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                ORDER BY j.job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- Below the mark: what a claim could take lowers it. What is not committed does not, because every claim would
-        -- read over all between it and the present head until its transaction ends.
+        -- A job below the mark lowers it if a claim could take it. An uncommitted job does not: every claim would read
+        -- all entries between it and the head until its transaction ends.
         IF @head < @mark
             SELECT @missed = (SELECT TOP (1) j.job_id
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
-                                  AND j.priority = @priority AND j.job_id < @mark
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                    AND j.job_id < @mark
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-        -- A job that was missed lowers the mark, whatever else happens to it. It is raised where there is more than a
-        -- few entries to read over: up to the head or, where nothing is ready, to the newest number from before this
-        -- look. What a claim has seen before no longer raises it.
+        -- A missed job always lowers the mark. Otherwise it is raised if that saves reading more than a few entries: to
+        -- the head or, if no job is ready, to @newest. Earlier observations of claims no longer raise it.
         SET @raised = ISNULL(@head, @newest) - 32;
         UPDATE [$(schema)].[marks] WITH (ROWLOCK)
         SET job_id  = CASE WHEN @missed < job_id THEN @missed - 32
@@ -149,7 +138,7 @@ BEGIN
             AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
     END;
 
-    -- Most queues have a few priorities. Of more, those without jobs are forgotten: each costs every claim a seek.
+    -- Beyond 16 priorities, marks of those without jobs are deleted: each costs every claim a seek.
     SET @met = @met + 1;
     IF @head IS NULL AND @met > 16
         DELETE [$(schema)].[marks] WITH (ROWLOCK)
@@ -158,7 +147,7 @@ BEGIN
     SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
 END;
 
--- If the clock jumped meanwhile, this is days, or negative.
+-- Days or negative if the clock jumped.
 SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
 SET sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END

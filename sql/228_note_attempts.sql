@@ -1,18 +1,17 @@
--- For finish and reap, in their transaction: keeps failed attempts, the newest 20 of each job. The caller holds the
--- jobs' rows.
+-- For finish and reap, in their transaction: stores failed attempts and keeps the newest 20 of each job. The caller has
+-- locked the jobs.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_attempts]
     @queue_id int,
     @failed   [$(schema)].[attempt_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 INSERT [$(schema)].[attempts]
     WITH (ROWLOCK) (job_id, fence, queue_id, attempt, worker_id, worker, failed_at, run_us, error)
 SELECT f.job_id, f.fence, @queue_id, f.attempt, f.worker_id, f.worker, SYSUTCDATETIME(), f.run_us, f.error
 FROM @failed AS f
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- A job has failed no more often than it was claimed.
+-- The fence counts claims, and a job has not failed more often.
 IF EXISTS (SELECT 1 FROM @failed WHERE fence > 20)
     DELETE a
     FROM @failed AS f

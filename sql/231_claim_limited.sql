@@ -1,16 +1,15 @@
--- For claim, of a queue that limits how many of its jobs may be claimed at once (max_running) or in an interval
--- (rate_jobs in rate_ms), whoever claims them. Result: as claim. Return status, where jobs are ready and were kept
--- back: 2 by max_running (or a session that is ending jobs), 4 by the rate (or another claim); otherwise 0.
+-- For claim, of a queue with a limit on claimed jobs (max_running) or on claims in an interval (rate_jobs in rate_ms).
+-- Result: as claim. Return status if jobs are ready but were kept back: 2 by max_running or by a session that is
+-- finishing jobs, 4 by the rate or by another claim; otherwise 0.
 --
--- One session of a queue at a time claims here (an application lock until its transaction ends). So it first claims,
--- then commits, and only then sends the jobs: a client that reads slowly does not keep the others from claiming.
--- What is claimed is counted entry by entry, behind the locks of those that end jobs at this moment: an end that is not
--- committed may be taken back. It waits half a second for them and then claims nothing.
--- With a max_running of up to 1,000 it looks for the entries of the claims in claim_places. All claims of the queue are
--- there: each is noted in the transaction that makes it. They are not where max_running was changed. For ten minutes
--- from then on, in which a claim may still go by the old setting, and with a larger max_running, the index is read from
--- the queue's first entry on. An interval begins at any moment: in none of that length are more than rate_jobs claimed.
--- That is exact to a hundredth of it, on the safe side.
+-- One session of a queue at a time claims here (an application lock until its transaction ends). It returns the jobs
+-- after the commit, so that a client that reads slowly does not block others.
+-- Claimed jobs are counted by their index entries behind the locks of sessions that are finishing jobs, because those
+-- may roll back; it waits half a second for them, then claims nothing.
+-- With a max_running of up to 1,000, claim_places leads to the entries, because every claim records its jobs there. For
+-- ten minutes after a change of max_running, while a claim may still use the old setting, and with a larger
+-- max_running, the index is read from the queue's first entry. No interval of rate_ms, wherever it starts, has more
+-- than rate_jobs claims; the count is exact to a hundredth of the interval, on the safe side.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @queue_id  int,
     @worker_id uniqueidentifier,
@@ -19,8 +18,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @max_payload_bytes bigint,
     @passes    bit
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @is_lifo bit, @max_attempts int, @max_running int, @rate_jobs int, @rate_ms bigint, @resource nvarchar(255),
     @granted int, @now datetime2(3), @now_ms bigint, @slot_ms bigint, @room int, @allowed int, @claimed int,
     @counted int, @kept_by int = 0, @found bit, @at_least smallint = -32768, @priority smallint,
@@ -49,18 +47,17 @@ BEGIN TRY
     END;
     SET @now = SYSUTCDATETIME();
     SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @max_attempts = max_attempts,
-        @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
-           @limited_at = limited_at, @places_known = CASE WHEN max_running <= 1000 THEN places_known ELSE 0 END
+        @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms, @limited_at = limited_at,
+        @places_known = CASE WHEN max_running <= 1000 THEN places_known ELSE 0 END
     FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
 
     IF @max_running IS NOT NULL AND @allowed > 0
     BEGIN
-        SET XACT_ABORT OFF;  -- so that a lock's time-out ends nothing but its statement
+        SET XACT_ABORT OFF;  -- a lock timeout then ends only its statement
         SET LOCK_TIMEOUT 500;
         IF @places_known = 0 AND @max_running <= 1000 AND DATEADD(MINUTE, 10, @limited_at) <= @now
         BEGIN
-            -- One more than may be claimed: then there may be others, too. (Into a variable first: where this waits in
-            -- vain, the places stay as they are.)
+            -- One more than allowed shows that there are others. Into a variable, so that a timeout leaves the places.
             INSERT @entries (n, worker_id, job_id, fence)
             SELECT ROW_NUMBER() OVER (ORDER BY c.worker_id, c.job_id), c.worker_id, c.job_id, c.fence
             FROM (SELECT TOP (@max_running + 1) j.worker_id, j.job_id, j.fence
@@ -92,12 +89,11 @@ BEGIN TRY
         END;
         ELSE
             SELECT @room = @max_running - (SELECT COUNT(*)
-                                           FROM (SELECT TOP (@max_running) j.job_id
-                                                 FROM [$(schema)].[jobs] AS j
-                                                     WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
-                                                 WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
+                FROM (SELECT TOP (@max_running) j.job_id
+                      FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
+                      WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- From here on it waits as claim does: not for jobs that others have locked.
+        -- From here on it skips locked jobs, as claim does.
         SET LOCK_TIMEOUT @lock_timeout;
         SET XACT_ABORT ON;
         IF @room < @allowed
@@ -111,7 +107,7 @@ BEGIN TRY
     BEGIN
         SET @now_ms = DATEDIFF_BIG(MILLISECOND, '20000101', @now);
         SET @slot_ms = CASE WHEN @rate_ms >= 100 THEN @rate_ms / 100 ELSE 1 END;
-        -- Slots of the future are from before the clock was set back.
+        -- Future slots are from before the clock was set back.
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK)
         WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
         SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [$(schema)].[claim_rates] WITH (ROWLOCK)
@@ -139,12 +135,12 @@ BEGIN TRY
             CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
             INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- A queue without limits is here for such a job only.
+        -- A queue without limits is claimed here for this job only.
         IF @@ROWCOUNT > 0 OR (@max_running IS NULL AND @rate_jobs IS NULL)
             SET @room = 0;
     END;
 
-    -- As claim does.
+    -- As in claim.
     SET @part = 2;
     WHILE @room > 0
     BEGIN
@@ -229,8 +225,8 @@ BEGIN TRY
     END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
-        -- What the worker has to give back (see claim) takes nothing of the rate: a job whose payload is withheld and,
-        -- unless they may pass it, those behind it, whose payloads are withheld for that reason.
+        -- Jobs that the worker must release (see claim) do not count: those with a withheld payload and, unless
+        -- @passes = 1, the jobs behind them.
         SET @direction = CASE WHEN @is_lifo = 1 THEN -1 ELSE 1 END;
         SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1
             ORDER BY priority, job_id * @direction;
@@ -255,18 +251,17 @@ BEGIN CATCH
             ROLLBACK TRANSACTION;
         THROW;
     END;
-    -- Only the count waits for locks: nothing is claimed yet.
+    -- Only the count waits for locks, before any claim.
     COMMIT TRANSACTION;
     RETURN 2;
 END CATCH;
 
--- Only now: this claim may have waited, and nobody shall wait for the queue's row. Whoever has claimed meanwhile has
--- found the places, too.
+-- After the commit, so that no session waits for the queue's row. Claims since then have found the places, too.
 IF @places_found = 1 AND @@TRANCOUNT = 0
     UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET places_known = 1
         WHERE queue_id = @queue_id AND limited_at = @limited_at AND places_known = 0;
 
--- As claim does: the sweep raises them. Only now, and not in a caller's transaction, which would keep them locked.
+-- As in claim. After the commit and not in a caller's transaction, which would keep the rows locked.
 IF @@TRANCOUNT = 0
     INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
     SELECT @queue_id, u.priority, 0, 0
@@ -276,10 +271,8 @@ IF @@TRANCOUNT = 0
 
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
-       j.kind,
-       CASE WHEN c.withheld = 0 THEN j.payload_utf16 END AS payload_utf16,
-       CASE WHEN c.withheld = 0 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
-       j.details
+       j.kind, CASE WHEN c.withheld = 0 THEN j.payload_utf16 END AS payload_utf16,
+       CASE WHEN c.withheld = 0 THEN j.payload ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload, j.details
 FROM @jobs AS c
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = c.job_id

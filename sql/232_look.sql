@@ -1,5 +1,4 @@
--- For await_jobs: whether a queue that is not paused has a job that a claim would get. It looks where a claim does (see
--- marks).
+-- For await_jobs: whether a queue has a job that a claim would get; 0 if it is paused. Reads what a claim reads.
 CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @queue_id int,
     @found    bit OUTPUT
@@ -34,18 +33,18 @@ BEGIN
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         SELECT @found = 1
-        WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs]
-            WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                      WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-                          AND job_id >= @mark)
-            OR EXISTS (SELECT 1 FROM [$(schema)].[jobs]
-                WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                       WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-                           AND job_id >= @below_to AND job_id < @gap_from)
-            OR EXISTS (SELECT 1 FROM [$(schema)].[jobs]
-                WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                       WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-                           AND job_id < @below_from)
+        WHERE EXISTS (SELECT 1
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                    AND job_id >= @mark)
+            OR EXISTS (SELECT 1
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                    AND job_id >= @below_to AND job_id < @gap_from)
+            OR EXISTS (SELECT 1
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
+                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                    AND job_id < @below_from)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @priority = 32767
         RETURN;

@@ -1,29 +1,23 @@
--- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and no transaction is open and no
--- lock on a table is held while it waits: the session sleeps in WAITFOR DELAY and looks at the head of the ready
--- indexes between two delays.
--- Result: found; waited, 0 where all places are taken: then it has looked once, and the caller comes again a good deal
--- later.
+-- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing and holds no transaction or table
+-- lock: the session sleeps in WAITFOR DELAY and checks the head of the ready indexes between two delays.
+-- Result: found; waited: 0 if no place was free, after a single check; the caller should then try again much later.
 --
--- There are @most_sessions places for all queues of all schemas of the database, half of which one queue may take.
--- NULL: 64, an eighth of the worker threads that SQL Server gives itself, or a quarter of 'max worker threads' where
--- that is set lower than 256 ("Configure the max worker threads"). Threads are the instance's and an application lock
--- the database's ("sp_getapplock"): databases of one instance add up. In Azure SQL Database it is a quarter of the
--- workers that the service objective allows, at the most ("Resource limits for single databases", DTU and vCore). Which
--- elastic pool a database is in does not show: there it is a quarter of the fewest that one of its databases can be
--- given (0.25 vCores: 25).
+-- The database has @most_sessions places for all queues of all schemas; one queue may take half of them. NULL: 64, an
+-- eighth of SQL Server's own number of worker threads, or a quarter of 'max worker threads' if that is below 256. In
+-- Azure SQL Database it is at most a quarter of the workers of the service objective ("Resource limits for single
+-- databases"); an elastic pool's size is not visible, so there it is a quarter of the smallest share of a database
+-- (25). Application locks belong to the database, but threads to the instance: the databases of an instance add up.
 --
--- An idle worker calls it on a connection of its own. It costs SQL Server one sleeping worker thread, and a few index
--- seeks for each look; polling from outside would cost a call each. Whatever it says, only a claim decides who gets a
--- job.
+-- An idle worker calls it on a connection of its own. It costs a sleeping worker thread and a few index seeks per
+-- check; polling from outside would cost a call each. Only a claim decides who gets a job.
 CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
     @queue         nvarchar(129),
-    @first_ms      int,      -- the delay before the first look; it doubles from look to look. 10 at the least
-    @most_ms       int,      -- up to this: how long a new job may go unnoticed
-    @wait_ms       int,      -- shorter than the caller's command time-out
-    @most_sessions int = NULL  -- how many sessions may wait at once: each holds a thread of SQL Server's
+    @first_ms      int,      -- the delay before the first check, at least 10; it doubles with each check
+    @most_ms       int,      -- the longest delay
+    @wait_ms       int,      -- shorter than the caller's command timeout
+    @most_sessions int = NULL  -- how many sessions may wait at the same time; each holds a thread
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int,
     @delay datetime, @found bit = 0, @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0,
@@ -51,17 +45,16 @@ BEGIN
                                   ELSE 50 END;
     END;
     ELSE
-        -- Everybody may read it. 0: SQL Server chooses, 512 or more.
+        -- Every login may read it. 0: SQL Server chooses 512 or more.
         SELECT @most_sessions = CAST(value_in_use AS int) / 4
         FROM sys.configurations
         WHERE name = N'max worker threads' AND CAST(value_in_use AS int) BETWEEN 1 AND 255;
 END;
 IF @most_sessions < 1 OR @most_sessions > 1000
-    THROW 58003, N'most_sessions must be between 1 and 1000', 1;
+    EXEC [$(schema)].[refuse] N'most_sessions', @most_sessions, N'1 to 1000';
 
--- A place among those that wait is an application lock of the session, which is gone when the session is. Each queue
--- has half of them, beginning elsewhere, so that a queue with many idle workers leaves some to the others. From a place
--- of chance on. The names are the same in every schema, and @@PROCID has the queues of each begin elsewhere, too.
+-- A place is an application lock of the session, so it ends with the session. Each queue uses half of the places, from
+-- a random one; its half depends on the queue and on the schema (@@PROCID), so that queues leave places to each other.
 SET @own = (@most_sessions + 1) / 2;
 SET @first = ABS(CHECKSUM(NEWID()) % @own);
 WHILE @granted < 0 AND @tries < @own
@@ -82,7 +75,7 @@ END;
 
 BEGIN TRY
     SET @delay_ms = CASE WHEN @first_ms < 10 THEN 10 ELSE @first_ms END;
-    -- By the clock, because looks take time, too. (One that is set back ends the wait.)
+    -- By the clock, because checks take time, too. If the clock is set back, the wait ends.
     WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
     BEGIN
         SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));

@@ -1,18 +1,16 @@
--- Calls the sink of a queue with the jobs of @jobs that are done and still this worker's, inside of finish's
--- transaction and before its own changes: while the sink runs, the jobs' rows are locked U, which no claim, enqueue or
--- look of an operator waits for.
+-- Calls the queue's sink with the done jobs of @jobs that the worker still holds, in finish's transaction and before
+-- its changes. While the sink runs, the jobs' rows have U locks, which no claim, enqueue or operator's read waits for.
 --
--- When the sink fails, everything is rolled back, a caller's transaction too, and the error is 58020. Its text begins
--- with the number of the sink's own error and a colon, so that the worker can tell a deadlock, after which it repeats
--- the call, from a result that the sink refuses.
+-- If the sink fails, everything is rolled back, including a caller's transaction, with error 58020. Its text begins
+-- with the number of the sink's error and a colon: after a deadlock the worker retries, after a rejected result it does
+-- not.
 CREATE OR ALTER PROCEDURE [$(schema)].[call_sink]
     @sink      nvarchar(517),
     @queue_id  int,
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[finish_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @open int, @message nvarchar(2048);
 DECLARE @done [$(schema)].[sink_list];
 
@@ -21,21 +19,20 @@ SELECT j.job_id, j.kind, j.correlation_id, j.fence, f.output
 FROM @jobs AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-ORDER BY f.job_id  -- so that the join keeps to it
+ORDER BY f.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN 0;
 
--- One level more, so that a COMMIT of the sink's ends nothing: it is noticed below, and all of it is rolled back.
+-- One level more, so that a COMMIT of the sink commits nothing; it is detected below.
 BEGIN TRANSACTION;
 SET @open = @@TRANCOUNT;
 BEGIN TRY
     EXEC @sink @done;
     IF @@TRANCOUNT <> @open
-        THROW 58003, N'it has ended a transaction or left one open; it must leave the one in which it is called as it is', 1;
+        THROW 58003, N'it ended a transaction or left one open; it must leave the caller''s as it is', 1;
     IF XACT_STATE() <> 1
-        THROW 58003, N'it has caught an error after which the transaction cannot be committed; it must raise it again',
-            1;
+        THROW 58003, N'it caught an error that makes the transaction uncommittable; it must rethrow it', 1;
 END TRY
 BEGIN CATCH
     SET @message = CONCAT(ERROR_NUMBER(), N': the sink ', @sink, N' failed with error ', ERROR_NUMBER(), N' in line ',

@@ -1,13 +1,11 @@
--- For finish, where an error has half of a surrogate pair: acknowledges the jobs with errors that are mended
--- (mend_text). The errors are a program's own texts, which were cut: refused, each of these jobs would run again when
--- its lease has run out.
+-- For finish, if an error has half of a surrogate pair: finishes the jobs with repaired errors (mend_text). Programs
+-- cut such texts; if they were rejected, the jobs would run again after the lease expires.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_mended]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[finish_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @job_id bigint, @last_id bigint = -9223372036854775808, @error nvarchar(max);
 DECLARE @mended [$(schema)].[finish_list];
 

@@ -1,40 +1,32 @@
--- Acknowledges a batch of jobs that a worker has run. A job changes only while it is claimed by this worker under this
--- fence. A snoozed job (outcome 3) waits like one that is retried, but its attempt does not count, so that it is never
--- dead of it: it was too early for it, or the worker has no handler for its kind.
--- A job that was asked to be cancelled (cancel) is done if it is done, and cancelled whatever else is asked for.
+-- Finishes a batch of jobs that a worker has run. A job changes only if this worker holds it under this fence. A
+-- snoozed job (outcome 3) waits like a retried one, but its attempt does not count. A job whose cancellation was
+-- requested is cancelled, unless it is done. Failed attempts (outcomes 1 and 2) are stored in attempts, and deleted
+-- with their job. Finished jobs are counted in their batches, which may complete, and pass on the turns of their
+-- groups.
 --
--- The ends of jobs of batches are added to the batches' counts, which may end them; where jobs of groups have ended,
--- the next ones get their turn.
+-- If the queue has a sink, it is called first in the same transaction with the done jobs (call_sink): its writes and
+-- the finish commit together or not at all. If it fails, the error is 58020 and nothing changes.
 --
--- Attempts that failed (outcomes 1 and 2) are kept in attempts. Those of a job that is done go with it where the queue
--- deletes done jobs.
+-- Result: job_id, result, for every job that did not finish as requested: 'lost' (not held by this worker under this
+-- fence; unchanged) or 'dead' (no attempts left for a retry). A second call with the same jobs reports them as lost.
 --
--- Where the queue has a sink, that is called first, in the same transaction, with the jobs that are done (call_sink):
--- what it writes and the acknowledgement are committed together or not at all. When it fails, the error is 58020 and
--- nothing was changed.
---
--- Result: job_id, result, for every job that did not end as asked: 'lost' (no longer this worker's under this fence;
--- nothing was changed) or 'dead' (a retry was asked for, but its attempts are used up). Run again with the same jobs,
--- it reports them as lost.
---
--- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK: a table-valued parameter has no
--- statistics, so that without the hints the optimizer may scan the table. (FORCESEEK with an INDEX hint, not with index
--- columns, which is not allowed for the target of a DELETE or UPDATE.) Every finisher locks in the order of job_id.
+-- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK, because without statistics on a
+-- table-valued parameter the optimizer may scan the table. FORCESEEK with an INDEX hint, because index columns are not
+-- allowed for the target of a DELETE or UPDATE. All finish calls lock in the order of job_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[finish_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
     @is_linked bit = 0, @retry_passes bit,
-    -- The halves of surrogate pairs, see mend_text.
+    -- Halves of surrogate pairs (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
--- attempt: the one that has failed.
+-- attempt: the failed one.
 -- adopt: found
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 -- adopt: end
@@ -46,13 +38,13 @@ SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attem
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
--- One look at the list says what is needed below.
+-- One scan of the list tells which steps are needed.
 SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
        @longest = MAX(ISNULL(retry_ms, 0))
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
-    THROW 58003, N'outcome must be 0 (done), 1 (retry), 2 (dead) or 3 (snooze), retry_ms between 0 and 315360000000 (ten years)', 1;
--- Errors were made by a machine, which may have cut one within a character. A list without errors is not looked at.
+    THROW 58003, N'outcome must be 0 to 3 (done, retry, dead, snooze), retry_ms 0 to 315360000000 (ten years)', 1;
+-- A program may have cut an error within a character. A list without errors skips this check.
 IF @outcome > 0
     AND EXISTS (SELECT 1 FROM @jobs
                 WHERE PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'),
@@ -63,16 +55,14 @@ BEGIN
     EXEC [$(schema)].[finish_mended] @queue, @worker_id, @jobs;
     RETURN 0;
 END;
--- NOLOCK: a job of a batch or a group cannot have been claimed before the row that says so was there.
+-- NOLOCK: the row was there before any job of a batch or group could be claimed.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- All rows are locked before, in the order of job_id: where jobs are not done, and where they may belong to batches or
--- groups. A list of both done and other jobs is changed by two statements; and a retry is due from now on, which is
--- after the wait for its row: promote looks for retries from two seconds ago on. What they belong to must not be read
--- before: a call that was given up, and now comes again, may be ending them at the same time, and then end or roll
--- back.
+-- Locks all rows first, in the order of job_id, if jobs are not done or may belong to batches or groups: two statements
+-- change a mixed list; a retry must be due after the wait for its row, because promote reads from two seconds ago; and
+-- an abandoned call that is now repeated may still be finishing the same jobs, which must not be read before.
 IF @is_linked = 1
 BEGIN
     INSERT @members (job_id, in_turn, batch_id, group_key)
@@ -80,7 +70,7 @@ BEGIN
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-    ORDER BY f.job_id  -- so that the join keeps to it
+    ORDER BY f.job_id  -- keeps the order of the join
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     DELETE @members WHERE batch_id IS NULL AND group_key IS NULL;
 END;
@@ -89,12 +79,12 @@ ELSE IF @outcome > 0
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-    ORDER BY f.job_id  -- so that the join keeps to it
+    ORDER BY f.job_id  -- keeps the order of the join
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 IF @sink IS NOT NULL
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
-SET @now = SYSUTCDATETIME();  -- the locks or the sink may have taken long
+SET @now = SYSUTCDATETIME();  -- again: locks or the sink may have taken long
 
 IF @completion = 'delete'
 BEGIN
@@ -161,11 +151,12 @@ BEGIN
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
         ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2
-        OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
+                               OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
                            THEN 1 ELSE 0 END,
         attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000,
-        DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)), finished_at = @now,
+                          DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
+        finished_at = @now,
         run_us      = f.run_us,
         error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
         cancelling  = NULL
@@ -193,7 +184,7 @@ END;
 
 IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
 BEGIN
-    -- A job that is retried goes back to its group.
+    -- A retried job passes its turn on.
     IF @outcome > 0 AND @retry_passes = 1
         UPDATE j
         SET state = CASE WHEN j.state = 0 THEN 6 ELSE j.state END, in_turn = NULL

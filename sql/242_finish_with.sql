@@ -1,11 +1,8 @@
--- Acknowledges jobs as finish does and, in the same transaction, enqueues the jobs that follow them. A follow-up of a
--- job that is not done in this call, or is no longer this worker's under this fence, is not enqueued. For calls that
--- bring follow-ups: others call finish, which is one list less.
+-- Finishes jobs as finish does and enqueues their follow-ups in the same transaction, but only follow-ups of jobs that
+-- are done in this call and held by this worker under this fence. Result: as finish.
 --
--- The follow-ups come after the acknowledgements, so that one may have the de-duplication key of the job that it
--- follows. When one cannot be enqueued (its queue does not exist, or enqueue_batch refuses it), everything is rolled
--- back, a caller's transaction too, and the error is 58020, as when a sink fails.
--- Result: as finish.
+-- Follow-ups are enqueued after the finish, so that one may have the deduplication key of its job. If one cannot be
+-- enqueued, everything is rolled back, including a caller's transaction, with error 58020, as for a failed sink.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @queue      nvarchar(129),
     @worker_id  uniqueidentifier,
@@ -17,19 +14,19 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
-    WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int,
-    @first_id bigint, @locked int, @message nvarchar(2048);
+    WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int, @first_id bigint, @locked int,
+    @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
--- Of the follow-ups.
+-- Those of the follow-ups.
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @grouped TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @list [$(schema)].[enqueue_list];
 DECLARE @details [$(schema)].[detail_list];
 
-SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below those of the follow-ups
+SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below the ids of the follow-ups
 BEGIN TRANSACTION;
--- Batches before jobs, see batches. (One that is sealed or not there is found out below.)
+-- Batches before jobs (see batches). enqueue_batch rejects a sealed or missing one.
 IF EXISTS (SELECT 1 FROM @follow_ups WHERE batch_id IS NOT NULL)
 BEGIN
     INSERT @batches (batch_id) SELECT u.batch_id FROM @follow_ups AS u WHERE u.batch_id IS NOT NULL GROUP BY u.batch_id;
@@ -37,7 +34,7 @@ BEGIN
     FROM @batches AS u
     INNER LOOP JOIN [$(schema)].[batches] AS b WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (batches_pk (batch_id)))
         ON b.batch_id = u.batch_id
-    ORDER BY u.batch_id  -- so that the join keeps to it
+    ORDER BY u.batch_id  -- keeps the order of the join
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 INSERT @held (job_id)
@@ -45,14 +42,14 @@ SELECT j.job_id
 FROM @jobs AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-ORDER BY f.job_id  -- so that the join keeps to it
+ORDER BY f.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
--- All were locked, in the order of job_id; only those that are done have follow-ups.
+-- All rows are locked; only done jobs have follow-ups.
 DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;
 
 EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
 
--- Queue by queue, in the order of their names, in which everybody locks keys.
+-- In the order of the queues' names, in which every session locks keys.
 WHILE 1 = 1
 BEGIN
     SET @next = NULL;
@@ -99,7 +96,7 @@ COMMIT TRANSACTION;
 
 IF @@TRANCOUNT = 0
 BEGIN
-    -- What finish has left, because it was in this transaction.
+    -- Postponed by finish because of this transaction.
     EXEC [$(schema)].[advance_groups] @queue_id;
     WHILE EXISTS (SELECT 1 FROM @grouped)
     BEGIN
@@ -108,8 +105,7 @@ BEGIN
         DELETE @grouped WHERE queue_id = @next_id;
     END;
 END;
--- Jobs with higher numbers than the follow-ups' may have been claimed meanwhile, see enqueue. No error here is the
--- caller's: all is committed.
+-- As in enqueue: claims may have passed these ids, and an error must not fail the call.
 IF @@TRANCOUNT = 0
 BEGIN
     SET XACT_ABORT OFF;

@@ -1,12 +1,11 @@
--- Gives back claimed jobs that were not started, or that a planned stop has cut off: ready again at once, the attempt
--- not counted. Those that were asked to be cancelled are cancelled.
--- Result: job_id of every job that was no longer this worker's under this fence.
+-- Returns claimed jobs to the queue that were not started or that a planned stop interrupted: ready at once, the
+-- attempt not counted. Jobs whose cancellation was requested are cancelled.
+-- Result: job_id of each job that this worker no longer held under this fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[release]
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[job_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @members [$(schema)].[member_list];
@@ -14,13 +13,13 @@ DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[workers] WHERE worker
     @released int, @locked int;
 
 BEGIN TRANSACTION;
--- All rows first, in the order of job_id: an UPDATE promises no order.
+-- Locks all rows first, in the order of job_id, because an UPDATE guarantees no order.
 SELECT @locked = j.fence
 FROM @jobs AS r
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = r.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence
-ORDER BY r.job_id  -- so that the join keeps to it
+ORDER BY r.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: give_rows_back
@@ -35,13 +34,13 @@ SET @released = @@ROWCOUNT;
 SET @first_ready = (SELECT MIN(job_id) FROM @found);
 -- adopt: count_rows_given_back
 
--- A statement of its own, so that the others' does not change what jobs_dedup depends on.
+-- On its own, so that the statement above does not change columns of jobs_dedup.
 IF @released < (SELECT COUNT(*) FROM @jobs)
 BEGIN
     UPDATE j
     SET state = 5, ended = 1, attempt = j.attempt - 1, finished_at = SYSUTCDATETIME(), cancelling = NULL
-    OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id,
-        inserted.group_key INTO @members (job_id, state, in_turn, batch_id, group_key)
+    OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key
+    INTO @members (job_id, state, in_turn, batch_id, group_key)
     FROM @jobs AS r
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = r.job_id
     WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.cancelling = 1

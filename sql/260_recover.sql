@@ -1,17 +1,13 @@
--- Lists the jobs that this worker holds in the table but does not know of: those of a claim whose answer never arrived.
--- @known is everything the worker has in memory. What it gets here it gives back by release, which names each fence:
--- this call itself changes nothing, so that it does no harm when it arrives late, after the worker has given it up and
--- claimed again. Reads entries of jobs_claimed alone (it has all columns that are asked for): going on to the rows
--- would be the order opposite to finish's. Waits for a claim of this worker that is still running on a connection the
--- worker has given up.
--- Result: job_id, fence.
+-- Lists jobs that the worker holds in the table but not in memory (@known): those of a claim whose response was lost.
+-- Result: job_id, fence. Changes nothing, so that a late call does no harm; the worker returns the jobs by release.
+-- Reads only entries of jobs_claimed, because going on to the rows would be the order opposite to finish's. Waits for a
+-- claim of this worker that is still running on an abandoned connection.
 CREATE OR ALTER PROCEDURE [$(schema)].[recover]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
     @known     [$(schema)].[job_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int;
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;

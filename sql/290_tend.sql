@@ -1,18 +1,17 @@
--- For promote and reap: notes that the queue is served. Where nobody has done so for more than two seconds, SQL Server
--- was not there, or none of the workers was: a lease that ran out meanwhile says nothing about its worker, and each
--- worker whose lease is at most twice as long as that time gets a new one, three times at the most between two
--- heartbeats: a dead worker is lost in the end, whatever comes and goes.
+-- For promote and reap: records that the queue is served. If it was not for more than two seconds, SQL Server or all
+-- workers were away, and an expired lease proves nothing: each worker whose lease is at most twice that time gets a new
+-- one, at most three times between two heartbeats, so that a dead worker is still lost in the end.
 --
--- With @worker_id, only for the worker that has the duties, which keeps them for three more seconds, or that takes them
--- because nobody has them. The leases come first: whoever sees the new tended_at sees them, too.
+-- With @worker_id, only the elected worker does this, and stays elected for three more seconds, or a worker that takes
+-- over an expired election. Leases are renewed first, so that a session that sees the new tended_at also sees them.
 CREATE OR ALTER PROCEDURE [$(schema)].[tend]
     @queue_id  int,
     @worker_id uniqueidentifier,
     @now       datetime2(3) OUTPUT,
     @elected   bit OUTPUT,
-    -- From promote, see duties.
+    -- From promote (see duties).
     @due_from    datetime2(3) = NULL,
-    @events_from bigint       = NULL,  -- NULL: as it is
+    @events_from bigint       = NULL,  -- NULL: unchanged
     @has_looked  bit          = 0
 AS
 SET NOCOUNT ON;
@@ -23,19 +22,19 @@ SET @elected = 0;
 SELECT @gap_ms = DATEDIFF_BIG(MILLISECOND, tended_at, @now)
 FROM [$(schema)].[duties] WITH (NOLOCK)
 WHERE queue_id = @queue_id
-    -- the last: the clock was set back
+    -- the last condition: the clock was set back
     AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
 IF @gap_ms IS NULL
     RETURN;
 
--- A worker whose row is locked is renewing its lease right now.
+-- READPAST: a worker whose row is locked is renewing its lease.
 IF @gap_ms > 2000
     UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = unserved + 1
     WHERE queue_id = @queue_id AND lost_at IS NULL AND unserved < 3
         AND @gap_ms > lease_ms / 2 AND lease_until < DATEADD(MILLISECOND, lease_ms / 2, @now);
 
--- In a caller's transaction nothing is noted, because the queue's row would stay locked.
+-- Not in a caller's transaction, which would keep the row locked.
 IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [$(schema)].[duties] WITH (ROWLOCK)
@@ -50,6 +49,6 @@ BEGIN
         AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
     SET @elected = @@ROWCOUNT;
 END;
--- It may have waited for the row, and the clock may have jumped meanwhile.
+-- Again, because of a wait for the row or a jump of the clock.
 SET @now = SYSUTCDATETIME();
 GO

@@ -1,12 +1,12 @@
--- Marks up to @max workers of a queue lost whose lease ran out, and gives back up to @max jobs of lost workers: ready
--- again or, where the attempts are used up, dead. The attempt counts: a job that kills its process must not come back
--- for ever. But nobody knows which of the jobs of a lost worker had started, let alone which one killed it. So a job
--- whose next attempt is its last must run alone: only a worker that holds nothing else gets it (claim). If that worker
--- is lost too, the job is dead; a job that was lost on its last attempt in company has that attempt once more, alone.
--- A statement of its own and on a timer: an OR for expired leases in the claim would ruin its plan.
--- A job that was asked to be cancelled is cancelled.
--- Where nobody has promoted or reaped for a while, SQL Server was away; the workers then have a new lease each (tend).
--- Results: workers_lost, jobs_ready, jobs_dead; then of each worker that was marked lost, worker_id and name.
+-- Marks up to @max workers of a queue as lost if their lease has expired, and returns up to @max jobs of lost workers
+-- to the queue. A job with attempts left becomes ready, any other dead; a job whose cancellation was requested is
+-- cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked lost.
+--
+-- The attempt counts, or a job that kills its process would run for ever. But which of a lost worker's jobs did so is
+-- unknown, so a job before its last attempt must run alone: only a worker that holds no other job gets it (claim). If
+-- that worker is lost, too, the job is dead; a job that was lost on its last attempt among others gets it again, alone.
+-- If the queue was not served for a while, SQL Server was away, and the workers get new leases (tend). Called on a
+-- timer: a condition on expired leases in claim would ruin its plan.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @queue        nvarchar(129),
     @max          int = 1000,
@@ -15,23 +15,15 @@ CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @jobs_dead    int = NULL OUTPUT,
     @workers_lost int = NULL OUTPUT
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
     name nvarchar(128) NOT NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
-DECLARE @given_back TABLE
-(
-    job_id  bigint  NOT NULL PRIMARY KEY CLUSTERED,
-    state   tinyint NOT NULL,
-    fence   int     NOT NULL,
-    attempt int     NOT NULL,
-    in_turn   bit           NULL,
-    batch_id  bigint        NULL,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
-);
+DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, fence int NOT NULL,
+    attempt int NOT NULL, in_turn bit NULL, batch_id bigint NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @members [$(schema)].[member_list];
 DECLARE @failed [$(schema)].[attempt_list];
 
@@ -40,26 +32,25 @@ SELECT @queue_id = queue_id, @max_attempts = max_attempts
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'max must be 1 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
 EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @elected OUTPUT;
 
--- A lease that ends later than two of its lengths from now was given before the clock was set back: a dead worker's
--- would last until the clock has caught up. (Not one: a renewal may be newer than @now.)
+-- A lease that ends later than two of its lengths from now was given before the clock was set back. (Two, because a
+-- renewal may be newer than @now.)
 UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
 
--- From here on the worker's heartbeat is refused. READPAST: a worker whose row is locked is renewing its lease right
--- now.
+-- From here on the worker's heartbeat is rejected. READPAST: a worker whose row is locked is renewing its lease.
 UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 SET @workers_lost = @@ROWCOUNT;
 
--- Found in the index, changed by their keys: a row before its index entry, as finish does. Only rows that are had count
--- for @max: who holds a row need not hold its entry, and the same locked rows would be found each time.
+-- Found in the index, updated by key: a row before its index entry, the order of finish. Only rows that could be locked
+-- count for @max, or locked rows whose entries are not locked would be found each time.
 BEGIN TRANSACTION;
 INSERT @held (job_id, worker_id, name)
 SELECT TOP (@max) j.job_id, w.worker_id, w.name
@@ -84,8 +75,9 @@ SET state       = CASE WHEN j.cancelling = 1 THEN 5
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
     error       = CASE WHEN j.cancelling = 1 THEN j.error
-                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt,
-    N')') END, cancelling  = NULL
+                      ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
+                  END,
+    cancelling  = NULL
 OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.in_turn, inserted.batch_id,
     inserted.group_key
 INTO @given_back (job_id, state, fence, attempt, in_turn, batch_id, group_key)
@@ -122,9 +114,9 @@ SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
--- A day is longer than any claim of a lost worker can still be running, unless the clock was put forward: so whatever
--- is not committed counts, too. NOLOCK sees a claim, and nothing waits for it; READCOMMITTEDLOCK waits for the end of a
--- release, which may be rolled back. What it has said must be in history first (note_history).
+-- A claim of a lost worker takes less than a day, but the clock may have jumped: so NOLOCK also sees uncommitted claims
+-- without a wait, and READCOMMITTEDLOCK waits for a release that may be rolled back. The worker's report must be in
+-- history first (note_history).
 DELETE w
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
@@ -137,7 +129,7 @@ WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: forget_refused_rows
--- Longer than any heartbeat's interval, unless the clock was put forward: so not while the job runs.
+-- A heartbeat comes within a day, unless the clock has jumped: so not while the job is running.
 DELETE c
 FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE c.asked_at < DATEADD(DAY, -1, @now)

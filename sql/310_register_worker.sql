@@ -1,10 +1,8 @@
--- Registers a worker for a queue and starts its lease. Run again with the same id, it renews the lease. With @take_over
--- = 1, other workers of the queue that have the same name and were registered by the same login are marked lost and
--- their jobs given back at once: for a process that is the only one of its name and knows that its predecessor is gone.
--- (The login, because anybody who may register a worker may choose its name.)
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (jobs of lost workers that are ready
--- again or dead), has_sink, workers_lost (that were marked lost: its namesakes, and all whose lease had run out) and
--- jobs_dead (of those taken over).
+-- Registers a worker for a queue and starts its lease; a call with the same id renews it. With @take_over = 1, other
+-- workers of the queue with this name and login are marked lost and their jobs returned at once, for a process that is
+-- the only one of its name. (The login, because any worker may choose the name.)
+-- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
+-- dead), has_sink, workers_lost (marked lost: namesakes and expired leases), jobs_dead (among taken_over).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -12,8 +10,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @lease_ms  int,       -- 1,000 to 86,400,000 (a day)
     @take_over bit = 0
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @jobs_ready int = 0, @jobs_dead int = 0,
     @namesakes int = 0, @run_out int = 0,
@@ -23,18 +20,18 @@ SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_na
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 OR @lease_ms > 86400000
-    THROW 58003, N'a worker needs an id, a name, and lease_ms between 1000 and 86400000 (a day)', 1;
+    THROW 58003, N'worker_id and name must be given, and lease_ms must be 1000 to 86400000 (a day)', 1;
 EXEC [$(schema)].[check_text] N'the name of a worker', @name;
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
 SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
-    -- The id of a lost worker is a duplicate key here: a worker that registers anew takes a new id.
+    -- Fails with a duplicate key for the id of a lost worker: a new registration needs a new id.
     INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, login, lease_ms, registered_at, lease_until)
     VALUES (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
--- The queue may have been deleted since it was looked for, see enqueue.
+-- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
     SET @queue_id = (SELECT queue_id
@@ -57,7 +54,7 @@ BEGIN
         @jobs_dead = @jobs_dead OUTPUT, @workers_lost = @run_out OUTPUT;
 END;
 
--- Somebody may have waited, and the clock may have jumped meanwhile: the lease must not have run out when it is given.
+-- Again, because of a wait or a jump of the clock: a new lease must not be expired.
 WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
 BEGIN
     SET @now = SYSUTCDATETIME();

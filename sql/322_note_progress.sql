@@ -1,30 +1,26 @@
--- Keeps what running jobs have noted about themselves: a checkpoint for their next attempt, and how far they are. Only
--- of jobs that this worker holds under this fence; what others have noted since stays as it is. Result: none.
---
--- The jobs' rows are locked first, in the order of job_id as finish locks them, and stay locked until the end: nobody
--- else can get one of these jobs meanwhile, so that only its holder writes its row of progress. UPDLOCK, because an S
--- lock would be let go at once.
+-- Stores reports of running jobs that this worker holds under this fence: checkpoints for the next attempt, and
+-- progress. No result. The jobs' rows are locked first, in the order of finish, until the end, so that only the holder
+-- writes a job's row of progress. UPDLOCK, because an S lock is released at once.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_progress]
     @worker_id uniqueidentifier,
     @notes     [$(schema)].[progress_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808,
     @text nvarchar(max), @message nvarchar(2048),
-    -- The halves of surrogate pairs, see mend_text.
+    -- Halves of surrogate pairs (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
 
 IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
-    THROW 58003, N'fraction must be between 0 and 1', 1;
--- What a worker reads with checkpoints is bounded so.
+    THROW 58003, N'fraction must be 0 to 1', 1;
+-- This bounds the results of checkpoints.
 SET @job_id = (SELECT TOP (1) job_id FROM @notes WHERE DATALENGTH([checkpoint]) > 65535 ORDER BY job_id);
 IF @job_id IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'the checkpoint of job ', @job_id, N' must have 65535 bytes at most');
+    SET @message = CONCAT(N'the checkpoint of job ', @job_id, N' must have at most 65535 bytes');
     THROW 58003, @message, 1;
 END;
 
@@ -35,7 +31,7 @@ FROM @notes AS n
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = n.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = n.fence
-ORDER BY n.job_id  -- so that the join keeps to it
+ORDER BY n.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
@@ -47,10 +43,7 @@ WHERE n.[checkpoint] IS NOT NULL AND j.checkpointed IS NULL AND j.state = 2 AND 
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE p
-SET fence        = n.fence,
-    noted_at     = @now,
-    fraction     = ISNULL(n.fraction, p.fraction),
-    text         = ISNULL(n.text, p.text),
+SET fence = n.fence, noted_at = @now, fraction = ISNULL(n.fraction, p.fraction), text = ISNULL(n.text, p.text),
     [checkpoint] = ISNULL(n.[checkpoint], p.[checkpoint])
 FROM @held AS h
 INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
@@ -66,7 +59,7 @@ WHERE NOT EXISTS (SELECT 1
                   WHERE p.job_id = h.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- A program's own text, which it may have cut within a character.
+-- A program may have cut its text within a character.
 WHILE 1 = 1
 BEGIN
     SET @job_id = NULL;

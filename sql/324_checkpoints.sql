@@ -1,13 +1,11 @@
--- The checkpoints of jobs that a worker has claimed: of those whose details say checkpointed. Only of jobs that this
--- worker holds under this fence. NOLOCK: no more than who holds the job, which nobody changes while this worker does;
--- an operator who is cancelling it has its row locked.
--- Result: job_id, checkpoint. A job without one is not in it.
+-- Returns the checkpoints of jobs that this worker holds under this fence, for jobs whose details say checkpointed.
+-- Result: job_id, checkpoint; no row for a job without one. NOLOCK: only the holder changes them, and an operator who
+-- is cancelling the job keeps its row locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[checkpoints]
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[job_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SELECT p.job_id, p.[checkpoint]
 FROM @jobs AS k

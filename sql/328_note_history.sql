@@ -1,38 +1,24 @@
--- For sample and unregister_worker: writes into history what the workers of a queue have reported and what was not
--- written yet, as of the minute in which the depth was last sampled, and that depth. Where that minute has a row, it is
--- added to.
+-- For sample and unregister_worker: adds the last sample and the workers' new reports to the history row of the
+-- sample's minute.
 --
--- Counted once, whatever is rolled back, repeated or done twice at a time: what was taken of a worker stands in its own
--- row (noted_...), changed in the transaction that writes the history. samples.notes counts these transactions: each
--- begins by raising it from the value that it was before the workers were read, so that of two which have read the same
--- the second changes nothing.
--- The workers are read, and the times added up, before that, so that a heartbeat waits for a few statements at the
--- most. One that is under way is skipped (READPAST); what it brings is written the next time. It waits for a tenth of a
--- second at the most for anybody, and then leaves it to the next time.
+-- Each report is counted once, despite rollbacks, repeats and concurrent calls: the counted part is stored with the
+-- worker (noted_...) in the same transaction, and of two calls that have read the same samples.notes, only the first
+-- raises it and goes on. All is read and added up before that, so a heartbeat waits for a few statements at most. A
+-- locked worker is skipped (READPAST), and after a tenth of a second of waiting all is left to the next call.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_history]
     @queue_id int,
-    -- how many minutes there may be from one sample to the next: in a longer time there was nobody to sample
-    @most     int = 1
+    @most     int = 1  -- minutes between samples; a longer gap was without workers
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @epoch datetime2(0) = '20000101', @notes int, @sampled_at datetime2(3),
     @at datetime2(0), @minutes int, @ready bigint, @scheduled bigint, @waiting bigint, @claimed bigint, @dead bigint,
     @cancelled bigint, @workers bigint, @oldest_ready_ms bigint, @done bigint, @failed bigint, @died bigint,
     @times varchar(1400), @bucket varchar(3) = '', @jobs bigint;
-DECLARE @news TABLE
-(
-    worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED,
-    done      bigint NULL,
-    failed    bigint NULL,
-    dead      bigint NULL,
-    times     varchar(1400) COLLATE Latin1_General_100_BIN2 NULL,
-    was_done   bigint NOT NULL,
-    was_failed bigint NOT NULL,
-    was_dead   bigint NOT NULL,
-    was_times  varchar(1400) COLLATE Latin1_General_100_BIN2 NULL
-);
+DECLARE @news TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, done bigint NULL, failed bigint NULL,
+    dead bigint NULL, times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL, was_done bigint NOT NULL,
+    was_failed bigint NOT NULL, was_dead bigint NOT NULL,
+    was_times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     jobs bigint NOT NULL);
 
@@ -59,8 +45,7 @@ BEGIN TRY
         AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0) OR dead <> ISNULL(noted_dead, 0)
             OR times <> ISNULL(noted_times, ''))
     OPTION (MAXDOP 1);
-    -- Numbers of a worker only grow. What a program of somebody else's says wrongly must not stand here as less than
-    -- nothing.
+    -- A worker's sums only grow. A wrong report of another program must not become negative here.
     SELECT @done = ISNULL(SUM(CASE WHEN done > was_done THEN done - was_done ELSE 0 END), 0),
            @failed = ISNULL(SUM(CASE WHEN failed > was_failed THEN failed - was_failed ELSE 0 END), 0),
            @died = ISNULL(SUM(CASE WHEN dead > was_dead THEN dead - was_dead ELSE 0 END), 0)
@@ -68,20 +53,19 @@ BEGIN TRY
 
     INSERT @counts (bucket, jobs)
     SELECT c.bucket, SUM(c.jobs)
-    FROM (SELECT j.[key] AS bucket,
-        CASE WHEN TRY_CAST(j.value AS bigint) BETWEEN 0 AND 1000000000000 THEN TRY_CAST(j.value AS bigint) END AS jobs
+    FROM (SELECT j.[key] AS bucket, CASE WHEN TRY_CAST(j.value AS bigint) BETWEEN 0 AND 1000000000000
+                                        THEN TRY_CAST(j.value AS bigint) END AS jobs
           FROM @news AS n CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.times) = 1 THEN n.times END) AS j
           UNION ALL
-          SELECT j.[key], CASE WHEN TRY_CAST(j.value AS bigint) BETWEEN 0 AND 1000000000000 THEN -TRY_CAST(j.value AS bigint) END
+          SELECT j.[key], CASE WHEN TRY_CAST(j.value AS bigint) BETWEEN 0 AND 1000000000000
+                              THEN -TRY_CAST(j.value AS bigint) END
           FROM @news AS n CROSS APPLY OPENJSON(CASE WHEN ISJSON(n.was_times) = 1 THEN n.was_times END) AS j
           UNION ALL
           SELECT j.[key], TRY_CAST(j.value AS bigint)
-          FROM [$(schema)].[history] AS h
-              WITH (ROWLOCK, READCOMMITTEDLOCK,
-              FORCESEEK (history_pk (queue_id, at))) CROSS APPLY OPENJSON(CASE
-              WHEN ISJSON(h.times) = 1 THEN h.times END) AS j
+          FROM [$(schema)].[history] AS h WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (history_pk (queue_id, at)))
+          CROSS APPLY OPENJSON(CASE WHEN ISJSON(h.times) = 1 THEN h.times END) AS j
           WHERE h.queue_id = @queue_id AND h.at = @at) AS c
-    -- 52 of them: as many as @times has room for
+    -- 52 buckets, which fit into @times
     WHERE c.bucket LIKE '[wr][0-9]' OR c.bucket LIKE '[wr]1[0-9]' OR c.bucket LIKE '[wr]2[0-5]'
     GROUP BY c.bucket
     HAVING SUM(c.jobs) > 0

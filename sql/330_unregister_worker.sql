@@ -1,8 +1,6 @@
--- Ends a worker: it is marked lost, and jobs that it still holds are left to the next reap. Its row stays for a day,
--- even where it holds nothing: a claim of it may still be on its way, and only by this row does reap find the jobs of
--- it. Duties that it had pass to the next heartbeat. With it a worker says for the last time what it has done, as with
--- a heartbeat; one that was marked lost may do so, too. The last worker of a queue has it written into history: nobody
--- else may come for long.
+-- Ends a worker: it is marked lost, its election ends, and the next reap returns the jobs that it still holds. Its row
+-- stays for a day, because a claim may still commit and reap finds its jobs by this row. The last report counts as with
+-- a heartbeat, even from a lost worker. The queue's last worker also writes history.
 CREATE OR ALTER PROCEDURE [$(schema)].[unregister_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -12,8 +10,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[unregister_worker]
     @times     varchar(1400) = NULL,
     @report_no bigint        = NULL
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @tries int = 0;
 
@@ -23,7 +20,7 @@ IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE worker_id = @worker_id AND lost_at IS NULL;
 
--- Once: a call that is repeated brings no greater number.
+-- Once: a repeated call has no greater number.
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
 SET done = ISNULL(@done, done), failed = ISNULL(@failed, failed), dead = ISNULL(@dead, dead),
     times = ISNULL(@times, times), report_no = @report_no, reported_at = @now
@@ -36,16 +33,13 @@ INNER JOIN [$(schema)].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
 WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
--- Again, where another that ended at the same moment was faster: what this one has said may not have been there yet
--- when that one looked.
+-- Up to three times, because another worker that stopped at the same moment may have missed this one's report.
 WHILE @tries < 3
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
         WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
     AND EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
-                WHERE queue_id = @queue_id
-                    AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0)
-                        OR dead <> ISNULL(noted_dead, 0)
-                         OR times <> ISNULL(noted_times, '')))
+        WHERE queue_id = @queue_id AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0)
+            OR dead <> ISNULL(noted_dead, 0) OR times <> ISNULL(noted_times, '')))
 BEGIN
     SET @tries = @tries + 1;
     EXEC [$(schema)].[note_history] @queue_id;

@@ -1,16 +1,14 @@
--- Makes scheduled jobs ready whose time has come, up to @max. Any number of sessions may run it at once: each skips
--- what another has locked. A job of a group that has not the turn waits for it then. Also does what advance_groups
--- could not do in producers' transactions. With @worker_id, it does so only for the worker that has the duties of the
--- queue (see duties), and keeps them for three more seconds.
--- Result: promoted, elected (the worker has the duties; 1 without @worker_id), schedules_due (there is something to do
--- for due_schedules), error (what failed of advance_groups and sweep, which the next call tries again; NULL: nothing).
+-- Makes up to @max due jobs ready. Concurrent calls skip each other's locked rows. A group's job without a turn then
+-- waits for it. Also does what advance_groups could not do in producers' transactions. With @worker_id, only if that
+-- worker is elected (see duties), and keeps it elected for three more seconds.
+-- Result: promoted, elected (1 without @worker_id), schedules_due (due_schedules has rows), error (what failed in
+-- advance_groups and sweep, for the next call to retry; NULL: nothing).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
     @worker_id uniqueidentifier = NULL
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
     @schedules_due bit = 0, @error nvarchar(2048), @due_from datetime2(3), @first_due datetime2(3), @looks bit,
@@ -22,10 +20,10 @@ SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_na
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'max must be 1 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
--- Where to begin (see duties): at the first job that is scheduled, but no later than two seconds ago, because what is
--- about to be committed may be due by then. NOLOCK sees what is locked or not committed, which must not be passed.
+-- Starts at the first scheduled job, but at most two seconds ago, because jobs about to be committed may be due by
+-- then. NOLOCK: it must not pass locked or uncommitted jobs.
 SELECT @due_from = due_from, @events_from = events_from,
        -- the clock was set back
        @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0
@@ -75,8 +73,7 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
--- Groups in which nobody has the turn, although a job has waited that advance_groups could not have: somebody's
--- transaction may have held it without changing it, and there is no event of that.
+-- A waiting job in a group without turns may have been locked, without a change and thus without an event.
 IF @looks = 1
 BEGIN TRY
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
@@ -86,13 +83,12 @@ BEGIN TRY
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH
-    -- 601: rows moved while they were read without locks. The next look comes in a minute.
+    -- 601: rows moved during a read without locks. The next check follows in a minute.
     IF @@TRANCOUNT > 0 OR ERROR_NUMBER() <> 601
         THROW;
 END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
--- A sweep that fails must not keep schedules from being fired. The next call tries it again: only a sweep that is given
--- up is postponed.
+-- A failed sweep must not stop schedules; the next call retries it. Only an abandoned sweep is postponed.
 BEGIN TRY
     EXEC [$(schema)].[sweep] @queue_id;
 END TRY
@@ -106,7 +102,7 @@ END CATCH;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
            WHERE queue_id = @queue_id AND paused = 0
-               AND (look_at <= @now OR looked_at > DATEADD(MINUTE, 1, @now)))  -- the latter: see due_schedules
+               AND (look_at <= @now OR looked_at > DATEADD(MINUTE, 1, @now)))  -- the last condition: see due_schedules
     SET @schedules_due = 1;
 
 IF @error IS NOT NULL

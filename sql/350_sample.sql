@@ -1,21 +1,17 @@
--- Returns the depth of a queue as last sampled, and takes a new sample first where the last one is older than
--- @max_age_ms. The worker that has the duties of the queue calls it at its interval; the others get the sample with
--- their heartbeat. Of several callers one at a time pays for a sample. In a transaction it takes none.
+-- Returns the last sample of a queue's depth, and takes a new one first if that is older than @max_age_ms. The elected
+-- worker calls it at an interval; other workers get the sample with their heartbeat. Only one of concurrent callers
+-- takes a sample, and none in a transaction.
 --
--- Cheap at any depth, at the price of precision: of each priority the first 10,000 ready jobs are counted, and where
--- there are more, the rest is estimated from the job_ids, which are dense; of scheduled, waiting, claimed, dead and
--- cancelled jobs 100,000 are counted at the most. The oldest ready job is looked for among those that were counted. At
--- most 100 priorities are looked at. Exact numbers: the procedure stats. The first sample of a minute has the one
--- before it written into history, with what the workers have done until then.
--- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: nothing is ready), sample_age_ms
--- (NULL: there is no sample yet, because another worker is taking the first), cancelled, waiting, open_batches (whose
--- follow-ups go to the queue).
+-- Cheap at any depth, but imprecise: of each of at most 100 priorities the first 10,000 ready jobs are counted, and the
+-- rest is estimated from the dense job ids; of other states at most 100,000. The oldest ready job is one of the
+-- counted. stats counts exactly. The first sample of a minute writes the previous one into history.
+-- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: none ready), sample_age_ms (NULL:
+-- the first is still being taken), cancelled, waiting, open_batches (with their follow-up in the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
     @queue      nvarchar(129),
     @max_age_ms int = 10000
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int = 0,
@@ -26,11 +22,10 @@ SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max_age_ms IS NULL OR @max_age_ms < 0
-    THROW 58003, N'max_age_ms must be 0 or more', 1;
+    EXEC [$(schema)].[refuse] N'max_age_ms', @max_age_ms, N'0 or more';
 
--- Whoever changes begun_at takes the sample. Should it die over it, the next one comes when @max_age_ms have passed
--- again. In a caller's transaction nobody does: the worker that has the duties would wait for the row until that has
--- ended.
+-- The session that changes begun_at takes the sample; if it dies, the next attempt follows after @max_age_ms. Not in a
+-- caller's transaction, because the elected worker would wait for its row.
 IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [$(schema)].[samples] WITH (ROWLOCK)
@@ -42,8 +37,7 @@ BEGIN
 END;
 IF @is_mine = 0 AND @@TRANCOUNT = 0
 BEGIN
-    -- HOLDLOCK locks the key also where there is no row yet: of two first samples the second waits, and finds the
-    -- first's row.
+    -- HOLDLOCK locks the key even without a row, so that of two first samples the second finds the first one's row.
     INSERT [$(schema)].[samples] (queue_id, begun_at)
     SELECT @queue_id, @now
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id);
@@ -52,7 +46,7 @@ END;
 
 IF @is_mine = 1
 BEGIN
-    -- Who calls it at an interval has @max_age_ms at half of that, and comes a little later now and then.
+    -- Callers at an interval pass half of it as @max_age_ms, and are sometimes late.
     IF EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (NOLOCK)
         WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
     BEGIN
@@ -63,8 +57,7 @@ BEGIN
     DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint,
         @first_id bigint, @last_id bigint, @end_id bigint, @due_at datetime2(3);
 
-    -- From one priority to the next: one seek each. TOP and ORDER BY, not MIN and MAX: the order of the index answers
-    -- them in any plan.
+    -- One seek per priority. TOP and ORDER BY, which the index satisfies in any plan, unlike MIN and MAX.
     IF @claim_order = 'lifo'
         SELECT @priority = (SELECT TOP (1) j.priority
             FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
@@ -109,10 +102,10 @@ BEGIN
                                       AND j.priority = @priority
                                   ORDER BY j.job_id DESC)
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- As many to each id as among those that were counted. The end may have gone meanwhile.
+            -- Extrapolates the density of the counted ids. The last job may be gone.
             IF @end_id > @last_id
-                SET @counted = @counted + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id
-                    + 1) AS bigint);
+                SET @counted = @counted
+                    + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
         END;
         SET @ready = @ready + @counted;
         IF @oldest IS NULL OR @due_at < @oldest
@@ -133,7 +126,7 @@ BEGIN
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
 
-    -- Jobs that go out alone; few, and in an index of their own.
+    -- Jobs that must run alone.
     SELECT @counted = COUNT_BIG(*), @due_at = MIN(h.due_at)
     FROM (SELECT TOP (10000) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
           WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS h
@@ -147,30 +140,30 @@ BEGIN
     SET sampled_at    = @now,
         ready         = @ready,
         scheduled     = (SELECT COUNT_BIG(*)
-        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
-                         WHERE j.queue_id = @queue_id AND j.state = 1) AS s),
+            FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+                  WHERE j.queue_id = @queue_id AND j.state = 1) AS s),
         claimed       = (SELECT COUNT_BIG(*)
-        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
-                         WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
+            FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+                  WHERE j.queue_id = @queue_id AND j.state = 2) AS c),
         dead          = (SELECT COUNT_BIG(*)
-        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1) AS d),
+            FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                  WHERE j.queue_id = @queue_id AND j.state = 4 AND j.ended = 1) AS d),
         cancelled     = (SELECT COUNT_BIG(*)
-        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                         WHERE j.queue_id = @queue_id AND j.state = 5 AND j.ended = 1) AS d),
+            FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+                  WHERE j.queue_id = @queue_id AND j.state = 5 AND j.ended = 1) AS d),
         waiting       = (SELECT COUNT_BIG(*)
-        FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-                         WHERE j.queue_id = @queue_id AND j.state = 6) AS w),
+            FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                  WHERE j.queue_id = @queue_id AND j.state = 6) AS w),
         open_batches  = (SELECT COUNT_BIG(*)
-        FROM (SELECT TOP (100000) c.batch_id
-        FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
-                         WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
+            FROM (SELECT TOP (100000) c.batch_id
+                  FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))
+                  WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
         workers       = (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
-                             -- a later one: see reap
+                             -- a later lease: see reap
                              AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),
         oldest_due_at = @oldest
-    -- A sample that was begun later may be there already.
+    -- A sample that started later may already be there.
     WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now))
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;

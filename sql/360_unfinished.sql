@@ -1,17 +1,15 @@
--- Says whether a queue has jobs that are not finished: ready, scheduled, waiting or claimed, by any worker. For a
--- worker that drains it. With @due_within_ms, scheduled jobs that are due later than that do not count, nor do those
--- that wait behind them in their groups.
+-- Says whether a queue has unfinished jobs: ready, scheduled, waiting or claimed. For draining workers. With
+-- @due_within_ms, jobs due later do not count, nor do those that wait behind them in their groups.
+-- Result: unfinished, ready, scheduled, claimed, paused, next_due_ms (NULL: nothing scheduled; negative: overdue),
+-- waiting.
 --
--- A few seeks at any depth. Reads without locks (NOLOCK), one state after the other: a job that moves from one to
--- another meanwhile can be in none of them. So "nothing" counts when it was said twice in a row.
--- Result: unfinished, and what it is: ready, scheduled, claimed; paused; next_due_ms (NULL: nothing is scheduled;
--- negative: it is overdue); waiting.
+-- A few seeks at any depth, by NOLOCK, one state after the other: a job that changes its state meanwhile can be missed,
+-- so rely on 0 only if it is returned twice in a row.
 CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
     @queue         nvarchar(129),
     @due_within_ms bigint = NULL
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0,
     @next_due_at datetime2(3), @next_due_ms bigint;
 
@@ -46,13 +44,12 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SELECT @waiting = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE queue_id = @queue_id AND state = 6)
-    -- Behind jobs that are due later than that they wait as long.
+    -- Jobs that wait behind a job due later wait as long.
     AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
          OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1
-    ELSE 0 END AS bit) AS unfinished,
-       @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused, @next_due_ms AS next_due_ms,
-       @waiting AS waiting;
+SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit)
+           AS unfinished, @ready AS ready, @scheduled AS scheduled, @claimed AS claimed, @paused AS paused,
+       @next_due_ms AS next_due_ms, @waiting AS waiting;
 GO

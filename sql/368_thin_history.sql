@@ -1,39 +1,25 @@
--- For expire: makes one row of each ten minutes that are older than a day, of up to an hour in a call, and deletes up
--- to 1,000 rows that are older than 90 days. Counts and times are added up; of the depth the greatest of each stays,
--- which is what one looks for in a chart: the backlog of those minutes.
--- Each ten minutes are a transaction of their own: a call that breaks off leaves the rest to the next one.
+-- For expire: merges rows older than a day into rows of ten minutes, up to an hour per call, and deletes up to 1,000
+-- rows older than 90 days. Counts and times are added; of the depth the maximum stays, because charts show backlogs.
+-- Each ten minutes are a transaction, so that an interrupted call leaves the rest to the next.
 CREATE OR ALTER PROCEDURE [$(schema)].[thin_history]
     @queue_id int
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0),
     @done int = 0, @oldest datetime2(0) = DATEADD(DAY, -90, SYSUTCDATETIME()),
     @times varchar(1400), @bucket varchar(3), @jobs bigint;
-DECLARE @old TABLE
-(
-    at              datetime2(0) NOT NULL PRIMARY KEY CLUSTERED,
-    ready           bigint       NOT NULL,
-    scheduled       bigint       NOT NULL,
-    waiting         bigint       NOT NULL,
-    claimed         bigint       NOT NULL,
-    dead            bigint       NOT NULL,
-    cancelled       bigint       NOT NULL,
-    workers         bigint       NOT NULL,
-    oldest_ready_ms bigint       NULL,
-    done            bigint       NOT NULL,
-    failed          bigint       NOT NULL,
-    died            bigint       NOT NULL,
-    times           varchar(1400) COLLATE Latin1_General_100_BIN2 NULL
-);
+DECLARE @old TABLE (at datetime2(0) NOT NULL PRIMARY KEY CLUSTERED, ready bigint NOT NULL, scheduled bigint NOT NULL,
+    waiting bigint NOT NULL, claimed bigint NOT NULL, dead bigint NOT NULL, cancelled bigint NOT NULL,
+    workers bigint NOT NULL, oldest_ready_ms bigint NULL, done bigint NOT NULL, failed bigint NOT NULL,
+    died bigint NOT NULL, times varchar(1400) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     jobs bigint NOT NULL);
 
--- A caller's transaction would end with a wait that was too long.
+-- A lock timeout would roll back a caller's transaction.
 IF @@TRANCOUNT > 0
     RETURN;
--- Whole ten minutes only.
+-- Rounded to ten minutes.
 SET @before = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, @before) / 10 * 10, @epoch);
 SET LOCK_TIMEOUT 100;
 BEGIN TRY

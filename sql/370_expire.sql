@@ -1,25 +1,21 @@
--- Deletes up to @max finished jobs that the queue no longer keeps (create_queue: @keep_done_s, @keep_dead_s), the
--- oldest first. Run it until it returns less than @max; the worker that has the duties of the queue does so every
--- minute. Result: expired.
--- Also deletes up to @max rows of progress whose job is gone or done, and up to @max batches that have ended a week ago
--- and whose follow-ups belong to the queue; expired is the greatest of the three numbers. And it thins the queue's
--- history (thin_history).
--- As purge: first the ids, then the rows in the order of their ids. Only rows that were had count for @max: who holds a
--- row need not hold its entry in the index, and the same locked rows would be found each time. They go when they are
--- free.
+-- Deletes up to @max finished jobs past their retention (@keep_done_s, @keep_dead_s of create_queue), the oldest first;
+-- up to @max rows of progress whose job is gone or done; up to @max batches that completed a week ago and have their
+-- follow-up in the queue; and thins history. Result: expired, the greatest of the three numbers. The elected worker
+-- calls it every minute, until it returns less than @max.
+-- As in purge: first the ids, then the rows in their order. Only rows that could be locked count for @max, or locked
+-- rows whose entries are not locked would be found each time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
     @max   int = 1000
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3),
     @expired int = 0, @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int,
     @lock_timeout int = @@LOCK_TIMEOUT;
--- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+-- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
--- What was deleted; failed: it may have failed attempts, which a job that is done and was claimed once has not.
+-- Deleted jobs. failed: it may have failed attempts; a done job that was claimed once has none.
 DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s
@@ -27,7 +23,7 @@ SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dea
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'max must be 1 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
 BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL
@@ -77,7 +73,7 @@ BEGIN
     END;
 END;
 
--- Dead jobs, then cancelled ones. The second condition is the index's filter, which a variable does not show.
+-- Dead jobs, then cancelled ones. ended = 1 repeats the index's filter, because a variable hides the state.
 SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
 WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
@@ -113,9 +109,8 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 
--- What jobs had noted (progress) that are gone or done: an id never comes back. Looked for without locks, and made sure
--- of without waiting, because an end that is not committed may be taken back. In ten parts, so that a job whose row is
--- locked holds up its part only, until the next run.
+-- Progress of jobs that are gone or done; ids never return. Found without locks and confirmed without waiting, because
+-- an uncommitted finish may roll back. In ten parts, so that a locked job delays only its part until the next call.
 SET LOCK_TIMEOUT 0;
 SET XACT_ABORT OFF;
 WHILE @parts < 10

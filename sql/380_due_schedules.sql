@@ -1,15 +1,12 @@
--- For the worker that has the duties: the schedules that it has to look at now, up to @max, the longest due first.
--- Schedules that somebody has locked are left out.
--- Where the clock was set back since a schedule was last looked at, its next time may be hours or days too far away: it
--- is looked at again, and its times count from now on. A minute or less does not matter; without this margin, a small
--- correction of the clock would fire a time twice.
+-- For the elected worker: returns up to @max schedules to check now, the longest due first, without locked ones.
 -- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now.
+-- If the clock was set back since the last check, the next time may be far away, so the schedule is due, and its times
+-- count from now. Up to a minute is tolerated, because a small correction would otherwise fire a time twice.
 CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
     @queue nvarchar(129),
     @max   int = 100
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 

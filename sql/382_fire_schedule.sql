@@ -1,26 +1,21 @@
--- For the worker that has the duties: enqueues the job of a schedule for one of its times and moves the schedule on to
--- the next, in one transaction, if nobody has changed the schedule since it was read (@revision). So each time is fired
--- once, however many workers believe that they have the duties, and however often a call is repeated. Without @fire_at
--- the schedule is only moved on.
---
--- A schedule that is locked counts as changed: the worker looks again a moment later. So it is where the clock was set
--- back since the worker looked (@looked_at).
--- Result: revision (NULL: nothing has happened), job_id (NULL: none was asked for), duplicate (an unfinished job has
--- the key; none was added).
+-- For the elected worker: enqueues the job of a schedule for one of its times and advances the schedule, in one
+-- transaction, if it has not changed since it was read (@revision). So each time fires once, despite repeated calls and
+-- several workers that consider themselves elected. Without @fire_at the schedule is only advanced. A locked schedule
+-- counts as changed, and so does one whose check (@looked_at) was before the clock was set back.
+-- Result: revision (NULL: nothing happened), job_id (NULL: none requested), duplicate (an unfinished job has the key;
+-- none was added).
 CREATE OR ALTER PROCEDURE [$(schema)].[fire_schedule]
     @queue     nvarchar(129),
     @name      nvarchar(129),
     @revision  int,
-    @fire_at   datetime2(3) = NULL,  -- the time that is fired
-    @due_at    datetime2(3) = NULL,  -- when its job may start; NULL: at once
+    @fire_at   datetime2(3) = NULL,  -- the time to fire
+    @due_at    datetime2(3) = NULL,  -- the start of its job; NULL: at once
     @next_at   datetime2(3),
-    @looked_at datetime2(3) = NULL  -- what due_schedules returned as now; NULL: now
+    @looked_at datetime2(3) = NULL  -- the column now of due_schedules; NULL: now
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
--- An enqueue waits for an uncommitted one of the same key, and the duties must not: it is tried again ten seconds later
--- (fail_schedule).
+-- An enqueue waits for an uncommitted one of the same key, but a duty must not; fail_schedule has it retried.
 SET LOCK_TIMEOUT 1000;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max),
     @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
@@ -59,7 +54,7 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
--- Only now: see lower_marks.
+-- After the commit: see lower_marks.
 IF @duplicate = 0
     EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
 IF @group_key IS NOT NULL

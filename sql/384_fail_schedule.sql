@@ -1,14 +1,12 @@
--- For the worker that has the duties: notes why a schedule could not be fired. It is looked at again ten seconds later,
--- and none of its times is passed over by that. Does nothing where the schedule was changed since it was read
--- (@revision), or is locked.
+-- For the elected worker: stores why a schedule could not fire. It is checked again ten seconds later and skips no
+-- time. Does nothing if the schedule has changed since it was read (@revision) or is locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[fail_schedule]
     @queue    nvarchar(129),
     @name     nvarchar(129),
     @revision int,
     @error    nvarchar(2048)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 

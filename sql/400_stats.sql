@@ -1,55 +1,50 @@
--- Counts the jobs of one queue or, with NULL, of each. Reads without locks (NOLOCK): it neither waits nor makes anybody
--- wait, and what it returns is a sample, not a balance. Reads every entry of the small indexes once or, with @most, so
--- many of each: a count of @most says that there are at least so many, and the oldest ready job is that of those that
--- were counted. So it is cheap at any depth.
+-- Counts the jobs of one queue or, with NULL, of each, by NOLOCK: it neither blocks nor is blocked, and the numbers are
+-- not from one moment. Reads every entry of the small indexes once or, with @most, at most that many of each, so that
+-- it is cheap at any depth: a count of @most is then a minimum, and the oldest ready job is one of the counted.
 -- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead,
--- archived, workers, oldest_ready_ms (NULL: nothing is ready), keep_done_s, keep_dead_s (NULL: for ever), sink,
--- cancelled,
+-- archived, workers, oldest_ready_ms (NULL: none ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
 -- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL,
-    -- of each state at most so many are counted, 1 or more; of ready jobs so many of each index; NULL: all
-    @most  bigint        = NULL
+    @most  bigint        = NULL  -- how many jobs of each state (ready: of each index) to count; NULL: all
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
 IF @queue IS NOT NULL AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue)
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @most < 1
-    THROW 58003, N'most must be 1 or more', 1;
+    EXEC [$(schema)].[refuse] N'most', @most, N'1 or more';
 SET @most = ISNULL(@most, 9223372036854775807);
 
-SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused,
-       r.ready,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
-       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
-                                    WHERE j.queue_id = q.queue_id AND j.state = 1) AS c) AS scheduled,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
-       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
-                                    WHERE j.queue_id = q.queue_id AND j.state = 2) AS c) AS claimed,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
-       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                                    WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS c) AS done,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
-       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                                    WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS c) AS dead,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) a.job_id
-       FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
-                                    WHERE a.queue_id = q.queue_id) AS c) AS archived,
+SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused, r.ready,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+              WHERE j.queue_id = q.queue_id AND j.state = 1) AS c) AS scheduled,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+              WHERE j.queue_id = q.queue_id AND j.state = 2) AS c) AS claimed,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+              WHERE j.queue_id = q.queue_id AND j.state = 3 AND j.ended = 1) AS c) AS done,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+              WHERE j.queue_id = q.queue_id AND j.state = 4 AND j.ended = 1) AS c) AS dead,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) a.job_id FROM [$(schema)].[archive] AS a WITH (NOLOCK, INDEX (archive_finished))
+              WHERE a.queue_id = q.queue_id) AS c) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL
-            -- a later one: see reap
+            -- a later lease: see reap
             AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
-       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
-                                    WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS c) AS cancelled,
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) j.job_id
-       FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-                                    WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
+              WHERE j.queue_id = q.queue_id AND j.state = 5 AND j.ended = 1) AS c) AS cancelled,
+       (SELECT COUNT_BIG(*)
+        FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+              WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
        q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms
 FROM [$(schema)].[queues] AS q WITH (NOLOCK)
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
@@ -69,6 +64,6 @@ CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
                   ) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name
--- TOP makes it serial anyway: counts take some seconds of one core for tens of millions of jobs, and no more cores
+-- TOP makes it serial anyway: tens of millions of jobs take some seconds of one core.
 OPTION (MAXDOP 1);
 GO

@@ -1,17 +1,14 @@
--- Shows the workers of a queue or, with NULL, of each: those that have a lease, and those that have ended, were lost,
--- or ran out of it within the last @ended_s seconds.
--- Reads without locks (NOLOCK): it neither waits nor makes anybody wait. Of each worker it counts the entries of
--- jobs_claimed, and reads the rows of the first 50 jobs that it holds.
--- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: it has run out; 0 where there is a lost_at),
--- lost_at (it has ended or was lost), reported_at, held (jobs that are claimed by it), oldest_claimed_at (of those; of
--- more than 50, of the 50 that were enqueued first), and as it has said at reported_at, with its heartbeat or (done and
--- failed) when it ended: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
+-- Lists the workers of a queue or, with NULL, of each: those with a lease, and those that stopped, were lost or whose
+-- lease expired within the last @ended_s seconds. By NOLOCK: it neither blocks nor is blocked. Counts each worker's
+-- entries of jobs_claimed and reads the rows of its first 50 jobs.
+-- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: expired; 0 with lost_at), lost_at (stopped or
+-- lost), reported_at, held (claimed jobs), oldest_claimed_at (among the 50 of them enqueued first), and the report at
+-- reported_at: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
     @queue   nvarchar(129) = NULL,
-    @ended_s int           = 86400  -- 0 to 86,400: a day, for as long as they are kept at least
+    @ended_s int           = 86400  -- 0 to 86,400 (a day, after which rows may be deleted)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -19,10 +16,10 @@ IF @queue IS NOT NULL AND @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
 IF @ended_s IS NULL OR @ended_s < 0 OR @ended_s > 86400
-    THROW 58003, N'ended_s must be 0 to 86400 (a day)', 1;
+    EXEC [$(schema)].[refuse] N'ended_s', @ended_s, N'0 to 86400 (a day)';
 
 SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
-       -- a later one: see reap
+       -- a later lease: see reap
        CASE WHEN w.lost_at IS NULL AND w.lease_until <= DATEADD(MILLISECOND, 2 * w.lease_ms, @now)
             THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
        w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed,

@@ -1,31 +1,29 @@
--- Shows what became of a queue or, with NULL, of each: the rows of history that lie, if only in part, in the @minutes
--- before @until (NULL: now), by queue and time; of more than 100,000 the newest. A minute is there when it has passed,
--- if somebody sampled the depth in it. Reads without locks (NOLOCK): it neither waits nor makes anybody wait.
--- Result: queue, at (the beginning, UTC), minutes (1 to 10), the depth as it was last sampled in this time (with ten
--- minutes, the greatest of each): ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms (NULL:
--- nothing was ready); and what the workers have reported: done, failed (attempts), died (jobs that were dead after
--- one), times (how long jobs waited and ran, see heartbeat; NULL: none has run).
+-- Lists the history of a queue or, with NULL, of each: the rows that overlap the @minutes before @until (NULL: now), by
+-- queue and time; at most about 100,000, the newest. A minute appears after its end if its depth was sampled. By
+-- NOLOCK: it neither blocks nor is blocked.
+-- Result: queue, at (start, UTC), minutes (1 to 10), the last sampled depth (for ten minutes, the maximum of each):
+-- ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms (NULL: none ready); and the workers'
+-- reports: done, failed (attempts), died (jobs left dead), times (see heartbeat; NULL: nothing ran).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_history]
     @queue   nvarchar(129) = NULL,
-    @minutes int           = 60,    -- 1 to 129,600: 90 days, which is as long as it is kept
+    @minutes int           = 60,    -- 1 to 129,600 (90 days, the retention)
     @until   datetime2(3)  = NULL
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int, @since datetime2(3), @first datetime2(0), @end datetime2(0), @cut datetime2(0);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue IS NOT NULL AND @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
-    THROW 58003, N'minutes must be 1 to 129600 (90 days)', 1;
+    EXEC [$(schema)].[refuse] N'minutes', @minutes, N'1 to 129600 (90 days)';
 
 SET @until = ISNULL(@until, SYSUTCDATETIME());
 SET @since = DATEADD(MINUTE, -@minutes, @until);
--- Bounds of the column's own type, for the seek; a second too wide, because a time is rounded on its way to seconds.
+-- In the column's type, for the seek; a second wider, because the conversion rounds to seconds.
 SET @first = DATEADD(SECOND, -601, @since);
 SET @end = CASE WHEN @until < '9999-12-31' THEN DATEADD(SECOND, 1, @until) ELSE '9999-12-31T23:59:59' END;
--- Of many queues, where to begin: only the times are sorted, not the rows.
+-- For all queues: the start of the newest rows, so that only times are sorted, not rows.
 IF @queue_id IS NULL
     SELECT @cut = MIN(n.at)
     FROM (SELECT TOP (100000) h.at

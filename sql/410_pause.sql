@@ -1,13 +1,11 @@
--- Stops the claims of a queue; jobs that are claimed already are finished, and enqueueing goes on. Not in a
--- transaction.
+-- Pauses a queue: no more claims; claimed jobs finish, and enqueueing continues. Not in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause]
     @queue nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
-SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
+SET NOCOUNT, XACT_ABORT ON;
+SET IMPLICIT_TRANSACTIONS OFF;  -- or a client's setting would leave a transaction open
 IF @@TRANCOUNT > 0
-    THROW 58003, N'pause locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
+    THROW 58003, N'pause would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 UPDATE q
 SET paused = 1

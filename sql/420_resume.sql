@@ -1,12 +1,11 @@
--- Lets the claims of a queue go on. Not in a transaction.
+-- Resumes the claims of a paused queue. Not in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume]
     @queue nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
-SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
+SET NOCOUNT, XACT_ABORT ON;
+SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 IF @@TRANCOUNT > 0
-    THROW 58003, N'resume locks the queue''s row, for which everybody would wait: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
+    THROW 58003, N'resume would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 UPDATE q
 SET paused = 0

@@ -1,11 +1,10 @@
--- For requeue, in its transaction: jobs of batches that have not ended count as unfinished again, and jobs of groups
--- wait for their turn. state: the one that the job had.
+-- For requeue, in its transaction: jobs of open batches count as unfinished again, and jobs of groups wait for their
+-- turn. state: the previous one.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_requeued]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @back TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead int NOT NULL, cancelled int NOT NULL);
 
 INSERT @back (batch_id, dead, cancelled)

@@ -1,22 +1,20 @@
 -- Makes dead jobs ready again: one (@job_id) or up to 1,000 (@listed = 1 and @jobs), which may also be cancelled, or up
--- to @max, the oldest first. The attempt starts at 0 again, the fence goes on growing. Of the listed ones, which come
--- all at once whatever @max is, those that are locked at the moment are passed over.
--- A job whose de-duplication key belongs to an unfinished job by now stays dead; of several with one key, the newest
--- comes back. A job of a group waits for its turn again. In a batch that has not ended it counts as unfinished again;
--- one that has ended stays so. With @payload or @text, the one job gets another payload. Run it until it returns less
--- than @max. Result: requeued.
+-- to @max, the oldest first. attempt restarts at 0; fence keeps growing. All listed jobs are requeued in one call,
+-- whatever @max is, except for locked ones. Result: requeued. Run it until it returns less than @max.
+-- A job stays dead if its deduplication key belongs to an unfinished job by now; of several with one key, the newest is
+-- requeued. A job of a group waits for a turn. An open batch counts it as unfinished again; a completed one is
+-- unchanged.
 --
--- First the ids, by reading alone; then the rows, each before its index entries, as all procedures but claim and
--- promote lock them. Jobs without a key come back by one statement. Of those with a key each is a transaction of its
--- own, the newest first, because its key's new entry in jobs_dedup may have to wait for a producer's: waiting for one
--- while holding another could deadlock with a producer that enqueues several.
+-- First the ids, by reads alone; then the rows, each before its index entries, the order of all procedures but claim
+-- and promote. Jobs without a key are requeued by one statement, jobs with a key one per transaction, the newest first:
+-- a key's new entry in jobs_dedup may wait for a producer, and holding another entry meanwhile could deadlock.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
     @queue   nvarchar(129),
     @job_id  bigint         = NULL,
     @max     int            = 1000,
-    @payload varbinary(max) = NULL,  -- with @job_id: another payload, bytes
-    @text    nvarchar(max)  = NULL,  -- or text
-    @listed  bit            = 0,     -- 1: only those of @jobs, so none where it is empty
+    @payload varbinary(max) = NULL,  -- with @job_id: a new payload
+    @text    nvarchar(max)  = NULL,  -- or a new text
+    @listed  bit            = 0,     -- 1: the jobs of @jobs, none if that is empty
     @jobs    [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
@@ -25,31 +23,29 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int,
     @listed_so_far int = 0, @id bigint, @last_id bigint, @first_ready bigint;
--- has_key: NULL when it was tried. IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+-- has_key: NULL after the attempt. IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
--- What one transaction brings back; state: the one that it had.
+-- The jobs of one transaction, with their previous state.
 DECLARE @back [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'max must be 1 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs) OR @listed = 1 AND @job_id IS NOT NULL
-    THROW 58003, N'jobs goes with listed = 1, and not beside job_id', 1;
+    THROW 58003, N'jobs requires listed = 1, and cannot be combined with job_id', 1;
 IF (SELECT COUNT(*) FROM @jobs) > 1000
-    THROW 58003, N'jobs must be up to 1000', 1;
+    THROW 58003, N'jobs must have at most 1000 rows', 1;
 IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
-    THROW 58003, N'another payload is for one job, named by job_id, and is either a payload or a text', 1;
+    THROW 58003, N'payload or text requires job_id, and only one of them can be given', 1;
 
--- Again, where fewer came back than were found, because others had some of them locked or a producer took a key
--- meanwhile: for as many behind those. Ten times, so that it ends whatever others do.
+-- Again if fewer jobs were requeued than found, because rows were locked or producers took keys; at most ten times.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
 
-    -- The keys are looked for with NOLOCK: an enqueue that is not committed counts already, and nobody waits for its
-    -- transaction.
+    -- The keys are read by NOLOCK: an uncommitted enqueue counts, and nothing waits for it.
     IF @listed = 1
         INSERT @dead (job_id, has_key)
         SELECT j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
@@ -112,8 +108,8 @@ BEGIN
         UPDATE j
         SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL,
             due_at = @now
-        OUTPUT inserted.job_id, deleted.state, inserted.batch_id,
-            inserted.group_key INTO @back (job_id, state, batch_id, group_key)
+        OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
+        INTO @back (job_id, state, batch_id, group_key)
         FROM @dead AS d
         INNER LOOP JOIN [$(schema)].[jobs] AS j
             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -146,11 +142,11 @@ BEGIN
                 UPDATE j
                 SET payload = ISNULL(@payload, CAST(@text AS varbinary(max))),
                     payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
-                    checkpointed = NULL,  -- that was of the old payload
+                    checkpointed = NULL,  -- the checkpoint belongs to the old payload
                     state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
                         in_turn = NULL, due_at = @now
-                OUTPUT inserted.job_id, deleted.state, inserted.batch_id,
-                    inserted.group_key INTO @back (job_id, state, batch_id, group_key)
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
+                INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
                 OPTION (MAXDOP 1);
@@ -158,8 +154,8 @@ BEGIN
                 UPDATE j
                 SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
                     in_turn = NULL, due_at = @now
-                OUTPUT inserted.job_id, deleted.state, inserted.batch_id,
-                    inserted.group_key INTO @back (job_id, state, batch_id, group_key)
+                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
+                INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id
                     AND (j.state = 4 OR j.state = 5 AND (@job_id IS NOT NULL OR @listed = 1))
@@ -170,12 +166,11 @@ BEGIN
             SELECT @first_ready = job_id FROM @back WHERE @first_ready IS NULL OR job_id < @first_ready;
         END TRY
         BEGIN CATCH
-            -- A producer has enqueued the key meanwhile: the job stays dead. Any other error rolls the caller's
-            -- transaction back, as everywhere.
+            -- A producer has taken the key: the job stays dead. Other errors roll back the caller's transaction.
             SET XACT_ABORT ON;
             IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
                 THROW;
-            COMMIT TRANSACTION;  -- nothing has changed in it
+            COMMIT TRANSACTION;  -- without changes
         END CATCH;
         SET XACT_ABORT ON;
     END;

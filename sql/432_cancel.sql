@@ -1,51 +1,43 @@
--- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). Those that wait are cancelled at once: state 5, kept like dead
--- ones; their de-duplication keys are free. Of those that run, the worker is told with its next heartbeat. Until they
--- end they stay claimed: what is acknowledged as done is done, and whatever else becomes of the run (an error, a
--- snooze, a release, a lost worker), the job is cancelled then. Jobs that have ended stay as they are. Those that wait
--- count as cancelled in their batches, and give their turn in their groups away. The job's error says who cancelled it,
--- and why.
+-- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). A job that is not running is cancelled at once: state 5, kept
+-- like a dead one; its deduplication key can be used again, its batch counts it, and it passes on its turn. A running
+-- job stays claimed, and its worker is told with the next heartbeat: if it finishes as done, it is done; after any
+-- other end (an error, a snooze, a release, a lost worker) it is cancelled. Finished jobs are unchanged. The error says
+-- who cancelled the job and why.
+-- Result: job_id, fence, running (1: its worker must be told; 0: cancelled) of each job that was not finished.
 --
--- It waits for whoever is changing one of the jobs: a job that is just being claimed must not escape. It locks all rows
--- first, in the order of job_id like everybody, so that no job changes its state between the look and the change.
--- Result: job_id, fence, running (1: its worker is to be told; 0: cancelled), for every job that had not ended.
+-- Waits for locked jobs, so that a job cannot escape while it is being claimed. Locks all rows first, in the order of
+-- job_id, so that no job changes its state between check and update.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
     @queue  nvarchar(129),
     @job_id bigint         = NULL,
-    -- up to 1,000 characters; one more here, so that a longer text is refused and not cut
-    @why    nvarchar(1001) = NULL,
+    @why    nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
     @jobs   [$(schema)].[id_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @members [$(schema)].[member_list];
-DECLARE @held TABLE
-(
-    job_id    bigint           NOT NULL PRIMARY KEY CLUSTERED,
-    fence     int              NOT NULL,
-    running   bit              NOT NULL,
-    worker_id uniqueidentifier NULL
-);
+DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, running bit NOT NULL,
+    worker_id uniqueidentifier NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF DATALENGTH(@why) > 2000
-    THROW 58003, N'why must have up to 1000 characters', 1;
+    THROW 58003, N'why must have at most 1000 characters', 1;
 EXEC [$(schema)].[check_text] N'why', @why;
 IF (SELECT COUNT(*) FROM @jobs) > 1000
-    THROW 58003, N'jobs must be up to 1000', 1;
+    THROW 58003, N'jobs must have at most 1000 rows', 1;
 IF @job_id IS NULL
     INSERT @asked (job_id) SELECT job_id FROM @jobs;
 ELSE
     INSERT @asked (job_id) VALUES (@job_id);
--- (In Azure SQL Database ORIGINAL_LOGIN is NULL.)
+-- In Azure SQL Database ORIGINAL_LOGIN is NULL.
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
--- (A job's group does not change.)
+-- NOLOCK, because a job's group does not change.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     AND EXISTS (SELECT 1
                 FROM @asked AS a
@@ -59,7 +51,7 @@ FROM @asked AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.ended = 0
-ORDER BY a.job_id  -- so that the join keeps to it
+ORDER BY a.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1);
 
 UPDATE j

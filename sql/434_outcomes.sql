@@ -1,17 +1,14 @@
--- What has become of jobs that have ended: for producers that wait. Of up to 1,000 jobs (@jobs), those that have ended,
--- about @max of them; the others are left out. Ask again at once where @max rows or more came: outputs may be large.
--- It waits for nobody but for a job that is being deleted or moved to the archive at this moment: what is not committed
--- has not ended.
+-- Returns the outcomes of jobs, for waiting producers: of up to 1,000 jobs (@jobs), about @max of the finished ones. If
+-- it returns @max rows or more, call it again at once: outputs may be large. Waits only for a job that is being deleted
+-- or archived, because an uncommitted finish does not count.
 -- Results, up to three of one shape: job_id, state (done, dead, cancelled, gone), error, output. gone: the queue does
--- not have the job. Where it deletes done jobs, that is what a done one looks like, and also one that was purged, has
--- expired, or has never been.
+-- not have the job: it is done and was deleted, was purged, expired or never existed.
 CREATE OR ALTER PROCEDURE [$(schema)].[outcomes]
     @queue nvarchar(129),
     @jobs  [$(schema)].[id_list] READONLY,
     @max   int = 100
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int;
 DECLARE @absent TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
@@ -20,11 +17,11 @@ SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_na
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1
-    THROW 58003, N'max must be 1 or more', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 or more';
 IF (SELECT COUNT(*) FROM @jobs) > 1000
-    THROW 58003, N'jobs must be up to 1000', 1;
+    THROW 58003, N'jobs must have at most 1000 rows', 1;
 
--- READPAST: whoever has locked a job is changing it, and it has not ended yet, or is asked for again.
+-- READPAST: a locked job is being changed; the next call returns it.
 SELECT TOP (@max) j.job_id,
     CAST(CASE j.state WHEN 3 THEN 'done' WHEN 4 THEN 'dead' ELSE 'cancelled' END AS varchar(9)) AS state, j.error,
     j.output
@@ -34,7 +31,7 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLO
 WHERE j.queue_id = @queue_id AND j.ended = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- Not there, not even locked.
+-- Absent even for NOLOCK.
 INSERT @absent (job_id)
 SELECT a.job_id
 FROM @jobs AS a
@@ -44,8 +41,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN;
 
--- What NOLOCK has not seen may come back with a rollback: this waits for its end. What is gone then is in the archive,
--- or nowhere.
+-- A rollback may bring these jobs back, so this waits for its end. The others are in the archive or gone.
 DELETE a
 FROM @absent AS a
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))

@@ -1,44 +1,38 @@
--- Makes scheduled jobs ready before their time: one (@job_id) or up to 1,000 (@jobs), delayed ones or such as wait for
--- their next attempt. A job of a group that has not the turn waits for it then. It waits for whoever is changing one of
--- the jobs, in the order of job_id like everybody.
--- Result: promoted (how many of them were scheduled jobs of the queue).
+-- Makes scheduled jobs ready early: one (@job_id) or up to 1,000 (@jobs), delayed or waiting for a retry. A group's job
+-- without a turn then waits for it. Waits for locked jobs, in the order of job_id. Result: promoted (how many were
+-- scheduled jobs of the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote_now]
     @queue  nvarchar(129),
     @job_id bigint = NULL,
     @jobs   [$(schema)].[id_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int, @first_ready bigint;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
-DECLARE @promoted TABLE
-(
-    job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
-    state     tinyint       NOT NULL,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
-);
+DECLARE @promoted TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF (SELECT COUNT(*) FROM @jobs) > 1000
-    THROW 58003, N'jobs must be up to 1000', 1;
+    THROW 58003, N'jobs must have at most 1000 rows', 1;
 IF @job_id IS NULL
     INSERT @asked (job_id) SELECT job_id FROM @jobs;
 ELSE
     INSERT @asked (job_id) VALUES (@job_id);
 
 BEGIN TRANSACTION;
--- All rows first, in the order of job_id: an UPDATE promises no order.
+-- Locks all rows first, in the order of job_id, because an UPDATE guarantees no order.
 INSERT @held (job_id)
 SELECT j.job_id
 FROM @asked AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = a.job_id
 WHERE j.queue_id = @queue_id AND j.state = 1
-ORDER BY a.job_id  -- so that the join keeps to it
+ORDER BY a.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1);
 UPDATE j
 SET state = CASE WHEN j.group_key IS NULL OR j.in_turn = 1 THEN 0 ELSE 6 END, due_at = SYSUTCDATETIME()

@@ -1,24 +1,21 @@
--- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max.
--- @state: done, dead, cancelled, archived (@older_than_s seconds and more after they finished), or ready, scheduled,
--- waiting (@older_than_s seconds and more after they were enqueued). Unfinished ones count as cancelled in their
--- batches. Claimed jobs cannot be purged. Result: purged. With @listed = 1 only those of @jobs that are in this state,
--- all at once: up to 1,000, whatever @max is.
+-- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max. Result: purged.
+-- @state: done, dead, cancelled, archived (at least @older_than_s seconds after they finished), or ready, scheduled,
+-- waiting (at least that long after they were enqueued); these count as cancelled in their batches. Claimed jobs cannot
+-- be purged. With @listed = 1, all jobs of @jobs (up to 1,000) in this state, whatever @max is.
 --
--- First the ids, by reading alone; then the rows in the order of their ids, each before its index entries, as all
--- procedures but claim and promote lock them. What others have locked is skipped both times (READPAST).
+-- First the ids, by reads alone; then the rows in the order of ids, each before its index entries, the order of all
+-- procedures but claim and promote. Both skip locked jobs (READPAST).
 --
--- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is not old
--- enough ends the search (a page of @max jobs that begins with an old one is searched to its end). So a million jobs of
--- which none is old enough cost a look at each priority. Jobs whose enqueueing had to wait for another with its key, or
--- for a clock that was set back, may be older than their ids say: they go a little later. Scheduled jobs stand by the
--- time that they are due and waiting ones by their groups, which says nothing about their age: with an age, all of them
--- may be read.
+-- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is too young
+-- ends the search after its page of @max jobs. A job whose enqueue waited for its key, or for a clock that was set
+-- back, may be older than its id suggests and is purged a little later. The indexes of scheduled and waiting jobs do
+-- not follow their age, so that all of them may be read.
 CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @queue        nvarchar(129),
     @state        varchar(32),
     @older_than_s int = 0,
     @max          int = 1000,
-    @listed       bit = 0,  -- 1: only those of @jobs, so none where it is empty
+    @listed       bit = 0,  -- 1: the jobs of @jobs, none if that is empty
     @jobs         [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
@@ -27,7 +24,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0,
     @found int, @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3);
--- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+-- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
@@ -37,23 +34,24 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @state IS NULL OR @state NOT IN ('done', 'dead', 'cancelled', 'archived', 'ready', 'scheduled', 'waiting')
     EXEC [$(schema)].[refuse] N'state', @state, N'done, dead, cancelled, archived, ready, scheduled or waiting';
-IF @older_than_s IS NULL OR @older_than_s < 0 OR @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'older_than_s must be 0 or more, max 1 to 1000', 1;
+IF @older_than_s IS NULL OR @older_than_s < 0
+    EXEC [$(schema)].[refuse] N'older_than_s', @older_than_s, N'0 or more';
+IF @max IS NULL OR @max < 1 OR @max > 1000
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 IF @listed = 0 AND EXISTS (SELECT 1 FROM @jobs)
-    THROW 58003, N'jobs goes with listed = 1', 1;
+    THROW 58003, N'jobs requires listed = 1', 1;
 IF (SELECT COUNT(*) FROM @jobs) > 1000
-    THROW 58003, N'jobs must be up to 1000', 1;
+    THROW 58003, N'jobs must have at most 1000 rows', 1;
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4
     WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
--- Again, where fewer were deleted than were found, because others had some of them locked: for as many behind those.
--- Ten times, so that it ends whatever others do.
+-- Again if fewer jobs were deleted than found, because rows were locked; at most ten times.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
 
-    -- The second condition is the index's filter, which a variable does not show.
+    -- ended = 1 repeats the index's filter, because a variable hides the state.
     IF @listed = 1
         INSERT @old (job_id) SELECT job_id FROM @jobs;
     ELSE IF @number IN (3, 4, 5)
@@ -89,7 +87,7 @@ BEGIN
         ORDER BY due_at, job_id
         OPTION (MAXDOP 1);
     ELSE
-        -- Those that must run alone (see reap) stand in an index of their own; they are few.
+        -- Jobs that must run alone (see reap) have their own index; they are few.
         INSERT @old (job_id)
         SELECT TOP (@max - @purged) job_id
             FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
@@ -171,8 +169,7 @@ BEGIN
     BEGIN
         IF @number = 6
             EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
-        -- A dead job that came back and died again meanwhile is a young one. Unfinished ones (0, 1, 6) are cancelled by
-        -- this.
+        -- A job that was requeued and died again meanwhile is too young. Unfinished jobs (0, 1, 6) are cancelled.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id,
             deleted.group_key

@@ -1,34 +1,29 @@
--- For delete_queue: deletes a queue that has no jobs, with all that belongs to it, in one transaction. @outcome: gone;
--- or, and then nothing has changed, worker (one of it has a lease), batch (one that has not ended has its follow-up in
--- it), jobs, rest (there are notes of jobs, batches that have ended, or history), or locked (somebody has locked what
--- belongs to it).
+-- For delete_queue: deletes a queue without jobs and everything that belongs to it, in one transaction. @outcome: gone;
+-- otherwise nothing has changed: worker (one has a lease), batch (an open one has its follow-up here), jobs, rest
+-- (progress, completed batches or history), or locked (a row is locked).
 --
--- No job stays behind without a queue:
--- 1. The queue's row is deleted first. Only then the jobs are looked for, in each index in which a job of the queue can
--- stand, with HOLDLOCK: what
---    was found empty stays so until this transaction ends, because whoever would put an entry there waits.
--- 2. Take any job of the queue at the moment of the commit. Has it an entry in one of these indexes, then that was
--- there when this index was looked
---    at, since none came in afterwards: it was found, or it was locked. Is it between two indexes (requeue, promote, release, ...: the old entry is
---    deleted, the new one is not there yet), then who moves it has the old entry locked. That was deleted before the look at that index, and the look
---    met the lock; or after it, and the look found the entry. Both times the deletion is taken back. (So the order of the looks does not matter.)
--- 3. A job that is just being added has no entry yet. Who adds one looks for the queue's row when all entries are there
--- (enqueue): either that is
---    before this deletes the row, and then the looks come after the entries; or it finds the queue gone, and takes the job back.
--- Workers and schedules come in by the same rule as jobs: first the row, then the look for the queue (register_worker,
+-- No job is left without a queue:
+-- 1. The queue's row is deleted first, and only then each index that can hold a job of the queue is read with HOLDLOCK:
+--    an empty range stays empty until this transaction ends, because an insert would wait.
+-- 2. A job with an entry at the commit had it when that index was read, so the read has found it or met its lock. A job
+--    that is moving between indexes (requeue, promote, release) has its old entry locked by the moving session: if that
+--    was deleted before the read, the read has met the lock, otherwise it has found the entry. Either way the deletion
+--    is rolled back, in whatever order the indexes are read.
+-- 3. A session that adds a job checks for the queue's row after it has written all entries (enqueue): before the row is
+--    deleted, the reads here come after the entries; later, it finds no queue and removes the job.
+-- Workers and schedules follow the rule of jobs: first their row, then the check for the queue (register_worker,
 -- set_schedule).
 --
--- It waits for nobody once it has deleted the row (LOCK_TIMEOUT 0), so that it is in no deadlock. HOLDLOCK also locks
--- the entry behind the queue's own, another queue's: where that is locked, the outcome is locked, too, and delete_queue
--- tries again. The entry of the name comes before the row: in this order those lock them who look for a queue by its
--- name.
+-- After deleting the row it waits for nothing (LOCK_TIMEOUT 0), so it takes part in no deadlock. HOLDLOCK also locks
+-- the next queue's entry; if that is locked, so is the outcome, and delete_queue tries again. The entry of the name is
+-- locked before the row, the order of all sessions that look a queue up by name.
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_empty_queue]
     @queue_id int,
     @queue    nvarchar(129),  -- its name
     @outcome  varchar(8) OUTPUT
 AS
 SET NOCOUNT ON;
-SET XACT_ABORT ON;  -- a client that gives the call up must not leave the row locked
+SET XACT_ABORT ON;  -- a client that gives up the call must not leave the row locked
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @locked int;
 DECLARE @workers TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED);
@@ -70,7 +65,7 @@ BEGIN TRY
     IF EXISTS (SELECT 1 FROM [$(schema)].[archive] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (archive_finished (queue_id)))
         WHERE queue_id = @queue_id)
         SET @outcome = 'jobs';
-    -- They can be many: they go as the jobs do.
+    -- There may be many of these, so delete_queue deletes them in parts.
     IF @outcome IS NULL
         AND (EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (progress_queue))
             WHERE queue_id = @queue_id)
@@ -83,8 +78,8 @@ BEGIN TRY
 
     IF @outcome IS NULL
     BEGIN
-        -- Their ids by NOLOCK, the rows by their keys: no index has the queue, and those of other queues are locked by
-        -- their heartbeats. One that has a lease stays; one that is not committed is locked.
+        -- Found by NOLOCK and deleted by key, because no index has the queue, and other queues' workers are locked by
+        -- heartbeats. A worker with a lease stays; an uncommitted one is locked.
         INSERT @workers (worker_id) SELECT worker_id FROM [$(schema)].[workers] WITH (NOLOCK)
             WHERE queue_id = @queue_id;
         DELETE w
@@ -100,11 +95,10 @@ BEGIN TRY
     BEGIN
         DELETE [$(schema)].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        -- a row since the look; without the sample there is no further one
+        -- written since the check; without the sample none follows
         DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        -- (READCOMMITTEDLOCK: under optimized locking, one that is not committed would be passed over, and not be
-        -- waited for.)
+        -- READCOMMITTEDLOCK: with optimized locking, an uncommitted row would be skipped instead of waited for.
         DELETE [$(schema)].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;

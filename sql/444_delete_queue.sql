@@ -1,12 +1,10 @@
--- Deletes a queue: its row and all that belongs to it. It is refused (58022) while a worker of it has a lease, while a
--- batch that has not ended has its follow-up in it and, with @with_jobs = 0, while it has jobs, those in the archive
--- among them. With @with_jobs = 1 they are deleted first, whatever their state, up to @max in a call; those that have
--- not ended count as cancelled in their batches. Run it until is_gone is 1, outside of a transaction: its own are
--- shorter. Result: jobs (that this call has deleted), is_gone.
+-- Deletes a queue and everything that belongs to it. Rejected (58022) while a worker has a lease, while an open batch
+-- has its follow-up in the queue and, with @with_jobs = 0, while it has jobs, including archived ones. With @with_jobs
+-- = 1 they are deleted first, up to @max per call; unfinished ones count as cancelled in their batches. Run it until
+-- is_gone is 1, outside a transaction: its own are shorter. Result: jobs (deleted by this call), is_gone.
 --
--- It looks without locks first (NOLOCK), and deletes jobs as long as it sees some. Only when nothing is left to be seen
--- does it delete the queue, by delete_empty_queue, which makes sure of it, and of what comes in meanwhile. What others
--- have locked is passed over, and refused where there is nothing else.
+-- Checks by NOLOCK and deletes jobs while it sees any; then delete_empty_queue makes sure and deletes the queue. Locked
+-- rows are skipped; if nothing else is left, the call is rejected.
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_queue]
     @queue     nvarchar(129),
     @with_jobs bit = 0,
@@ -16,10 +14,10 @@ SET NOCOUNT ON;
 -- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SET IMPLICIT_TRANSACTIONS OFF;  -- see pause
+SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8), @tries int = 0, @jobs int = 0,
     @found int, @rest int, @room int, @granted bit, @message nvarchar(2048);
--- IGNORE_DUP_KEY: a job that moves within an index while it is read may be met twice.
+-- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
@@ -27,9 +25,9 @@ SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_na
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'max must be 1 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 IF @@TRANCOUNT > 0
-    THROW 58003, N'delete_queue has transactions of its own: call it outside of a transaction (COMMIT or ROLLBACK the open one first)', 1;
+    THROW 58003, N'delete_queue cannot run inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
     WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
@@ -60,7 +58,7 @@ ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (NOLOCK, INDEX (progre
     SET @outcome = 'rest';
 ELSE
 BEGIN
-    -- Again, because it may have met the lock of a neighbour's claim or acknowledgement.
+    -- Again, because it may have met the lock of another queue's claim or finish.
     EXEC [$(schema)].[delete_empty_queue] @queue_id, @queue, @outcome OUTPUT;
     WHILE @outcome = 'locked' AND @tries < 10
     BEGIN
@@ -75,7 +73,7 @@ BEGIN
     END;
     IF @with_jobs = 1 AND @outcome = 'jobs' OR @outcome = 'rest'
     BEGIN
-        -- It came in since the look: the next call deletes it.
+        -- Added since the check: the next call deletes it.
         SELECT 0 AS jobs, CAST(0 AS bit) AS is_gone;
         RETURN;
     END;
@@ -84,9 +82,8 @@ END;
 IF @outcome = 'jobs'
 BEGIN
     IF @with_jobs = 0
-        SET @max = 1;  -- is there one that nobody has locked?
-    -- First the ids, by reading alone, as purge does; then the rows in the order of their ids. What others have locked
-    -- is skipped both times.
+        SET @max = 1;  -- is there an unlocked one?
+    -- As in purge: first the ids, then the rows in their order; both skip locked jobs.
     INSERT @old (job_id) SELECT TOP (@max) job_id
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
     WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 ORDER BY priority, job_id OPTION (MAXDOP 1);
@@ -104,7 +101,7 @@ BEGIN
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 ORDER BY due_at, job_id OPTION (MAXDOP 1);
     SET @room = @room - @@ROWCOUNT;
-    -- Claimed by workers that are lost.
+    -- Claimed by lost workers.
     INSERT @old (job_id) SELECT TOP (@room) job_id
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
     WHERE queue_id = @queue_id AND state = 2 ORDER BY worker_id, job_id OPTION (MAXDOP 1);
@@ -132,8 +129,7 @@ BEGIN
     BEGIN TRANSACTION;
     IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
         EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
-    -- Those that have not ended are cancelled by this. One that a worker has claimed which has registered since the
-    -- look stays: it may run.
+    -- Unfinished jobs are cancelled. A job stays if a worker that registered since the check has claimed it.
     DELETE j
     OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
     INTO @gone (job_id, state, in_turn, batch_id, group_key)
@@ -185,7 +181,7 @@ BEGIN
     OPTION (MAXDOP 1);
     SET @rest = @@ROWCOUNT;
     DELETE @old;
-    -- The ids are those of batches.
+    -- These ids are batches'.
     INSERT @old (job_id) SELECT TOP (@max) batch_id
         FROM [$(schema)].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_ended))
     WHERE queue_id = @queue_id AND ended_at IS NOT NULL OPTION (MAXDOP 1);
@@ -211,11 +207,12 @@ END;
 
 IF @outcome IS NOT NULL
 BEGIN
-    SET @message = CONCAT(N'queue ''', @queue, N''' cannot be deleted: ', CASE @outcome
-        WHEN 'worker' THEN N'a worker of it has a lease; stop its workers first'
-        WHEN 'batch' THEN N'a batch that has not ended has its follow-up in it; wait for its end, or cancel it (list_batches with open = 1 shows it)'
-        WHEN 'jobs' THEN N'it has jobs; with_jobs = 1 deletes them, too'
-        ELSE N'a transaction that changes its jobs, or what else belongs to it, has not ended; run it again' END);
+    SET @message = CONCAT(N'cannot delete queue ''', @queue, N''': ', CASE @outcome
+        WHEN 'worker' THEN N'a worker has a lease; stop the queue''s workers first'
+        WHEN 'batch' THEN CONCAT(N'an open batch has its follow-up in the queue; wait for its completion or cancel it ',
+            N'(list_batches with open = 1 shows it)')
+        WHEN 'jobs' THEN N'the queue has jobs; pass with_jobs = 1 to delete them'
+        ELSE N'another transaction has locked jobs or other rows of the queue; run the call again' END);
     EXEC [$(schema)].[raise] 58022, @message;
 END;
 SELECT @jobs AS jobs, CAST(0 AS bit) AS is_gone;

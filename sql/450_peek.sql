@@ -1,37 +1,30 @@
--- Looks at jobs without claiming or waiting (READPAST): jobs that are locked at the moment are left out. Either a page
--- of the jobs in one state, or one job by its id, whatever its state.
--- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages are as the index of the state has
--- them: ready in the order of the claims (those that must run alone, then by priority and id; in a lifo queue the
--- newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), done, dead, cancelled and archived by
--- (finished_at, job_id), claimed by job_id. The next page begins after the last row of this one, which is named by its
--- job_id (@after) and what else the order needs. A page may be short; after the last job comes one with no row.
+-- Shows jobs without claiming or waiting, without locked ones (READPAST): a page of the jobs in one state, or one job
+-- by its id in any state.
+-- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages follow the state's index: ready in
+-- the order of claims (jobs that must run alone, then by priority and id, in a lifo queue the newest first), scheduled
+-- by (due_at, job_id), waiting by (group_key, job_id), finished states by (finished_at, job_id), claimed by job_id. The
+-- next page starts after the last row, identified by @after and the columns of the order. A page may be short; after
+-- the last job comes an empty one.
 --
--- A page at any depth costs its rows: two seeks, first for the rest of the same time or priority, then for what
--- follows. An OR of the two, or >= and a filter, would read the same time's million jobs for each page again. Only the
--- claimed jobs are sorted, by id: as many as the workers hold. First the ids, from entries of the index alone; then a
--- copy of the rows; then that is sent. So it never waits, and nobody waits until the client has read.
--- @newest_first: the same pages backwards, for jobs that have ended: done, dead, cancelled, archived. A place serves
--- both directions: with the other one, the page has what lies before it. The other states have an order of their own,
--- in which nothing is the newest.
--- @worker_id: of the claimed jobs those that this worker holds, by a seek.
+-- A page costs its rows at any depth: two seeks, for the rest of the same time or priority and for the following ones,
+-- because an OR, or >= with a filter, would read all jobs of one time for each page. Only claimed jobs are sorted.
+-- First the ids from the index, then a copy of the rows, then the result: it never waits, and no session waits for the
+-- client. @newest_first: the same pages backwards, for finished states; a cursor works in both directions.
+-- @worker_id: of the claimed jobs, those of this worker, by a seek.
 --
--- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only jobs of this kind, with this id, with this
--- text in their error (compared as the database's collation does; none: any error or no error), with this key, of this
--- group, of this batch. @older_than_ms, @since, @until: only jobs of this age, from this time on, before this time
--- (UTC): those that have ended counted from their end, the others from when they were enqueued, as purge counts. No
--- index has these, but for the end of the jobs that have ended, because every job would pay for that: up to @scan jobs
--- are read, in the order of the state, and the page has those of them that match. So such a page costs @scan rows at
--- the most, and may be empty although jobs that match come later: the next one begins at @next. Where only times are
--- asked for of jobs that have ended, a page costs its rows. @next and what stands with it: where the next page begins,
--- to be passed on as @after and so on. NULL: there is no further page.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only matching jobs; @error is a part of the error,
+-- compared by the database's collation. @older_than_ms, @since, @until: only jobs of this age, from or before this time
+-- (UTC), counted from their end or, if unfinished, from their enqueueing. Only the end of finished jobs is in an index,
+-- so with other filters up to @scan jobs are read in the state's order, and the page has the matching ones: it may be
+-- empty although later jobs match. @next and its companions are where the next page starts (@after and so on), NULL at
+-- the end.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at,
 -- run_us, kind, dedup_key, correlation_id, payload_utf16, payload, payload_text, error, output, output_text,
 -- time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end. The
--- texts are for reading in a tool: UTF-16 as it is, bytes if they are printable ASCII (tabs and line ends, too). NULL
--- where they are not: UTF-8 beyond ASCII cannot be decoded before SQL Server 2019.
--- @max_bytes: payload and output are cut to so many bytes, and the texts are NULL; payload_bytes and output_bytes say
--- how many they have. For lists: of a thousand jobs, a look at each beginning costs no more than a page of each.
+-- texts, for tools, are UTF-16 or bytes of printable ASCII with tabs and line ends; otherwise NULL, because SQL Server
+-- decodes UTF-8 only from 2019. @max_bytes cuts payload and output, whose lengths are payload_bytes and output_bytes,
+-- and leaves the texts out: for lists.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @queue          nvarchar(129),
     @state          varchar(32)   = NULL,
@@ -41,7 +34,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @after_priority smallint     = NULL,  -- ready
     @after_alone    bit          = 0,     -- ready
     @job_id         bigint       = NULL,  -- this one, instead of a state
-    @texts          bit          = 1,     -- 0: payload_text and output_text are NULL, for programs that read the bytes
+    @texts          bit          = 1,     -- 0: payload_text and output_text are NULL
     @kind           varchar(65)  = NULL,
     @correlation_id uniqueidentifier = NULL,
     @error          nvarchar(4000) = NULL,
@@ -52,19 +45,18 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @next_alone     bit          = NULL OUTPUT,
     @after_group    nvarchar(128) = NULL,  -- waiting
     @next_group     nvarchar(128) = NULL OUTPUT,
-    @only_ids       bit          = 0,     -- 1: the result is job_id alone, for programs that do something to the jobs
+    @only_ids       bit          = 0,     -- 1: the result has only job_id
     @dedup_key      nvarchar(257) = NULL,
     @group_key      nvarchar(129) = NULL,
     @batch_id       bigint       = NULL,
     @older_than_ms  bigint       = NULL,
-    @max_bytes      int          = NULL,  -- payloads and outputs are cut to so many bytes
+    @max_bytes      int          = NULL,  -- how many bytes of payloads and outputs to return
     @newest_first   bit          = 0,     -- done, dead, cancelled, archived
-    @since          datetime2(3) = NULL,  -- this time and later
-    @until          datetime2(3) = NULL,  -- before this time
-    @worker_id      uniqueidentifier = NULL  -- claimed: the worker that holds them
+    @since          datetime2(3) = NULL,
+    @until          datetime2(3) = NULL,
+    @worker_id      uniqueidentifier = NULL  -- claimed
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET @error = NULLIF(@error, N'');
 SET @newest_first = ISNULL(@newest_first, 0);
@@ -72,42 +64,33 @@ IF @max_bytes IS NOT NULL
     SET @texts = 0;
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0;
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL
-    AND @group_key IS NULL
-                                     AND @batch_id IS NULL THEN 0 ELSE 1 END;
--- Of jobs that have ended, the index has the time.
+    AND @group_key IS NULL AND @batch_id IS NULL THEN 0 ELSE 1 END;
+-- The index has the time of finished jobs.
 DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL AND @since IS NULL AND @until IS NULL
                                                      OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
                          ELSE @scan END;
 IF @older_than_ms IS NOT NULL OR @since IS NOT NULL OR @until IS NOT NULL
     SET @is_filtered = 1;
--- The first and the last time that are asked for: of all that there are, if none is.
+-- The bounds of the requested times.
 DECLARE @from datetime2(3) = ISNULL(@since, '00010101');
 DECLARE @to datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231 23:59:59.999'
-                                    -- 2,000 years: older than any
+                                    -- 2,000 years, older than any job
                                     WHEN @older_than_ms >= 63072000000000 THEN '00010101'
-                                    ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int),
-                                                 DATEADD(MINUTE, -CAST(@older_than_ms / 60000 AS int),
-                                                 SYSUTCDATETIME())) END;
+                                    ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int), DATEADD(MINUTE,
+                                             -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
 IF @until <= @to
     SET @to = CASE WHEN @until > '00010101' THEN DATEADD(MILLISECOND, -1, @until) ELSE '00010101' END;
 DECLARE @has_ended bit = CASE WHEN @state IN ('done', 'dead', 'cancelled', 'archived') THEN 1 ELSE 0 END;
 DECLARE @taken int, @end int, @last int;
 DECLARE @number tinyint = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'claimed' THEN 2
-                                      WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5
-                                          WHEN 'waiting' THEN 6 END;
--- What the page is read from, with what names each job's place in the order of its state; and which of them match.
-DECLARE @page TABLE
-(
-    place    int          NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
-    job_id   bigint       NOT NULL,
-    key_time datetime2(3) NULL,
-    priority smallint     NULL,
-    alone    bit          NULL,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
-);
+    WHEN 'done' THEN 3 WHEN 'dead' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
+-- The jobs to read, with their keys in the state's order, and the matching ones.
+DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL,
+    key_time datetime2(3) NULL, priority smallint NULL, alone bit NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @matching TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
 SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL, @next_group = NULL;
--- What is not plain text, when it is looked for in the characters' own order (BIN2).
+-- Anything but plain text, compared by code point (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
@@ -119,25 +102,25 @@ IF @job_id IS NULL AND (@state IS NULL
     EXEC [$(schema)].[refuse] N'state', @state,
         N'ready, scheduled, waiting, claimed, done, dead, cancelled or archived';
 IF @job_id IS NOT NULL AND (@state IS NOT NULL OR @after IS NOT NULL)
-    THROW 58003, N'job_id is for one job, whatever its state: it cannot stand beside state and after', 1;
+    THROW 58003, N'job_id cannot be combined with state or after', 1;
 IF @job_id IS NOT NULL AND @is_filtered = 1
-    THROW 58003, N'job_id is for one job: it cannot stand beside kind, correlation_id, error, dedup_key, group_key, batch_id, older_than_ms, since and until', 1;
+    THROW 58003, N'job_id cannot be combined with filters (kind, error, since and so on)', 1;
 IF @newest_first = 1 AND (@job_id IS NOT NULL OR @has_ended = 0)
-    THROW 58003, N'newest_first is for the states done, dead, cancelled and archived: jobs of the others have an order of their own', 1;
+    THROW 58003, N'newest_first requires the state done, dead, cancelled or archived', 1;
 IF @worker_id IS NOT NULL AND (@job_id IS NOT NULL OR @state <> 'claimed')
-    THROW 58003, N'worker_id is for the state claimed: jobs of the others have no worker', 1;
+    THROW 58003, N'worker_id requires the state claimed', 1;
 IF @max IS NULL OR @max < 0
-    THROW 58003, N'max must be 0 or more', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'0 or more';
 IF @older_than_ms < 0
-    THROW 58003, N'older_than_ms must be 0 or more', 1;
+    EXEC [$(schema)].[refuse] N'older_than_ms', @older_than_ms, N'0 or more';
 IF @max_bytes < 0
-    THROW 58003, N'max_bytes must be 0 or more', 1;
+    EXEC [$(schema)].[refuse] N'max_bytes', @max_bytes, N'0 or more';
 IF @scan IS NULL OR @scan < 1 OR @scan > 100000
-    THROW 58003, N'scan must be 1 to 100000', 1;
+    EXEC [$(schema)].[refuse] N'scan', @scan, N'1 to 100000';
 IF @after IS NOT NULL AND (@state = 'ready' AND @after_priority IS NULL
                            OR @state = 'waiting' AND @after_group IS NULL
                            OR @state IN ('scheduled', 'done', 'dead', 'cancelled', 'archived') AND @after_time IS NULL)
-    THROW 58003, N'after is not enough for the next page: give after_priority, too (ready), or after_group (waiting), or after_time (scheduled, done, dead, cancelled, archived)', 1;
+    THROW 58003, N'after requires after_priority (ready), after_group (waiting) or after_time (scheduled, finished)', 1;
 
 IF @after IS NULL
 BEGIN
@@ -147,8 +130,7 @@ BEGIN
     SET @after_alone = 1;
     SET @after_group = N'';
 END;
--- Jobs that have ended: the page begins where the times that are asked for do, if that is later. A seek goes to one
--- bound on each side.
+-- Finished jobs: starts at the requested times if they begin later, because a seek has one bound on each side.
 IF @has_ended = 1 AND @newest_first = 0 AND @after_time < @from
     SELECT @after_time = DATEADD(MILLISECOND, -1, @from), @after = 9223372036854775807;
 IF @newest_first = 1 AND @after_time > @to
@@ -184,7 +166,7 @@ BEGIN
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
-        -- Then the others, from their beginning.
+        -- Then the other jobs from their start.
         SET @after_priority = -32768;
         SET @after = CASE WHEN @claim_order = 'lifo' THEN 9223372036854775807 ELSE 0 END;
     END;
@@ -269,7 +251,7 @@ BEGIN
 END;
 ELSE IF @number >= 3 AND @newest_first = 1
 BEGIN
-    -- ended = 1 is the index's filter, which a variable does not show.
+    -- ended = 1 repeats the index's filter, because a variable hides the state.
     INSERT @page (job_id, key_time)
     SELECT TOP (@take) job_id, finished_at
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_finished))
@@ -335,8 +317,7 @@ BEGIN
     OPTION (MAXDOP 1);
 END;
 
--- Where the next page begins: after the last job that was read or, where the page is full before, after the last that
--- matched.
+-- The next page starts after the last job read or, if the page is full earlier, after the last match.
 SELECT @taken = COUNT(*), @end = MAX(place) FROM @page;
 SET @last = @end;
 IF @is_filtered = 1
@@ -386,42 +367,21 @@ BEGIN
     RETURN;
 END;
 
--- A copy first: reading varbinary(max), SQL Server keeps the S locks of all rows until the statement ends, and that is
--- when the client has read the last of them. Claims and acknowledgements of these jobs would wait for it.
-DECLARE @rows TABLE
-(
-    place          int           NOT NULL PRIMARY KEY CLUSTERED,
-    job_id         bigint        NOT NULL,
-    state          varchar(9)    COLLATE Latin1_General_100_BIN2 NOT NULL,
-    priority       smallint      NOT NULL,
-    alone          bit           NOT NULL,
-    attempt        int           NOT NULL,
-    fence          int           NOT NULL,
-    enqueued_at    datetime2(3)  NOT NULL,
-    due_at         datetime2(3)  NOT NULL,
-    worker_id      uniqueidentifier NULL,
-    claimed_at     datetime2(3)  NULL,
-    finished_at    datetime2(3)  NULL,
-    run_us         bigint        NULL,
-    kind           varchar(64)   COLLATE Latin1_General_100_BIN2 NULL,
-    dedup_key      nvarchar(256) COLLATE Latin1_General_100_BIN2 NULL,
-    correlation_id uniqueidentifier NULL,
-    payload_utf16  bit           NOT NULL,
-    payload        varbinary(max) NOT NULL,
-    error          nvarchar(4000) NULL,
-    output         varbinary(max) NULL,
-    time_limit_ms  int           NULL,
-    headers        nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL,
-    batch_id       bigint        NULL,
-    group_key      nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
-    payload_bytes  bigint        NULL,
-    output_bytes   bigint        NULL
-);
+-- A copy first, because a read of varbinary(max) keeps the S locks of all rows until the client has read the last one,
+-- and claims and finish calls would wait for them.
+DECLARE @rows TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL,
+    state varchar(9) COLLATE Latin1_General_100_BIN2 NOT NULL, priority smallint NOT NULL, alone bit NOT NULL,
+    attempt int NOT NULL, fence int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL,
+    worker_id uniqueidentifier NULL, claimed_at datetime2(3) NULL, finished_at datetime2(3) NULL, run_us bigint NULL,
+    kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL, dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NULL,
+    correlation_id uniqueidentifier NULL, payload_utf16 bit NOT NULL, payload varbinary(max) NOT NULL,
+    error nvarchar(4000) NULL, output varbinary(max) NULL, time_limit_ms int NULL,
+    headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL, batch_id bigint NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, payload_bytes bigint NULL, output_bytes bigint NULL);
 IF @is_archived = 1
     INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
                   finished_at, run_us, kind, dedup_key, correlation_id, payload_utf16, payload, error, output,
-                  time_limit_ms, headers, batch_id, group_key, payload_bytes,
-                  output_bytes)
+                  time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes)
     SELECT p.place, j.job_id, 'archived', j.priority, 0, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id,
            j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
            CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
@@ -435,12 +395,10 @@ IF @is_archived = 1
 ELSE
     INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
                   finished_at, run_us, kind, dedup_key, correlation_id, payload_utf16, payload, error, output,
-                  time_limit_ms, headers, batch_id, group_key, payload_bytes,
-                  output_bytes)
+                  time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes)
     SELECT p.place, j.job_id,
            CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done'
-           WHEN 4 THEN 'dead'
-                        WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
+               WHEN 4 THEN 'dead' WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
            j.priority, j.alone, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id, j.claimed_at, j.finished_at,
            j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
            CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
@@ -454,18 +412,17 @@ ELSE
         AND (@worker_id IS NULL OR j.worker_id = @worker_id)
     OPTION (MAXDOP 1);
 
--- The bytes as text go by nvarchar: COLLATE on varchar converts between code pages, and letters may become others on
--- the way. (What is no ASCII in the database's code page is none in Unicode.)
+-- Bytes become text by way of nvarchar, because COLLATE on varchar converts between code pages and may change letters.
 SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at, r.due_at, r.worker_id, r.claimed_at,
        r.finished_at, r.run_us, r.kind, r.dedup_key, r.correlation_id, r.payload_utf16, r.payload,
        CASE WHEN @texts = 0 THEN NULL
             WHEN r.payload_utf16 = 1 THEN CAST(r.payload AS nvarchar(max))
-            WHEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                THEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
+            WHEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2
+                NOT LIKE @not_text THEN CAST(CAST(r.payload AS varchar(max)) AS nvarchar(max)) END AS payload_text,
        r.error, r.output,
        CASE WHEN @texts = 0 THEN NULL
-            WHEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2 NOT LIKE @not_text
-                THEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
+            WHEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2
+                NOT LIKE @not_text THEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
        r.time_limit_ms, r.headers, r.batch_id, r.group_key, r.payload_bytes, r.output_bytes
 FROM @rows AS r
 ORDER BY r.place

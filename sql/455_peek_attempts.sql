@@ -1,13 +1,11 @@
--- The failed attempts of one job that are kept, the oldest first; none where the queue does not have the job. Does not
--- wait (READPAST): an attempt that is being acknowledged is left out.
--- Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL: its worker was lost), error. Later
--- versions add columns at the end.
+-- Returns the stored failed attempts of one job of the queue, the oldest first. Does not wait (READPAST), so an attempt
+-- that is being finished is left out. Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL:
+-- its worker was lost), error. Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek_attempts]
     @queue  nvarchar(129),
     @job_id bigint
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int;
 

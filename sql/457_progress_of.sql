@@ -1,13 +1,10 @@
--- How far jobs of a queue are, as they have noted it themselves. Reads without locks, so that it never holds up a
--- worker.
--- Result: job_id, fraction, text, checkpoint_bytes, noted_ms (since it was noted). A job that has noted nothing is not
--- in it.
+-- Returns the reported progress of jobs of a queue, by NOLOCK, so that it never blocks a worker. Result: job_id,
+-- fraction, text, checkpoint_bytes, noted_ms (since the report); no row for a job without a report.
 CREATE OR ALTER PROCEDURE [$(schema)].[progress_of]
     @queue nvarchar(129),
     @jobs  [$(schema)].[id_list] READONLY
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;

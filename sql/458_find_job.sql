@@ -1,10 +1,8 @@
--- Which queue of the schema a job is in, or was in before it was archived. Reads without locks (NOLOCK). Result: queue
--- (NULL: there is no such job).
+-- Returns the queue that a job belongs to, even if it is archived, by NOLOCK. Result: queue (NULL: no such job).
 CREATE OR ALTER PROCEDURE [$(schema)].[find_job]
     @job_id bigint
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[jobs] WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE job_id = @job_id

@@ -1,17 +1,14 @@
--- The errors of the jobs of a queue that failed, for a program that puts together those that are alike.
--- @state: dead: of the newest @max of them, the newest first. scheduled: of the @max jobs that are due first, those
--- that have an error: they wait for another attempt, or were put off with a reason (a snooze).
--- It neither waits nor holds anybody up (READPAST): a seek, and a row for each job. Jobs that are locked at the moment
--- are left out.
--- Result: job_id, kind, finished_at (when its last run ended), error (its first 400 characters). Later versions add
--- columns at the end.
+-- Returns the errors of jobs of a queue, for a program that groups similar ones. @state: dead: the newest @max dead
+-- jobs, the newest first. scheduled: of the @max jobs that are due first, those with an error (waiting for a retry, or
+-- snoozed with a reason). Neither blocks nor is blocked (READPAST): a seek, and a row per job, without locked jobs.
+-- Result: job_id, kind, finished_at (of its last run), error (the first 400 characters). Later versions add columns at
+-- the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_errors]
     @queue nvarchar(129),
     @state varchar(32) = 'dead',
     @max   int         = 10000
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int;
 
@@ -21,20 +18,13 @@ IF @queue_id IS NULL
 IF @state IS NULL OR @state NOT IN ('dead', 'scheduled')
     EXEC [$(schema)].[refuse] N'state', @state, N'dead or scheduled';
 IF @max IS NULL OR @max < 1 OR @max > 100000
-    THROW 58003, N'max must be 1 to 100000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 100000';
 
--- First the ids, from entries of the index alone (NOLOCK); then a copy of the rows, one lock at a time. The rows not by
--- NOLOCK: a long error may stand outside of its row, and where that goes meanwhile, NOLOCK ends in error 7105, which
--- closes the connection.
+-- First the ids from the index (NOLOCK), then a copy of the rows, one lock at a time. Not by NOLOCK: if a long error is
+-- stored outside its row and moves meanwhile, NOLOCK fails with error 7105, which closes the connection.
 DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
-DECLARE @rows TABLE
-(
-    place       int          NOT NULL PRIMARY KEY CLUSTERED,
-    job_id      bigint       NOT NULL,
-    kind        varchar(64)  COLLATE Latin1_General_100_BIN2 NULL,
-    finished_at datetime2(3) NOT NULL,
-    error       nvarchar(800) NULL
-);
+DECLARE @rows TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL,
+    kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL, finished_at datetime2(3) NOT NULL, error nvarchar(800) NULL);
 DECLARE @number tinyint = CASE WHEN @state = 'dead' THEN 4 ELSE 1 END;
 IF @number = 4
     INSERT @page (job_id)
@@ -48,12 +38,11 @@ ELSE
     WHERE j.queue_id = @queue_id AND j.state = 1
     ORDER BY j.due_at, j.job_id
     OPTION (MAXDOP 1);
--- Most collations count a character beyond the first 65,536 as two: its first half (0xD800 to 0xDBFF, the second byte
--- first) must not be the end.
+-- Does not end with the first half of a surrogate pair (0xD800 to 0xDBFF, the second byte first).
 INSERT @rows (place, job_id, kind, finished_at, error)
 SELECT p.place, j.job_id, j.kind, ISNULL(j.finished_at, j.enqueued_at),
-       SUBSTRING(j.error, 1, CASE
-       WHEN SUBSTRING(CAST(j.error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB THEN 399 ELSE 400 END)
+       SUBSTRING(j.error, 1, CASE WHEN SUBSTRING(CAST(j.error AS varbinary(8000)), 800, 1) BETWEEN 0xD8 AND 0xDB
+           THEN 399 ELSE 400 END)
 FROM @page AS p
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = p.job_id

@@ -1,29 +1,24 @@
--- Sets a schedule: a new one, or all of an existing one but its pause. Where the expression and the time zone stay as
--- they are, so does the next time: a program may set its schedules whenever it starts.
+-- Creates a schedule, or replaces all of an existing one but its pause. If cron and time zone are unchanged, so is the
+-- next time, so that a program may call this at each start. Result: created.
 --
--- T-SQL cannot read a cron expression. What stands in @cron and @time_zone is checked by the worker that has the
--- duties, within about a second; where it is wrong, schedules shows the error, nothing is fired, and the worker logs
--- and counts it. (Queue::set_schedule checks before it calls this.) @cron has five fields (minute, hour, day of month,
--- month, day of week) or six (second first).
--- Result: created.
+-- T-SQL cannot read a cron expression: the elected worker checks @cron and @time_zone within about a second; if they
+-- are wrong, list_schedules shows the error, nothing fires, and the worker logs it. (Queue::set_schedule checks first.)
+-- @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
 CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @queue          nvarchar(129),
     @name           nvarchar(129),
     @cron           varchar(257),
-    @time_zone      varchar(65)      = 'UTC',  -- a name of the IANA database, such as Europe/Berlin
-    @payload        varbinary(max)   = NULL,   -- the job: as enqueue has it
+    @time_zone      varchar(65)      = 'UTC',  -- an IANA name such as Europe/Berlin
+    @payload        varbinary(max)   = NULL,   -- the job, as for enqueue
     @text           nvarchar(max)    = NULL,
     @priority       smallint         = 0,
     @max_attempts   int              = NULL,
-    -- NULL: each job has a key of its own, from the schedule's name and the time
-    @dedup_key      nvarchar(257)    = NULL,
+    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job has a key made of name and time
     @correlation_id uniqueidentifier = NULL,
     @kind           nvarchar(65)     = NULL,
     @time_limit_ms  bigint           = NULL,
-    -- of the times that were missed for more than a minute, the last so many are made up for; 0: none
-    @make_up        int              = 1,
-    -- each job starts up to so much later than its time, at random; up to a day
-    @jitter_ms      int              = 0,
+    @make_up        int              = 1,      -- how many of the last times missed for over a minute to make up for
+    @jitter_ms      int              = 0,      -- the longest random delay of each job, up to a day
     @headers        nvarchar(1301)   = NULL,
     @group_key      nvarchar(129)    = NULL
 AS
@@ -38,25 +33,25 @@ SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
-    THROW 58003, N'the name of a schedule must have 1 to 128 characters, without spaces at its ends', 1;
+    THROW 58003, N'name must have 1 to 128 characters, with no leading or trailing spaces', 1;
 EXEC [$(schema)].[check_text] N'the name of a schedule', @name;
 IF @cron IS NULL OR LEN(@cron) = 0 OR DATALENGTH(@cron) > 256
     THROW 58003, N'cron must have 1 to 256 characters', 1;
 IF @time_zone IS NULL OR LEN(@time_zone) = 0 OR DATALENGTH(@time_zone) > 64
     THROW 58003, N'time_zone must have 1 to 64 characters', 1;
 IF @make_up IS NULL OR @make_up < 0 OR @make_up > 1000
-    EXEC [$(schema)].[refuse] N'make_up', @make_up, N'0 (times that were missed are passed over) to 1000';
+    EXEC [$(schema)].[refuse] N'make_up', @make_up, N'0 (missed times are skipped) to 1000';
 IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
     EXEC [$(schema)].[refuse] N'jitter_ms', @jitter_ms, N'0 to 86400000 (a day)';
--- As enqueue has it: what it refuses must not be found out at the schedule's first time.
+-- The checks of enqueue, so that it does not fail later.
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
 EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups: its jobs are not acknowledged', 1;
+    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
--- HOLDLOCK: two sessions that set the same new schedule meet here, not at a duplicate key.
+-- HOLDLOCK: sessions that set the same new schedule wait here instead of failing with a duplicate key.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK)
     WHERE queue_id = @queue_id AND name = @name)
 BEGIN
@@ -79,7 +74,7 @@ ELSE
         payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
         payload = ISNULL(@payload, CAST(@text AS varbinary(max))), revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
--- The queue may have been deleted since it was looked for, see enqueue.
+-- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
     SET @queue_id = (SELECT queue_id

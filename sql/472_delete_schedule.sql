@@ -1,10 +1,9 @@
--- Deletes a schedule. Jobs that it has enqueued stay. Result: deleted (0: there is no such schedule).
+-- Deletes a schedule, but not the jobs that it has enqueued. Result: deleted (0: no such schedule).
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_schedule]
     @queue nvarchar(129),
     @name  nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;

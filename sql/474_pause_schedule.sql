@@ -1,10 +1,9 @@
--- Stops a schedule: its times pass by, until it is resumed. Jobs that it has enqueued stay.
+-- Pauses a schedule: its times pass without effect until it is resumed. Jobs that it has enqueued stay.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause_schedule]
     @queue nvarchar(129),
     @name  nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;

@@ -1,11 +1,10 @@
--- Lets a paused schedule go on with its next time from now on. What has passed meanwhile is not made up for. One that
--- is not paused stays as it is.
+-- Resumes a paused schedule with its next time from now; times that passed meanwhile are not made up for. Changes
+-- nothing if it is not paused.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume_schedule]
     @queue nvarchar(129),
     @name  nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -13,11 +12,9 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
-SET next_at   = CASE WHEN paused = 1 THEN @now ELSE next_at END,
-    look_at   = CASE WHEN paused = 1 THEN @now ELSE look_at END,
-    looked_at = CASE WHEN paused = 1 THEN @now ELSE looked_at END,
-    revision  = revision + 1,
-    paused    = 0
+SET next_at = CASE WHEN paused = 1 THEN @now ELSE next_at END,
+    look_at = CASE WHEN paused = 1 THEN @now ELSE look_at END,
+    looked_at = CASE WHEN paused = 1 THEN @now ELSE looked_at END, revision = revision + 1, paused = 0
 WHERE queue_id = @queue_id AND name = @name;
 IF @@ROWCOUNT = 0
 BEGIN

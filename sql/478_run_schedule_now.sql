@@ -1,11 +1,10 @@
--- Enqueues the job of a schedule now, beside its times, which stay as they are; of a paused one, too.
--- Result: job_id, duplicate (1: an unfinished job has the same key, and none was added).
+-- Enqueues the job of a schedule now, even if it is paused; its times do not change. Result: job_id, duplicate (1: an
+-- unfinished job has the same key, and none was added).
 CREATE OR ALTER PROCEDURE [$(schema)].[run_schedule_now]
     @queue nvarchar(129),
     @name  nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max),
     @priority smallint, @max_attempts int, @time_limit_ms int, @kind varchar(64), @dedup_key nvarchar(256),

@@ -1,14 +1,12 @@
--- Shows the schedules of a queue, by name. Reads without locks. If a payload of more than 8,000 bytes is replaced at
--- that moment, SQL Server may end the call with error 7105 and close the connection: call again. (READPAST would leave
--- out each schedule that is being fired.)
--- Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
--- correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key. (next_at: for about a
--- second after it was set or resumed, when that was; so it is where the clock was set back, see due_schedules.)
+-- Lists the schedules of a queue by name, by NOLOCK, because READPAST would leave out schedules that are being fired.
+-- If a payload of more than 8,000 bytes is being replaced, the call may end with error 7105 and a closed connection:
+-- call it again. Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind,
+-- dedup_key, correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key. For about a
+-- second after a change, a resume or a clock set back, next_at is that moment.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_schedules]
     @queue nvarchar(129)
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -18,7 +16,7 @@ IF @queue_id IS NULL
 SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind,
        s.dedup_key, s.correlation_id, s.payload_utf16, s.payload, s.paused,
        CASE WHEN s.paused = 0 AND s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now
-       ELSE s.next_at END AS next_at, s.last_at, s.error, s.headers, s.group_key
+           ELSE s.next_at END AS next_at, s.last_at, s.error, s.headers, s.group_key
 FROM [$(schema)].[schedules] AS s WITH (NOLOCK)
 WHERE s.queue_id = @queue_id
 ORDER BY s.name;

@@ -1,16 +1,14 @@
--- Creates a batch: jobs that belong together, in any queues, to be enqueued with its number (@batch_id of enqueue;
--- batch_id in enqueue_batch's @details). When it is sealed (seal_batch) and all of its jobs have ended, its follow-up
--- is enqueued, once, with the header readpast-batch that has the counts. Takes part in the caller's transaction. No
--- result set: the number comes back in @batch_id.
+-- Creates a batch in the caller's transaction. Jobs of any queues are added with its id (@batch_id of enqueue, batch_id
+-- in @details of enqueue_batch). When it is sealed (seal_batch) and all its jobs have finished, its follow-up is
+-- enqueued once, with the counts in the header readpast-batch. No result set: the id is in @batch_id.
 --
--- Batches nest: the follow-up of this one can belong to another, @parent_id, which then does not end before. The parent
--- must be there already, so that there are no circles.
--- A call that is repeated because its answer was lost makes a second batch. One without a parent does no harm; one with
--- a parent keeps that from ending until it is sealed or cancelled, too.
+-- The follow-up can belong to another batch, @parent_id, which then does not complete earlier. The parent must exist,
+-- so that there are no cycles. A call repeated after a lost response creates a second batch; if that has a parent, the
+-- parent does not complete before it is sealed or cancelled.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
     @queue          nvarchar(129),            -- of the follow-up
     @name           nvarchar(129)    = NULL,  -- for people: up to 128 characters
-    -- the follow-up: as enqueue has it; neither a payload nor a text: there is none
+    -- The follow-up, as for enqueue; without payload and text there is none.
     @payload        varbinary(max)   = NULL,
     @text           nvarchar(max)    = NULL,
     @priority       smallint         = 0,
@@ -33,29 +31,28 @@ SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF DATALENGTH(@name) > 256
-    THROW 58003, N'name must have up to 128 characters', 1;
+    THROW 58003, N'name must have at most 128 characters', 1;
 EXEC [$(schema)].[check_text] N'name', @name;
 IF @payload IS NOT NULL AND @text IS NOT NULL
-    THROW 58003, N'a follow-up has either a payload or a text', 1;
--- As enqueue has it: what it refuses must not be found out when the batch ends.
+    THROW 58003, N'a follow-up must have either a payload or a text', 1;
+-- The checks of enqueue, so that the end of the batch does not fail.
 EXEC [$(schema)].[check_job] @max_attempts, NULL, @kind, @time_limit_ms, @headers, NULL;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
-    THROW 58003, N'a batch belongs to another by its follow-up: with parent_id it needs a payload or a text', 1;
+    THROW 58003, N'parent_id requires a payload or a text, because the follow-up belongs to the parent', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no jobs of batches: its jobs are not acknowledged', 1;
+    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
 EXEC [$(schema)].[lock_batch] @parent_id;
 INSERT [$(schema)].[batches] WITH (ROWLOCK)
     (queue_id, name, parent_id, created_at, priority, max_attempts, time_limit_ms, kind, correlation_id, headers,
-        payload_utf16, payload)
+     payload_utf16, payload)
 VALUES
     (@queue_id, @name, @parent_id, @now, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @correlation_id,
-        @headers,
-     CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
+     @headers, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
 SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
 INSERT [$(schema)].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
--- The queue may have been deleted since it was looked for, see enqueue.
+-- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
     SET @queue_id = (SELECT queue_id

@@ -1,13 +1,11 @@
--- Seals a batch: no job can be added any more, and it ends when all that it has have ended, at once where they have.
--- Waits for the transactions in which jobs are being added. Takes part in the caller's transaction. Sealing it twice
--- has no further effect.
--- Result: members, ended.
+-- Seals a batch in the caller's transaction: no more jobs can be added, and it completes when all its jobs have
+-- finished, at once if they have. Waits for transactions that are adding jobs. A second call has no effect. Result:
+-- members, ended.
 CREATE OR ALTER PROCEDURE [$(schema)].[seal_batch]
     @batch_id bigint,
     @report   bit = 1
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @members bigint, @is_complete bit = 0, @message nvarchar(2048);
 
@@ -18,7 +16,7 @@ WHERE batch_id = @batch_id AND sealed_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT > 0
 BEGIN
-    -- All of them are committed now, or this transaction's own.
+    -- All additions are committed now, or belong to this transaction.
     SET @members = (SELECT ISNULL(SUM(CAST(a.jobs AS bigint)), 0)
                     FROM [$(schema)].[batch_additions] AS a WITH (ROWLOCK, READCOMMITTEDLOCK)
                     WHERE a.batch_id = @batch_id);
@@ -32,7 +30,7 @@ END;
 ELSE IF NOT EXISTS (SELECT 1 FROM [$(schema)].[batches] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE batch_id = @batch_id)
 BEGIN
     SET @message = CONCAT(N'there is no batch ', @batch_id,
-        N'; create one with [$(schema)].[create_batch] (a week after its end, a batch is forgotten)');
+        N'; create one with [$(schema)].[create_batch] (batches are deleted a week after their end)');
     THROW 58021, @message, 1;
 END;
 COMMIT TRANSACTION;

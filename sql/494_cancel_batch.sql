@@ -1,16 +1,14 @@
--- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, whatever their queues; then
--- those of the batches whose follow-ups belong to it. When all of them have ended, the follow-up is enqueued all the
--- same, and its counts say what happened; so is that of a batch below it whose last job was running. Run it until it
--- returns nothing, outside of a transaction: it would lock counts before jobs. Reads without locks (NOLOCK) which jobs
--- there are, because one that is just being claimed must not escape; cancel waits for it.
--- Results, one for each queue: as cancel.
+-- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, and those of its child
+-- batches (whose follow-ups belong to it), in any queue. Follow-ups are still enqueued when all jobs have finished,
+-- with the counts of what happened. Run it until it returns nothing, outside a transaction, which would lock counts
+-- before jobs. Results: as cancel, one per queue. Reads the jobs by NOLOCK, so that a job cannot escape while it is
+-- being claimed; cancel waits for it.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
     @batch_id bigint,
     @why      nvarchar(1001) = NULL,
     @max      int            = 1000
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @next bigint, @queue_id int, @queue nvarchar(128);
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
@@ -18,10 +16,10 @@ DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int 
 DECLARE @list [$(schema)].[id_list];
 
 IF @max IS NULL OR @max < 1 OR @max > 1000
-    THROW 58003, N'max must be 1 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
 INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
--- All of them first: one that has no jobs ends when it is sealed, and its follow-up is a job of another.
+-- All batches first: one without jobs completes when it is sealed, and its follow-up is a job of another one.
 WHILE 1 = 1
 BEGIN
     SET @next = (SELECT MIN(batch_id) FROM @batches WHERE is_seen = 0);

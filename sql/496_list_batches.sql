@@ -1,28 +1,27 @@
--- Batches: one by its number, or a page of those whose follow-ups belong to a queue, the newest first; the next page
--- begins below the last number of this one (@before). A few seeks for each, and of one that is not sealed a row for
--- each call that has added jobs. Reads without locks (NOLOCK).
+-- Lists batches: one by its id, or a page of those with their follow-up in a queue, the newest first; the next page is
+-- @before the last id. A few seeks each, and for an unsealed batch a row per call that has added jobs, by NOLOCK.
 -- Result: batch_id, name, parent_id, queue (of the follow-up), created_at, sealed_at, ended_at, members, done, dead,
--- cancelled, follow_up_id (NULL: it is not enqueued yet, or there is none).
+-- cancelled, follow_up_id (NULL: none, or not enqueued yet).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_batches]
     @batch_id bigint        = NULL,
     @queue    nvarchar(129) = NULL,
-    @open     bit           = 0,     -- 1: only those that have not ended
+    @open     bit           = 0,     -- 1: only batches that are not completed
     @before   bigint        = NULL,
     @max      int           = 100
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int;
 DECLARE @page TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 IF @batch_id IS NULL
 BEGIN
-    SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
+    SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
+        WHERE name = @queue;
     IF @queue_id IS NULL
         EXEC [$(schema)].[unknown_queue] @queue;
 END;
 IF @max IS NULL OR @max < 0 OR @max > 1000
-    THROW 58003, N'max must be 0 to 1000', 1;
+    EXEC [$(schema)].[refuse] N'max', @max, N'0 to 1000';
 SET @before = ISNULL(@before, 9223372036854775807);
 
 IF @batch_id IS NOT NULL
@@ -45,8 +44,7 @@ ELSE
 SELECT b.batch_id, b.name, b.parent_id, q.name AS queue, b.created_at, b.sealed_at, c.ended_at,
        -- not COALESCE, which would run the subquery twice
        ISNULL(c.members, ISNULL((SELECT SUM(CAST(a.jobs AS bigint))
-                                 FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK)
-                                 WHERE a.batch_id = b.batch_id), 0)) AS members,
+           FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK) WHERE a.batch_id = b.batch_id), 0)) AS members,
        c.done, c.dead, c.cancelled, c.follow_up_id
 FROM @page AS p
 INNER LOOP JOIN [$(schema)].[batches] AS b WITH (NOLOCK, FORCESEEK (batches_pk (batch_id))) ON b.batch_id = p.batch_id

@@ -1,18 +1,14 @@
--- Notes that somebody is about to do something to a queue or its jobs, for those who ask later who it was. The program
--- that does it says so before, and how it ended after (end_audit). It belongs outside of the transaction of what is
--- done, which would take the note back with itself. Deletes a few notes of more than 400 days, the oldest first, and
--- skips those that are locked: so many that they cannot pile up. No result set: the number of the note comes back in
--- @audit_id.
+-- Records that a person starts an action on a queue or its jobs; end_audit records the outcome. Call it outside the
+-- action's transaction, whose rollback would undo it. Deletes up to 100 unlocked rows of more than 400 days, the oldest
+-- first. No result set: the row's id is in @audit_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[begin_audit]
-    -- the person as the program knows them: 1 to 256 characters. The login is noted beside
-    @who      nvarchar(257),
-    @action   varchar(33),            -- what is done, as a word: 1 to 32 printable ASCII characters, no spaces
-    @queue    nvarchar(129) = NULL,   -- by its name; it need not exist (any more)
-    @what     nvarchar(max) = NULL,   -- JSON, up to 100,000 characters: the filter, or the jobs, or other settings
+    @who      nvarchar(257),          -- the person, as named by the program: 1 to 256 characters
+    @action   varchar(33),            -- a word: 1 to 32 printable ASCII characters, no spaces
+    @queue    nvarchar(129) = NULL,   -- its name; it need not exist
+    @what     nvarchar(max) = NULL,   -- JSON, up to 100,000 characters: the filter, the jobs or other settings
     @audit_id bigint        = NULL OUTPUT
 AS
-SET NOCOUNT ON;
-SET XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME();
 
@@ -23,15 +19,15 @@ IF @action IS NULL OR DATALENGTH(@action) = 0 OR DATALENGTH(@action) > 32
     OR @action COLLATE Latin1_General_100_BIN2 LIKE '%[^!-~]%'
     THROW 58003, N'action must have 1 to 32 printable ASCII characters, no spaces', 1;
 IF DATALENGTH(@queue) > 256
-    THROW 58003, N'queue must have up to 128 characters', 1;
+    THROW 58003, N'queue must have at most 128 characters', 1;
 EXEC [$(schema)].[check_text] N'queue', @queue;
 IF DATALENGTH(@what) > 200000
-    THROW 58003, N'what must have up to 100000 characters', 1;
+    THROW 58003, N'what must have at most 100000 characters', 1;
 IF ISJSON(@what) = 0
     THROW 58003, N'what must be a JSON object or array', 1;
 EXEC [$(schema)].[check_text] N'what', @what;
 
--- (In Azure SQL Database ORIGINAL_LOGIN is NULL.)
+-- In Azure SQL Database ORIGINAL_LOGIN is NULL.
 INSERT [$(schema)].[audit] WITH (ROWLOCK) (began_at, who, login, action, queue, what)
 VALUES (@now, @who, ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @action, @queue, @what);
 SET @audit_id = CAST(SCOPE_IDENTITY() AS bigint);

@@ -1,11 +1,6 @@
--- The roles. Each may run the procedures that are named here, pass the table types that they take, and do nothing else;
--- procedures that are named nowhere (unknown_queue, refuse, mend_text, check_text, check_job, next_priority, widen_gap,
--- lower_marks, note_attempts, sweep, look, call_sink, finish_mended, tend, claim_once, claim_limited, link_queue,
--- lock_batch, end_batch, note_ends, note_requeued, lock_groups, advance_groups, delete_empty_queue, note_history,
--- thin_history) are called by the others only. Nobody may touch a table: procedures and tables have one owner, so that
--- SQL Server asks only whether the caller may run the procedure (ownership chaining).
---
--- README.md has the same as a table, "Who may do what". What a later version takes away it must REVOKE.
+-- The roles (README.md, "Who may do what"): each may execute the procedures listed here and pass their table types.
+-- Other procedures are called by procedures only. No role has a right on a table, because procedures and tables have
+-- one owner (ownership chaining). A later version must REVOKE the rights that it removes.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL
     CREATE ROLE [$(schema)_producer] AUTHORIZATION dbo;
 GO
@@ -22,7 +17,7 @@ IF DATABASE_PRINCIPAL_ID(N'$(schema)_autoscaler') IS NULL
     CREATE ROLE [$(schema)_autoscaler] AUTHORIZATION dbo;
 GO
 
--- Adds jobs, and waits for them.
+-- Adds jobs and waits for them.
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_producer];
@@ -65,13 +60,13 @@ GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[attempt_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[progress_list] TO [$(schema)_worker];
--- What finish_with and call_sink declare.
+-- Declared by finish_with and call_sink.
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_worker];
 GO
 
--- Sees everything, mends and throws away, makes queues, and adds jobs.
+-- Sees everything, changes jobs, creates queues and adds jobs.
 GRANT EXECUTE ON OBJECT::[$(schema)].[create_queue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_operator];
@@ -112,9 +107,9 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_operator];
--- What cancel, purge and requeue declare.
+-- Declared by cancel, purge and requeue.
 GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_operator];
--- create_queue looks for it, and the catalog shows nobody what they may not use.
+-- For create_queue: the catalog shows only objects that the caller may use.
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_operator];
 GO
 
@@ -137,8 +132,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO
 
--- Learns how many workers there is work for, and whether its login works (readpast verify), and nothing else: its
--- password is where the cluster keeps secrets.
+-- For an autoscaler, whose password is stored with the cluster: the number of workers, and readpast verify.
 GRANT EXECUTE ON OBJECT::[$(schema)].[backlog] TO [$(schema)_autoscaler];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_autoscaler];
 GO

@@ -1,4 +1,4 @@
--- End of the installation: from here on the schema counts as version 1.
+-- End of the installation: the schema is version 1.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schema_version] WHERE version = 1)
     INSERT [$(schema)].[schema_version] (version, min_compatible) VALUES (1, 1);
 GO

@@ -68,7 +68,7 @@ async fn names_types_and_keys_of_any_kind() {
     assert!(adoption.script().contains("DELETE t\n        OUTPUT deleted.[order]"), "moved by one statement");
     let mut session = fixture.session().await;
     let (_, refusal) = session.refusal("EXEC [$(schema)].[enqueue] @queue = N'it''s odd', @text = N'x'").await;
-    assert!(refusal.contains("the table odd.Ta]sk's 5%d: "), "{refusal}");
+    assert!(refusal.contains("the table odd.Ta]sk's 5%d; "), "{refusal}");
     session
         .sql(
             "INSERT odd.[Ta]]sk's 5%d] ([ke]]y], [sta te], [a 'b'], [\"n\"], flag, amount, [when], guid, narrow, ratio)

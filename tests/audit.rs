@@ -62,7 +62,7 @@ async fn nobody_completes_another_login_s_note() {
     let audit = fixture.queue.admin().begin_audit(&NewAudit::new("maria", "pause")).await.unwrap();
     for (queue, audit) in [(&other, audit), (&fixture.queue, AuditId(audit.0 + 1))] {
         let error = queue.admin().end_audit(audit, None, None).await.unwrap_err();
-        assert!(matches!(&error, Error::Refused { message, .. } if message.contains("has begun no action")), "{error}");
+        assert!(matches!(&error, Error::Refused { message, .. } if message.contains("has no audit entry")), "{error}");
     }
     let theirs = other.admin().begin_audit(&NewAudit::new("maria", "resume")).await.unwrap();
     other.admin().end_audit(theirs, None, None).await.unwrap();
@@ -130,7 +130,7 @@ async fn what_no_note_can_be_is_refused() {
         (new("maria", ""), "action must have 1 to 32"),
         (new("maria", &"x".repeat(33)), "action must have 1 to 32"),
         (new("maria", "two words"), "action must have 1 to 32"),
-        (new("maria", "pause").what(json!([long])), "what must have up to 100000 characters"),
+        (new("maria", "pause").what(json!([long])), "what must have at most 100000 characters"),
         (new("maria", "pause").what(json!("text")), "what must be a JSON object or array"),
     ] {
         let error = fixture.queue.admin().begin_audit(&audit).await.unwrap_err();

@@ -225,13 +225,13 @@ async fn what_a_batch_cannot_be_is_refused_when_it_is_created() {
     let too_long = "x".repeat(129);
     for (parameters, expected) in [
         ("@text = N'x', @payload = 0x01".to_string(), "either a payload or a text"),
-        (format!("@name = N'{too_long}'"), "name must have up to 128 characters"),
-        ("@text = N'x', @max_attempts = 0".to_string(), "max_attempts must be 1 or more"),
+        (format!("@name = N'{too_long}'"), "name must have at most 128 characters"),
+        ("@text = N'x', @max_attempts = 0".to_string(), "max_attempts is 0; it must be 1 or more"),
         ("@text = N'x', @kind = 'two words'".to_string(), "kind must have 1 to 64 printable ASCII characters"),
         ("@text = N'x', @time_limit_ms = 0".to_string(), "time_limit_ms is 0; it must be 1 to 2147483647"),
         ("@text = N'x', @headers = N'[1]'".to_string(), "headers must be a JSON object"),
         ("@text = N'x', @headers = N'{\"readpast-batch\": 1}'".to_string(), "names that begin with readpast-"),
-        ("@parent_id = 1".to_string(), "with parent_id it needs a payload or a text"),
+        ("@parent_id = 1".to_string(), "parent_id requires a payload or a text"),
     ] {
         let (number, message) =
             session.refusal(&format!("EXEC [$(schema)].[create_batch] @queue = N'work', {parameters}")).await;
@@ -675,7 +675,7 @@ async fn a_queue_without_acknowledgements_has_no_jobs_of_batches() {
     drain(&other, |_, _| Ok(Output::default())).await;
     assert!(row(queue, batch).await.follow_up_id.is_some());
     let error = other.admin().create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err();
-    assert!(error.to_string().contains("has had groups or jobs of batches"), "{error}");
+    assert!(error.to_string().contains("has had groups or batches"), "{error}");
     drop(other);
     fixture.remove().await;
 }

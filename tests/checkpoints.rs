@@ -166,7 +166,7 @@ async fn the_procedure_takes_no_larger_checkpoint_either() {
     };
     session.sql(&note(65_535)).await;
     let refusal = session.refusal(&note(65_536)).await;
-    assert_eq!(refusal, (58003, "the checkpoint of job 1 must have 65535 bytes at most".to_string()));
+    assert_eq!(refusal, (58003, "the checkpoint of job 1 must have at most 65535 bytes".to_string()));
     let kept = "SELECT DATALENGTH([checkpoint]) AS number FROM [$(schema)].[progress]";
     assert_eq!(session.numbers(kept).await, [65_535]);
     fixture.remove().await;

@@ -84,7 +84,7 @@ async fn an_empty_queue_is_deleted_and_can_be_created_anew() {
     let mut session = fixture.session().await;
     session.sql("BEGIN TRANSACTION").await;
     let (number, message) = session.refusal("EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1").await;
-    assert!(number == 58003 && message.contains("outside of a transaction"), "{message}");
+    assert!(number == 58003 && message.contains("inside a transaction"), "{message}");
     assert_eq!(fixture.job_counts().await.ready, 1);
     drop(session);
     fixture.remove().await;
@@ -96,7 +96,7 @@ async fn a_queue_is_kept_while_a_worker_has_a_lease() {
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     worker.claim_one().await;
-    is_kept(&fixture.queue, true, "a worker of it has a lease").await;
+    is_kept(&fixture.queue, true, "a worker has a lease").await;
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claimed, 1, "no job was deleted");
     worker.lose(&fixture).await;
     fixture.queue.admin().delete(true).await.unwrap();
@@ -121,14 +121,14 @@ async fn a_queue_is_kept_while_it_has_a_job_of_any_state_unless_they_are_to_go()
         "state = 6, ended = 0, group_key = N'k'",
     ] {
         session.sql(&format!("UPDATE [$(schema)].[jobs] SET {state}, {worker}")).await;
-        is_kept(&fixture.queue, false, "it has jobs").await;
+        is_kept(&fixture.queue, false, "the queue has jobs").await;
     }
     session.sql("UPDATE [$(schema)].[jobs] SET state = 0, group_key = NULL, finished_at = NULL").await;
     let mut worker = WorkerSession::register(&fixture).await;
     let job = worker.claim_one().await;
     worker.finish(&[job.done()]).await;
     worker.lose(&fixture).await;
-    is_kept(&fixture.queue, false, "it has jobs").await; // in the archive
+    is_kept(&fixture.queue, false, "the queue has jobs").await; // in the archive
     assert_eq!(fixture.queue.admin().change(&JobChange::Purge, JobState::Archived).await.unwrap().changed, 1);
     fixture.queue.admin().delete(false).await.unwrap();
     assert_eq!(rows_of_the_queue(&mut session).await, 0);
@@ -141,7 +141,7 @@ async fn a_queue_is_kept_while_an_open_batch_has_its_follow_up_in_it() {
     let other = queue_named(&fixture, "other").await;
     let batch = fixture.queue.create_batch(&NewBatch::new().then(NewJob::text("add up"))).await.unwrap();
     other.enqueue(&NewJob::text("part").batch(batch)).await.unwrap();
-    is_kept(&fixture.queue, true, "a batch that has not ended has its follow-up in it").await;
+    is_kept(&fixture.queue, true, "an open batch has its follow-up in the queue").await;
     fixture.queue.admin().cancel_batch(batch, "the queue goes").await.unwrap();
     assert_eq!(fixture.queue.admin().delete(true).await.unwrap().jobs, 1, "the follow-up");
     assert_eq!(rows_of_the_queue(&mut fixture.session().await).await, 0);
@@ -272,7 +272,7 @@ async fn a_queue_is_kept_while_a_transaction_that_has_added_jobs_has_not_ended()
     let mut producer = fixture.session().await;
     producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x'").await;
     for with_jobs in [false, true] {
-        is_kept(&fixture.queue, with_jobs, "a transaction that changes its jobs, or what else").await;
+        is_kept(&fixture.queue, with_jobs, "another transaction has locked jobs or other rows of the queue").await;
     }
     producer.sql("ROLLBACK TRANSACTION").await;
     fixture.queue.admin().delete(false).await.unwrap();
@@ -280,7 +280,7 @@ async fn a_queue_is_kept_while_a_transaction_that_has_added_jobs_has_not_ended()
     fixture.queue.admin().create(QueueOptions::default()).await.unwrap();
     let batch = "DECLARE @batch bigint; EXEC [$(schema)].[create_batch] @queue = N'work', @batch_id = @batch OUTPUT";
     producer.sql(&format!("BEGIN TRANSACTION; {batch}")).await;
-    is_kept(&fixture.queue, true, "has not ended").await;
+    is_kept(&fixture.queue, true, "an open batch has its follow-up in the queue").await;
     producer.sql("ROLLBACK TRANSACTION").await;
     fixture.queue.admin().delete(false).await.unwrap();
     drop(producer);
@@ -355,7 +355,7 @@ async fn a_worker_that_registers_behind_the_look_for_workers_keeps_its_jobs() {
     let fixture = Fixture::new("delete_registered").await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let script = include_str!("../sql/444_delete_queue.sql");
-    let mut holder = hold_up(&fixture, script, "    -- Those that have not ended are cancelled by this.").await;
+    let mut holder = hold_up(&fixture, script, "    -- Unfinished jobs are cancelled.").await;
     let delete = "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1";
     let deletion = send_until_it_waits(&fixture, delete).await;
     let mut worker = WorkerSession::register(&fixture).await;
@@ -406,7 +406,7 @@ async fn a_queue_is_kept_while_what_belongs_to_it_is_locked() {
     let mut other = fixture.session().await;
     for change in ["[progress] SET fence = 2 WHERE job_id = 2", "[workers] SET unserved = 1"] {
         other.sql(&format!("BEGIN TRANSACTION; UPDATE [$(schema)].{change}")).await;
-        is_kept(&fixture.queue, true, "has not ended").await;
+        is_kept(&fixture.queue, true, "another transaction").await;
         other.sql("ROLLBACK TRANSACTION").await;
         session.sql("DELETE [$(schema)].[progress] WHERE job_id = 2").await;
     }
@@ -460,7 +460,7 @@ async fn no_job_is_left_without_a_queue_whatever_producers_do() {
         loop {
             match fixture.queue.admin().delete(true).await {
                 Ok(_) => break,
-                Err(Error::QueueInUse { message, .. }) => assert!(message.contains("has not ended"), "{message}"),
+                Err(Error::QueueInUse { message, .. }) => assert!(message.contains("another transaction"), "{message}"),
                 Err(error) => panic!("{error}"),
             }
         }

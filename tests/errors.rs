@@ -212,7 +212,7 @@ async fn a_percent_sign_in_a_name_is_told_as_it_is() {
     session.sql("EXEC [$(schema)].[enqueue] @queue = N'100%d', @text = N'x'").await;
     for (call, number, expected) in [
         ("[purge] @state = '50%s'", 58003, "state is '50%s'; it must be "),
-        ("[delete_queue]", 58022, "queue '100%d' cannot be deleted: "),
+        ("[delete_queue]", 58022, "cannot delete queue '100%d': "),
         ("[pause_schedule] @name = N'5% a'", 58003, "no schedule '5% a' in queue '100%d'"),
         ("[resume_schedule] @name = N'5%'", 58003, "no schedule '5%' in queue '100%d'"),
         ("[run_schedule_now] @name = N'%%'", 58003, "no schedule '%%' in queue '100%d'"),

@@ -310,6 +310,7 @@ async fn claims_say_half_a_character(fixture: &Fixture, condition: &str) {
     let claim = crate::support::shipped::file("sql/230_claim.sql");
     assert!(claim.contains("RETURN @alone_waits;"));
     let claim = claim.replace("RETURN @alone_waits;", &says);
-    let begin = format!("SET NOCOUNT ON; DECLARE @half nvarchar(2) = {HALF};");
-    fixture.session().await.script(&claim.replace("SET NOCOUNT ON;", &begin)).await.unwrap();
+    let begin = "SET NOCOUNT, XACT_ABORT ON;";
+    let declare = format!("{begin} DECLARE @half nvarchar(2) = {HALF};");
+    fixture.session().await.script(&claim.replace(begin, &declare)).await.unwrap();
 }

@@ -15,7 +15,7 @@ use crate::support::{Fixture, Session, WorkerSession, literal, number};
 const REFUSED: u32 = 58_003;
 
 const NO_OBJECT: &str = "headers must be a JSON object of up to 1300 characters, which begins with {";
-const RESERVED: &str = "headers must not have names that begin with readpast-: those are readpast's own";
+const RESERVED: &str = "headers must not have names that begin with readpast-";
 
 /// The longest that the procedures take: 1,300 UTF-16 units with the name and the punctuation.
 fn longest() -> NewJob {

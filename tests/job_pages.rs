@@ -205,15 +205,15 @@ async fn what_makes_no_sense_for_a_state_is_refused_before_anything_is_done() {
     };
     for state in [JobState::Ready, JobState::Scheduled, JobState::Waiting, JobState::Claimed] {
         let error = queue.admin().list(&JobFilter::from(state).newest_first(), None, 10).await.unwrap_err();
-        refused(error, "newest_first is for the states done, dead, cancelled and archived");
+        refused(error, "newest_first requires the state done, dead, cancelled or archived");
     }
     for state in [JobState::Ready, JobState::Dead, JobState::Archived] {
         let error = queue.admin().list(&JobFilter::from(state).worker(worker), None, 10).await.unwrap_err();
-        refused(error, "worker_id is for the state claimed");
+        refused(error, "worker_id requires the state claimed");
     }
     for (filter, expected) in [
-        (JobFilter::all().newest_first(), "newest_first is for"),
-        (JobFilter::all().worker(worker), "worker_id is for"),
+        (JobFilter::all().newest_first(), "newest_first requires"),
+        (JobFilter::all().worker(worker), "worker_id requires"),
     ] {
         refused(queue.admin().list(&filter, None, 10).await.unwrap_err(), expected);
         refused(queue.admin().change(&JobChange::cancel("x"), filter.clone()).await.unwrap_err(), expected);

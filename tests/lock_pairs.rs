@@ -343,7 +343,7 @@ async fn an_operator_s_open_transaction_holds_up_nobody_s_work_on_other_jobs() {
             operator.sql("BEGIN TRANSACTION").await;
             if refuses {
                 let (number, text) = operator.refusal(call).await;
-                assert!(number == 58003 && text.contains("outside of a transaction"), "{name}: {number} {text}");
+                assert!(number == 58003 && text.contains("inside a transaction"), "{name}: {number} {text}");
             } else {
                 operator.sql(call).await;
             }
@@ -418,7 +418,7 @@ async fn a_queue_that_a_migration_creates_holds_up_nobody_else_s() {
     // Once it is there, it is everybody's.
     migration.sql("BEGIN TRANSACTION").await;
     let (number, text) = migration.refusal("EXEC [$(schema)].[create_queue] @queue = N'a'").await;
-    assert!(number == 58003 && text.contains("outside of a transaction"), "{number} {text}");
+    assert!(number == 58003 && text.contains("inside a transaction"), "{number} {text}");
     migration.sql("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").await;
     drop((migration, other));
     scene.fixture.remove().await;

@@ -532,7 +532,7 @@ async fn what_cannot_be_is_refused_when_it_is_set() {
     }
     let mut session = fixture.session().await;
     for (parameters, names) in [
-        ("@name = N'', @cron = '* * * * *', @text = N'x'", "name of a schedule"),
+        ("@name = N'', @cron = '* * * * *', @text = N'x'", "name must have 1 to 128 characters"),
         ("@name = N's', @cron = '', @text = N'x'", "cron"),
         ("@name = N's', @cron = NULL, @text = N'x'", "cron"),
         ("@name = N's', @cron = '* * * * *', @time_zone = '', @text = N'x'", "time_zone"),

@@ -114,8 +114,9 @@ async fn a_thousand_that_wait_cost_a_few_calls() {
     // Counts the calls of outcomes.
     let row = "SELECT m.definition FROM sys.sql_modules AS m WHERE m.object_id = OBJECT_ID(N'[$(schema)].[outcomes]')";
     let definition = text(&fixture.session().await.row(row).await, "definition").unwrap();
-    let counted =
-        definition.replacen("SET NOCOUNT ON;", "SET NOCOUNT ON; UPDATE [$(schema)].[calls] SET calls = calls + 1;", 1);
+    let begin = "SET NOCOUNT, XACT_ABORT ON;";
+    let count = format!("{begin} UPDATE [$(schema)].[calls] SET calls = calls + 1;");
+    let counted = definition.replacen(begin, &count, 1);
     fixture.sql(&counted).await;
 
     let jobs = fixture.queue.enqueue_many(&numbers(1_200)).await.unwrap();

@@ -1,3 +1,3 @@
--- The adoption that is installed in the schema, if there is one: its mapping, and what the table was.
+-- The adoption installed in the schema, if any: its mapping, and the table at that time.
 IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL
     SELECT mapping, facts FROM [$(schema)].[adoption];

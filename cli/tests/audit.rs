@@ -117,5 +117,5 @@ async fn what_went_wrong_is_noted_and_what_changes_nothing_is_not() {
     let notes = notes(&fixture).await;
     let [note] = &notes[..] else { panic!("one note: {notes:?}") };
     assert_eq!((&note.action[..], note.jobs), ("delete_queue", None));
-    assert!(note.outcome.as_ref().is_some_and(|outcome| outcome.contains("it has jobs")), "{note:?}");
+    assert!(note.outcome.as_ref().is_some_and(|outcome| outcome.contains("the queue has jobs")), "{note:?}");
 }

@@ -1,27 +1,18 @@
 -- 000_adopted_table.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The table must be what it was when this script was made from it. Otherwise nothing is done: make the script again, where it is to run.
+-- Stops if the table has changed since this script was made from it; then make the script again.
 DECLARE @id int = OBJECT_ID(N'[dbo].[HeapQueue]', N'U'), @differs nvarchar(2000), @message nvarchar(2048);
 IF @id IS NULL
     THROW 58003, N'there is no table dbo.HeapQueue in this database, or this login may not see it', 1;
 
 DECLARE @was TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @keys TABLE
-(
-    index_id  int           NOT NULL,
-    ordinal   int           NOT NULL,
-    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
-    direction nvarchar(5)   COLLATE Latin1_General_100_BIN2 NOT NULL
-);
-DECLARE @usable TABLE
-(
-    index_id  int           NOT NULL,
-    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
-    is_unique bit           NOT NULL,
-    filter    nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL
-);
--- may_be_new: whatever indexes there are besides those that the procedures need.
+DECLARE @keys TABLE (index_id int NOT NULL, ordinal int NOT NULL,
+    name nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    direction nvarchar(5) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @usable TABLE (index_id int NOT NULL, name nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    is_unique bit NOT NULL, filter nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL);
+-- may_be_new: additional indexes are allowed.
 DECLARE @is_now TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL, may_be_new bit NOT NULL);
 
 INSERT @was (line)
@@ -37,8 +28,9 @@ FROM sys.index_columns AS ic
 INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
 WHERE ic.object_id = @id AND ic.key_ordinal > 0;
 INSERT @is_now (line, may_be_new)
-SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale, N' ' + c.collation_name,
-              CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END, CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
+SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale,
+              N' ' + c.collation_name, CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END,
+              CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
               CASE c.is_computed WHEN 1 THEN N' computed' ELSE N'' END), 0
 FROM sys.columns AS c
 LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
@@ -58,9 +50,11 @@ WHERE u.is_unique = 1 AND u.filter IS NULL
     AND NOT EXISTS (SELECT 1 FROM @keys AS k WHERE k.index_id = u.index_id AND k.name NOT IN (N''));
 
 SELECT TOP (1) @differs = d.line
-FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT EXISTS (SELECT 1 FROM @is_now AS n WHERE n.line = w.line)
+FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w
+      WHERE NOT EXISTS (SELECT 1 FROM @is_now AS n WHERE n.line = w.line)
       UNION ALL
-      SELECT CONCAT(n.line, N' is new') FROM @is_now AS n WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM @was AS w WHERE w.line = n.line)) AS d
+      SELECT CONCAT(n.line, N' is new') FROM @is_now AS n
+      WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM @was AS w WHERE w.line = n.line)) AS d
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
@@ -73,7 +67,7 @@ GO
 -- 095_adoption.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The adoption of [dbo].[HeapQueue]: what it was made from, and the columns of jobs that say which row a job is.
+-- The adoption of [dbo].[HeapQueue]: its origin, and the columns of jobs that identify the row of a job.
 IF OBJECT_ID(N'[heap_queue].[adoption]', N'U') IS NULL AND EXISTS (SELECT 1 FROM [heap_queue].[queues])
     THROW 58003, N'schema heap_queue has queues of its own; choose another schema for the adoption', 1;
 IF OBJECT_ID(N'[heap_queue].[adoption]', N'U') IS NULL
@@ -82,30 +76,30 @@ IF OBJECT_ID(N'[heap_queue].[adoption]', N'U') IS NULL
         queue      nvarchar(128) NOT NULL,
         table_name nvarchar(517) NOT NULL,
         mapping    nvarchar(max) NOT NULL,
-        facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
-        kept       nvarchar(max) NOT NULL,  -- which columns jobs has for it, and what for
-        give_back  nvarchar(max) NOT NULL,  -- the statements that put back what is held
+        facts      nvarchar(max) NOT NULL,  -- the table at that time: a line for each column, index and so on
+        kept       nvarchar(max) NOT NULL,  -- the columns of jobs for it
+        give_back  nvarchar(max) NOT NULL,  -- the statements that restore the held rows
         adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
     );
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
-IF EXISTS (SELECT 1 FROM [heap_queue].[adoption] WHERE table_name <> N'dbo.HeapQueue' OR queue <> N'HeapQueue')
-    THROW 58003, N'schema heap_queue is the adoption of another table or under another queue name; remove that first, or choose another schema', 1;
+IF EXISTS (SELECT 1 FROM [heap_queue].[adoption]
+    WHERE table_name <> N'dbo.HeapQueue' OR queue <> N'HeapQueue')
+    THROW 58003, N'schema heap_queue adopts another table or queue; remove that first, or choose another schema', 1;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Jobs keep of a row what the procedures of their time need: another mapping, or another type, would find something else in them. So that
--- changes only while there are none, and no claim of before comes in between.
+-- The procedures rely on the kept columns, so these change only while there are no jobs, and no claim comes in between.
 IF NOT EXISTS (SELECT 1 FROM [heap_queue].[adoption] WHERE kept = N'a claim deletes; key ; jobs has [their_Payload] varbinary(max) NULL')
 BEGIN
     DECLARE @drop nvarchar(max);
     BEGIN TRANSACTION;
     IF EXISTS (SELECT 1 FROM [heap_queue].[jobs] WITH (TABLOCKX, HOLDLOCK))
-        THROW 58003, N'schema heap_queue has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
+        THROW 58003, N'schema heap_queue has jobs of another mapping; finish them, or readpast adopt --remove', 1;
     IF EXISTS (SELECT 1 FROM [heap_queue].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
-        THROW 58003, N'workers of dbo.HeapQueue are running, and their claims would fail until this is installed; stop them first', 1;
+        THROW 58003, N'workers of dbo.HeapQueue are running; stop them first, or their claims would fail', 1;
     DROP PROCEDURE IF EXISTS [heap_queue].[claim];
     DROP TABLE IF EXISTS [heap_queue].[refused_rows];
     DROP INDEX IF EXISTS jobs_their_key ON [heap_queue].[jobs];
@@ -123,12 +117,12 @@ END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Until the last script, --check says that the installation has not come to its end.
+-- Until the last script, --check reports an incomplete installation.
 UPDATE [heap_queue].[adoption] SET facts = N'';
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- NULL in all of them: a column can be added at any time, whatever rows there are.
+-- NULL in all rows, so that a column can be added at any time.
 IF COL_LENGTH(N'[heap_queue].[jobs]', N'their_Payload') IS NULL
     ALTER TABLE [heap_queue].[jobs] ADD [their_Payload] varbinary(max) NULL;
 GO
@@ -137,48 +131,41 @@ GO
 
 -- 200_create_queue.sql
 IF EXISTS (SELECT 1 FROM [heap_queue].[adoption] WHERE queue <> @queue)
-    THROW 58003, N'this schema is the adoption of dbo.HeapQueue: it has one queue', 1;
-IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0 OR @group_limit > 1 OR @retry_passes = 1
-    THROW 58003, N'this queue is the table dbo.HeapQueue: what becomes of a done row, and in which order rows come, the mapping says, and there are no groups', 1;
+    THROW 58003, N'this schema adopts dbo.HeapQueue, and has only that queue', 1;
+IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0
+    OR @group_limit > 1 OR @retry_passes = 1
+    THROW 58003, N'the queue is the table dbo.HeapQueue: its mapping has these settings, and it has no groups', 1;
 IF @max_running > 0 OR @rate_jobs > 0
-    THROW 58003, N'this queue is the table dbo.HeapQueue: max_running and rate_jobs are for tables of readpast''s own', 1;
+    THROW 58003, N'the queue is the table dbo.HeapQueue, which cannot have max_running or rate_jobs', 1;
 IF @keep_dead_s > 0
     THROW 58003, N'this queue is the table dbo.HeapQueue, whose claims delete: a dead job has the only copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;
 -- 210_enqueue.sql
-THROW 58003, N'this queue is the table dbo.HeapQueue: to enqueue a job, insert a row there', 1;
+THROW 58003, N'the queue is the table dbo.HeapQueue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql
--- For those who end jobs otherwise than by done, or whose jobs have failed, in their transaction: does to the rows of [dbo].[HeapQueue] what the mapping
--- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
--- @members says state 1, has failed and will be tried again.
--- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
--- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
+-- For procedures whose jobs fail or finish other than done, in their transaction: changes the rows of [dbo].[HeapQueue] as
+-- the mapping says. The caller has locked and changed the jobs: a dead (4) or cancelled (5) job has finished; a waiting
+-- one (0, 1) with state 1 in @members has failed and will be retried. If the server rejects a row (a constraint, a text
+-- that is too long), the job finishes anyway: the row stays, and the job's error says so. An adopted table has no
+-- batches or groups, which this procedure is for otherwise.
+SET NOCOUNT ON;
 RETURN 0;
 -- 220_enqueue_batch.sql
-THROW 58003, N'this queue is the table dbo.HeapQueue: to enqueue a job, insert a row there', 1;
+THROW 58003, N'the queue is the table dbo.HeapQueue; insert a row there to enqueue a job', 1;
 -- 230_claim.sql
--- The jobs that are held came first. What room is left is for rows of [dbo].[HeapQueue].
+-- Held jobs come first; the rest of the room is for rows of [dbo].[HeapQueue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
--- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
--- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+-- It locks rows before jobs, but finish, release, cancel and reap lock jobs first. They deadlock only if a row was made
+-- ready while its job is being changed. This call can safely be repeated, so it is the victim.
 SET DEADLOCK_PRIORITY LOW;
 DECLARE @rows TABLE
 (
     place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED,
     [their_Payload] varbinary(max) NULL
 );
-DECLARE @answer TABLE
-(
-    job_id        bigint         NOT NULL,
-    fence         int            NOT NULL,
-    attempt       int            NOT NULL,
-    priority      smallint       NOT NULL,
-    waited_ms     bigint         NOT NULL,
-    age_ms        bigint         NOT NULL,
-    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NULL,
-    payload       varbinary(max) NOT NULL,
-    details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
-);
+DECLARE @answer TABLE (job_id bigint NOT NULL, fence int NOT NULL, attempt int NOT NULL,
+    priority smallint NOT NULL, waited_ms bigint NOT NULL, age_ms bigint NOT NULL,
+    kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL, payload_utf16 bit NULL, payload varbinary(max) NOT NULL,
+    details nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @open int = @@TRANCOUNT, @refused int;
 BEGIN TRY
 BEGIN TRANSACTION;
@@ -186,7 +173,8 @@ WITH next_rows AS
 (
     SELECT TOP (@room)
            [Payload]
-    FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
+    FROM [dbo].[HeapQueue] AS t
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
 )
 DELETE next_rows
 OUTPUT deleted.[Payload]
@@ -195,8 +183,8 @@ IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
     RETURN @alone_waits;
 INSERT [heap_queue].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
-        headers, [their_Payload])
+       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+        payload_utf16, payload, plain, headers, [their_Payload])
 OUTPUT inserted.job_id,
        inserted.fence,
        inserted.attempt,
@@ -206,28 +194,33 @@ OUTPUT inserted.job_id,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload)
-SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1, 1, @now,
-       @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1, NULL, k.[their_Payload]
+SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1,
+       1, @now, @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1,
+       NULL, k.[their_Payload]
 FROM @rows AS k
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
-    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    -- Jobs that the call has claimed above still run. The next call reports the error if it persists.
     IF @room = @max OR @open > 0
         THROW;
     RETURN @alone_waits;
 END CATCH;
--- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
-SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
+-- Returned after the commit, so that a client that reads slowly blocks no rows; recover handles a lost response.
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind,
+       a.payload_utf16, a.payload, a.details
 FROM @answer AS a
 -- 232_look.sql
-IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
+IF @found = 0 AND EXISTS (SELECT 1
+    FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
     SET @found = 1;
 -- 240_finish.sql
 DECLARE @message nvarchar(2048);
-    -- Snoozed ones have not failed.
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL,
+    attempt int NULL);
+    -- Snoozed jobs have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
     INNER JOIN @found AS d ON d.job_id = f.job_id
@@ -237,32 +230,37 @@ DECLARE @message nvarchar(2048);
     SELECT g.job_id, CASE WHEN g.state >= 3 THEN g.state ELSE 1 END, g.in_turn, g.batch_id, g.group_key
     FROM @given_back AS g;
 -- 350_sample.sql
-    -- Rows of [dbo].[HeapQueue] are counted up to 10,000; the oldest is the first in their order.
-    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS h);
+    -- Up to 10,000 rows of [dbo].[HeapQueue] are counted; the oldest is the first in their order.
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one
+        FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS h);
     IF @counted > 0
-        SET @due_at = (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[HeapQueue] AS t WITH (NOLOCK));
+        SET @due_at = (SELECT TOP (1) CAST(NULL AS datetime2(3))
+            FROM [dbo].[HeapQueue] AS t WITH (NOLOCK));
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
 -- 360_unfinished.sql
 IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))
     SET @ready = 1;
 -- 400_stats.sql
-                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c),
-                          (SELECT TOP (1) CAST(NULL AS datetime2(3)) FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one
+                               FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c),
+                          (SELECT TOP (1) CAST(NULL AS datetime2(3))
+                           FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))
 -- 406_backlog.sql
-                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c)
+        + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one
+            FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c)
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
         SET @requeued = @requeued - (SELECT COUNT(*)
-                                     FROM @back AS b
-                                     INNER LOOP JOIN [heap_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
-                                     WHERE j.state IN (4, 5));
+            FROM @back AS b
+            INNER LOOP JOIN [heap_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
+            WHERE j.state IN (4, 5));
 SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
-    THROW 58003, N'this queue is the table dbo.HeapQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;
+    THROW 58003, N'the queue is the table dbo.HeapQueue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql
-THROW 58003, N'this queue is the table dbo.HeapQueue; "readpast adopt --remove" gives back what is held and removes the schema', 1;
+THROW 58003, N'the queue is the table dbo.HeapQueue; run readpast adopt --remove to delete it', 1;
 -- 470_set_schedule.sql
-THROW 58003, N'this queue is the table dbo.HeapQueue: what comes at its times is to be inserted there, by an Agent job for instance', 1;
+THROW 58003, N'the queue is the table dbo.HeapQueue; insert its rows by an Agent job, for example', 1;
 -- 490_create_batch.sql
-THROW 58003, N'this queue is the table dbo.HeapQueue: its rows belong to no batches', 1;
+THROW 58003, N'the queue is the table dbo.HeapQueue, which has no batches', 1;

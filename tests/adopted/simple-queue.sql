@@ -1,27 +1,18 @@
 -- 000_adopted_table.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The table must be what it was when this script was made from it. Otherwise nothing is done: make the script again, where it is to run.
+-- Stops if the table has changed since this script was made from it; then make the script again.
 DECLARE @id int = OBJECT_ID(N'[dbo].[SimpleQueue]', N'U'), @differs nvarchar(2000), @message nvarchar(2048);
 IF @id IS NULL
     THROW 58003, N'there is no table dbo.SimpleQueue in this database, or this login may not see it', 1;
 
 DECLARE @was TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @keys TABLE
-(
-    index_id  int           NOT NULL,
-    ordinal   int           NOT NULL,
-    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
-    direction nvarchar(5)   COLLATE Latin1_General_100_BIN2 NOT NULL
-);
-DECLARE @usable TABLE
-(
-    index_id  int           NOT NULL,
-    name      nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
-    is_unique bit           NOT NULL,
-    filter    nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL
-);
--- may_be_new: whatever indexes there are besides those that the procedures need.
+DECLARE @keys TABLE (index_id int NOT NULL, ordinal int NOT NULL,
+    name nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    direction nvarchar(5) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @usable TABLE (index_id int NOT NULL, name nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    is_unique bit NOT NULL, filter nvarchar(max) COLLATE Latin1_General_100_BIN2 NULL);
+-- may_be_new: additional indexes are allowed.
 DECLARE @is_now TABLE (line nvarchar(1000) COLLATE Latin1_General_100_BIN2 NOT NULL, may_be_new bit NOT NULL);
 
 INSERT @was (line)
@@ -45,8 +36,9 @@ FROM sys.index_columns AS ic
 INNER JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
 WHERE ic.object_id = @id AND ic.key_ordinal > 0;
 INSERT @is_now (line, may_be_new)
-SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale, N' ' + c.collation_name,
-              CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END, CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
+SELECT CONCAT(N'column ', c.name, N' ', t.name, N' ', c.max_length, N' ', c.precision, N' ', c.scale,
+              N' ' + c.collation_name, CASE c.is_nullable WHEN 1 THEN N' null' ELSE N' not null' END,
+              CASE c.is_identity WHEN 1 THEN N' identity' ELSE N'' END,
               CASE c.is_computed WHEN 1 THEN N' computed' ELSE N'' END), 0
 FROM sys.columns AS c
 LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
@@ -66,9 +58,11 @@ WHERE u.is_unique = 1 AND u.filter IS NULL
     AND NOT EXISTS (SELECT 1 FROM @keys AS k WHERE k.index_id = u.index_id AND k.name NOT IN (N'Id'));
 
 SELECT TOP (1) @differs = d.line
-FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w WHERE NOT EXISTS (SELECT 1 FROM @is_now AS n WHERE n.line = w.line)
+FROM (SELECT CONCAT(w.line, N' is not there') AS line FROM @was AS w
+      WHERE NOT EXISTS (SELECT 1 FROM @is_now AS n WHERE n.line = w.line)
       UNION ALL
-      SELECT CONCAT(n.line, N' is new') FROM @is_now AS n WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM @was AS w WHERE w.line = n.line)) AS d
+      SELECT CONCAT(n.line, N' is new') FROM @is_now AS n
+      WHERE n.may_be_new = 0 AND NOT EXISTS (SELECT 1 FROM @was AS w WHERE w.line = n.line)) AS d
 ORDER BY d.line DESC;
 IF @differs IS NOT NULL
 BEGIN
@@ -81,7 +75,7 @@ GO
 -- 095_adoption.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- The adoption of [dbo].[SimpleQueue]: what it was made from, and the columns of jobs that say which row a job is.
+-- The adoption of [dbo].[SimpleQueue]: its origin, and the columns of jobs that identify the row of a job.
 IF OBJECT_ID(N'[simple_queue].[adoption]', N'U') IS NULL AND EXISTS (SELECT 1 FROM [simple_queue].[queues])
     THROW 58003, N'schema simple_queue has queues of its own; choose another schema for the adoption', 1;
 IF OBJECT_ID(N'[simple_queue].[adoption]', N'U') IS NULL
@@ -90,30 +84,30 @@ IF OBJECT_ID(N'[simple_queue].[adoption]', N'U') IS NULL
         queue      nvarchar(128) NOT NULL,
         table_name nvarchar(517) NOT NULL,
         mapping    nvarchar(max) NOT NULL,
-        facts      nvarchar(max) NOT NULL,  -- what the table was, a line for each column, index and so on
-        kept       nvarchar(max) NOT NULL,  -- which columns jobs has for it, and what for
-        give_back  nvarchar(max) NOT NULL,  -- the statements that put back what is held
+        facts      nvarchar(max) NOT NULL,  -- the table at that time: a line for each column, index and so on
+        kept       nvarchar(max) NOT NULL,  -- the columns of jobs for it
+        give_back  nvarchar(max) NOT NULL,  -- the statements that restore the held rows
         adopted_at datetime2(3)  NOT NULL CONSTRAINT adoption_adopted_at DEFAULT SYSUTCDATETIME(),
         CONSTRAINT adoption_pk PRIMARY KEY CLUSTERED (queue)
     );
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
-IF EXISTS (SELECT 1 FROM [simple_queue].[adoption] WHERE table_name <> N'dbo.SimpleQueue' OR queue <> N'SimpleQueue')
-    THROW 58003, N'schema simple_queue is the adoption of another table or under another queue name; remove that first, or choose another schema', 1;
+IF EXISTS (SELECT 1 FROM [simple_queue].[adoption]
+    WHERE table_name <> N'dbo.SimpleQueue' OR queue <> N'SimpleQueue')
+    THROW 58003, N'schema simple_queue adopts another table or queue; remove that first, or choose another schema', 1;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Jobs keep of a row what the procedures of their time need: another mapping, or another type, would find something else in them. So that
--- changes only while there are none, and no claim of before comes in between.
+-- The procedures rely on the kept columns, so these change only while there are no jobs, and no claim comes in between.
 IF NOT EXISTS (SELECT 1 FROM [simple_queue].[adoption] WHERE kept = N'a claim sets [ProcessingStartedAt]; key [Id]; jobs has [their_Id] uniqueidentifier NULL, [their_ProcessingStartedAt] datetime2(7) NULL')
 BEGIN
     DECLARE @drop nvarchar(max);
     BEGIN TRANSACTION;
     IF EXISTS (SELECT 1 FROM [simple_queue].[jobs] WITH (TABLOCKX, HOLDLOCK))
-        THROW 58003, N'schema simple_queue has jobs, which were claimed under another mapping or other types; have them done, or readpast adopt --remove', 1;
+        THROW 58003, N'schema simple_queue has jobs of another mapping; finish them, or readpast adopt --remove', 1;
     IF EXISTS (SELECT 1 FROM [simple_queue].[workers] WHERE lost_at IS NULL AND lease_until >= SYSUTCDATETIME())
-        THROW 58003, N'workers of dbo.SimpleQueue are running, and their claims would fail until this is installed; stop them first', 1;
+        THROW 58003, N'workers of dbo.SimpleQueue are running; stop them first, or their claims would fail', 1;
     DROP PROCEDURE IF EXISTS [simple_queue].[claim];
     DROP TABLE IF EXISTS [simple_queue].[refused_rows];
     DROP INDEX IF EXISTS jobs_their_key ON [simple_queue].[jobs];
@@ -131,12 +125,12 @@ END;
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Until the last script, --check says that the installation has not come to its end.
+-- Until the last script, --check reports an incomplete installation.
 UPDATE [simple_queue].[adoption] SET facts = N'';
 GO
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- NULL in all of them: a column can be added at any time, whatever rows there are.
+-- NULL in all rows, so that a column can be added at any time.
 IF COL_LENGTH(N'[simple_queue].[jobs]', N'their_Id') IS NULL
     ALTER TABLE [simple_queue].[jobs] ADD [their_Id] uniqueidentifier NULL;
 IF COL_LENGTH(N'[simple_queue].[jobs]', N'their_ProcessingStartedAt') IS NULL
@@ -154,7 +148,7 @@ GO
 -- 096_refused_rows.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- Rows of [dbo].[SimpleQueue] that are ready and that the server refuses to be claimed: claims pass them by. See note_refused.
+-- Ready rows of [dbo].[SimpleQueue] that the server does not let claims change (note_refused): claims skip them.
 IF OBJECT_ID(N'[simple_queue].[refused_rows]', N'U') IS NULL
     CREATE TABLE [simple_queue].[refused_rows]
     (
@@ -166,20 +160,22 @@ GO
 
 -- 200_create_queue.sql
 IF EXISTS (SELECT 1 FROM [simple_queue].[adoption] WHERE queue <> @queue)
-    THROW 58003, N'this schema is the adoption of dbo.SimpleQueue: it has one queue', 1;
-IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0 OR @group_limit > 1 OR @retry_passes = 1
-    THROW 58003, N'this queue is the table dbo.SimpleQueue: what becomes of a done row, and in which order rows come, the mapping says, and there are no groups', 1;
+    THROW 58003, N'this schema adopts dbo.SimpleQueue, and has only that queue', 1;
+IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0
+    OR @group_limit > 1 OR @retry_passes = 1
+    THROW 58003, N'the queue is the table dbo.SimpleQueue: its mapping has these settings, and it has no groups', 1;
 IF @max_running > 0 OR @rate_jobs > 0
-    THROW 58003, N'this queue is the table dbo.SimpleQueue: max_running and rate_jobs are for tables of readpast''s own', 1;
+    THROW 58003, N'the queue is the table dbo.SimpleQueue, which cannot have max_running or rate_jobs', 1;
 -- 210_enqueue.sql
-THROW 58003, N'this queue is the table dbo.SimpleQueue: to enqueue a job, insert a row there', 1;
+THROW 58003, N'the queue is the table dbo.SimpleQueue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql
--- For those who end jobs otherwise than by done, or whose jobs have failed, in their transaction: does to the rows of [dbo].[SimpleQueue] what the mapping
--- says. The caller holds the jobs' rows, and has changed them: a job that is dead (4) or cancelled (5) has ended; one that waits (0, 1), and of which
--- @members says state 1, has failed and will be tried again.
--- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
--- One of whose row the server refuses it (a constraint, a text that is too long) ends all the same: its row stays as it is, and its error says so.
-SET XACT_ABORT OFF;  -- so that a row that is refused does not end the transaction
+-- For procedures whose jobs fail or finish other than done, in their transaction: changes the rows of [dbo].[SimpleQueue] as
+-- the mapping says. The caller has locked and changed the jobs: a dead (4) or cancelled (5) job has finished; a waiting
+-- one (0, 1) with state 1 in @members has failed and will be retried. If the server rejects a row (a constraint, a text
+-- that is too long), the job finishes anyway: the row stays, and the job's error says so. An adopted table has no
+-- batches or groups, which this procedure is for otherwise.
+SET NOCOUNT ON;
+SET XACT_ABORT OFF;  -- so that a rejected row does not end the transaction
 DECLARE @refusal nvarchar(2048), @id bigint;
 DECLARE @one [simple_queue].[member_list];
 SAVE TRANSACTION their_rows;
@@ -199,7 +195,7 @@ BEGIN TRY
     RETURN 0;
 END TRY
 BEGIN CATCH
-    -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
+    -- Values that a column or constraint rejects. Any other error goes to the caller.
     IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
         SET XACT_ABORT ON;
         THROW;
@@ -220,13 +216,13 @@ ELSE
         SET @id = (SELECT MIN(job_id) FROM @members WHERE job_id > @id);
 RETURN 0;
 -- 220_enqueue_batch.sql
-THROW 58003, N'this queue is the table dbo.SimpleQueue: to enqueue a job, insert a row there', 1;
+THROW 58003, N'the queue is the table dbo.SimpleQueue; insert a row there to enqueue a job', 1;
 -- 229_note_refused.sql
 IF @@ERROR <> 0 SET NOEXEC ON;
 GO
--- For claim, when the server has refused what that does: which of the first @max rows of [dbo].[SimpleQueue] are to blame. Each is tried by itself, and what
--- was done is undone. One that is refused is noted in refused_rows, so that claims pass it by, and has a dead job that says why. In ten
--- minutes, or when that job is requeued, it is tried again.
+-- For claim, after the server has rejected its changes: finds the responsible rows among the first @max of [dbo].[SimpleQueue].
+-- Tries each row and undoes the change. A rejected row is recorded in refused_rows, so that claims skip it, and gets a
+-- dead job with the reason. It is tried again in ten minutes, or when that job is requeued.
 CREATE OR ALTER PROCEDURE [simple_queue].[note_refused]
     @queue_id  int,
     @worker_id uniqueidentifier,
@@ -250,7 +246,8 @@ DECLARE @rows TABLE
     payload varbinary(max) NOT NULL,
     headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL
 );
-DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL, priority smallint NOT NULL, kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL);
+DECLARE @job TABLE (attempt int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL,
+    priority smallint NOT NULL, kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL);
 SET @refused = 0;
 
 INSERT @first ([their_Id])
@@ -274,7 +271,8 @@ BEGIN
         OUTPUT deleted.[Id], deleted.[CreatedAt], deleted.[ProcessingStartedAt], ISNULL(CAST(deleted.[Payload] AS varbinary(max)), 0x), CONCAT(N'{"Id":"', CONVERT(nvarchar(36), deleted.[Id]), N'"}')
         INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload, headers)
         FROM @first AS k
-        INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_Id] = t.[Id]
+        INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK)
+            ON k.[their_Id] = t.[Id]
         WHERE k.place = @place AND (t.[ProcessingStartedAt] IS NULL)
         OPTION (MAXDOP 1);
         INSERT @job (attempt, enqueued_at, due_at, priority, kind)
@@ -299,27 +297,31 @@ BEGIN
     SELECT k.[their_Id], @now
     FROM @first AS k
     WHERE k.place = @place
-        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (UPDLOCK, HOLDLOCK) WHERE a.[their_Id] = k.[their_Id]);
+        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (UPDLOCK, HOLDLOCK)
+            WHERE a.[their_Id] = k.[their_Id]);
     IF @@ROWCOUNT > 0
     BEGIN
         SET @job_id = NULL;
         SELECT @job_id = j.job_id
         FROM @first AS k
-        INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
+        INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key))
+            ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
         WHERE k.place = @place
         OPTION (MAXDOP 1);
-        UPDATE [simple_queue].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
+        UPDATE [simple_queue].[jobs] WITH (ROWLOCK) SET error = @error, finished_at = @now
+        WHERE job_id = @job_id AND ended = 1 OPTION (MAXDOP 1);
         INSERT @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload, headers)
         SELECT t.[Id], t.[CreatedAt], t.[ProcessingStartedAt], ISNULL(CAST(t.[Payload] AS varbinary(max)), 0x), CASE WHEN DATALENGTH(CONCAT(N'{"Id":"', CONVERT(nvarchar(36), t.[Id]), N'"}')) <= 3000 THEN CONCAT(N'{"Id":"', CONVERT(nvarchar(36), t.[Id]), N'"}') END
         FROM @first AS k
-        INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK) ON k.[their_Id] = t.[Id]
+        INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK)
+            ON k.[their_Id] = t.[Id]
         WHERE k.place = @place AND @job_id IS NULL
         OPTION (MAXDOP 1);
         INSERT [simple_queue].[jobs] WITH (ROWLOCK)
-               (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error, payload_utf16, payload, plain,
-                headers, [their_Id], [their_ProcessingStartedAt])
-        SELECT NEXT VALUE FOR [simple_queue].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1, k.payload, 0,
-               k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
+               (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
+                payload_utf16, payload, plain, headers, [their_Id], [their_ProcessingStartedAt])
+        SELECT NEXT VALUE FOR [simple_queue].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1,
+               k.payload, 0, k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
         FROM @rows AS k;
     END;
     COMMIT TRANSACTION;
@@ -328,10 +330,10 @@ END;
 GO
 
 -- 230_claim.sql
--- The jobs that are held came first. What room is left is for rows of [dbo].[SimpleQueue].
+-- Held jobs come first; the rest of the room is for rows of [dbo].[SimpleQueue].
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
--- From here on it locks their rows first, while finish, release, cancel and reap lock the jobs first. They can meet only where somebody has
--- made a row ready whose job they are just changing. This call can be made again without harm; so it is the victim.
+-- It locks rows before jobs, but finish, release, cancel and reap lock jobs first. They deadlock only if a row was made
+-- ready while its job is being changed. This call can safely be repeated, so it is the victim.
 SET DEADLOCK_PRIORITY LOW;
 DECLARE @rows TABLE
 (
@@ -343,19 +345,10 @@ DECLARE @rows TABLE
     headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL
 );
 DECLARE @known TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, place int NOT NULL);
-DECLARE @answer TABLE
-(
-    job_id        bigint         NOT NULL,
-    fence         int            NOT NULL,
-    attempt       int            NOT NULL,
-    priority      smallint       NOT NULL,
-    waited_ms     bigint         NOT NULL,
-    age_ms        bigint         NOT NULL,
-    kind          varchar(64)    COLLATE Latin1_General_100_BIN2 NULL,
-    payload_utf16 bit            NULL,
-    payload       varbinary(max) NOT NULL,
-    details       nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL
-);
+DECLARE @answer TABLE (job_id bigint NOT NULL, fence int NOT NULL, attempt int NOT NULL,
+    priority smallint NOT NULL, waited_ms bigint NOT NULL, age_ms bigint NOT NULL,
+    kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL, payload_utf16 bit NULL, payload varbinary(max) NOT NULL,
+    details nvarchar(4000) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @open int = @@TRANCOUNT, @refused int;
 DECLARE @some_refused bit = CASE WHEN EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] WITH (NOLOCK)) THEN 1 ELSE 0 END;
 BEGIN TRY
@@ -364,7 +357,8 @@ WITH next_rows AS
 (
     SELECT TOP (@room)
            [Id], [CreatedAt], [ProcessingStartedAt], [Payload]
-    FROM [dbo].[SimpleQueue] AS t WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([IX_SIMPLEQUEUE_POP]))
+    FROM [dbo].[SimpleQueue] AS t
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([IX_SIMPLEQUEUE_POP]))
     WHERE [ProcessingStartedAt] IS NULL
         AND (@some_refused = 0 OR NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
     ORDER BY [CreatedAt]
@@ -377,19 +371,21 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
     RETURN @alone_waits;
--- A row whose key has a job already was made ready by somebody else: the job is taken over, its fence grows, its attempts begin
--- again. (The failed ones stay listed, as after a requeue.) First the numbers, from the index alone; then the jobs by their numbers,
--- each before its index entries, as everybody locks them.
+-- A row whose key already has a job was made ready outside readpast: the job is taken over, its fence grows, its
+-- attempts restart (failed ones stay listed, as after a requeue). First the ids from the index alone, then the jobs by
+-- id, each before its index entries, the order of all procedures.
 INSERT @known (job_id, place)
 SELECT j.job_id, k.place
 FROM @rows AS k
-INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key)) ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
+INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_their_key))
+    ON j.[their_Id] = k.[their_Id] AND j.[their_Id] IS NOT NULL
 IF @@ROWCOUNT > 0
-    -- A job that this very call has claimed above is in the answer already: it runs once, and its row is marked again.
+    -- A job that this call has claimed above is already in the result: it runs once, and its row is marked again.
     UPDATE j
-    SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1, worker_id = @worker_id, claimed_at = @now,
-        enqueued_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), priority = 0, kind = NULL, finished_at = NULL, run_us = NULL,
-        error = NULL, cancelling = NULL, checkpointed = NULL,  -- that was of the old payload
+    SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1,
+        worker_id = @worker_id, claimed_at = @now, enqueued_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)),
+        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, error = NULL,
+        cancelling = NULL, checkpointed = NULL,  -- the checkpoint belongs to the old payload
         payload_utf16 = 1, payload = k.payload,
         [their_ProcessingStartedAt] = k.[their_ProcessingStartedAt]
     OUTPUT inserted.job_id,
@@ -406,14 +402,15 @@ IF @@ROWCOUNT > 0
     INNER LOOP JOIN @rows AS k ON k.place = n.place
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = n.job_id
     WHERE NOT (j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now)
-    -- What is left gets a job, also where the one it had is gone by now.
+    -- The remaining rows get a job, even if theirs is gone by now.
     DELETE k
     FROM @known AS n
-    INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = n.job_id
+    INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [simple_queue].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind, payload_utf16, payload, plain,
-        headers, [their_Id], [their_ProcessingStartedAt])
+       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+        payload_utf16, payload, plain, headers, [their_Id], [their_ProcessingStartedAt])
 OUTPUT inserted.job_id,
        inserted.fence,
        inserted.attempt,
@@ -424,38 +421,43 @@ OUTPUT inserted.job_id,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        N'{"headers":' + inserted.headers + N'}'
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, details)
-SELECT NEXT VALUE FOR [simple_queue].[job_ids] OVER (ORDER BY k.[their_CreatedAt]), @queue_id, 2, 0, @worker_id, @now, 1, 1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)),
-       CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, k.payload, 0, k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
+SELECT NEXT VALUE FOR [simple_queue].[job_ids] OVER (ORDER BY k.[their_CreatedAt]), @queue_id, 2, 0, @worker_id, @now, 1,
+       1, CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), 0, NULL, 1, k.payload, 0,
+       k.headers, k.[their_Id], k.[their_ProcessingStartedAt]
 FROM @rows AS k
 COMMIT TRANSACTION;
 END TRY
 BEGIN CATCH
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
-    -- Values that a column or a constraint does not take: the next call passes by the rows that are to blame. Where that are more than a
-    -- thousand, it is the mapping or the table.
-    IF @open = 0 AND ERROR_NUMBER() IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170) AND (SELECT COUNT(*) FROM [simple_queue].[refused_rows] WITH (NOLOCK)) < 1000
+    -- Values that a column or constraint rejects: the next call skips these rows. More than a thousand of them are the
+    -- fault of the mapping or the table.
+    IF @open = 0 AND ERROR_NUMBER() IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
+        AND (SELECT COUNT(*) FROM [simple_queue].[refused_rows] WITH (NOLOCK)) < 1000
         EXEC [simple_queue].[note_refused] @queue_id, @worker_id, @room, @refused OUTPUT;
         IF @refused > 0
-        -- They are refused only together: so one.
+        -- They are rejected only together, so claim one.
         IF @max > 1 AND @room = @max
             EXEC @status = [simple_queue].[claim] @queue, @worker_id, 1, 0, @max_payload_bytes;
             RETURN @status;
-    -- What the call has claimed above is run all the same. The next one says what is wrong, if it still is.
+    -- Jobs that the call has claimed above still run. The next call reports the error if it persists.
     IF @room = @max OR @open > 0
         THROW;
     RETURN @alone_waits;
 END CATCH;
--- What is sent now that all is committed: while a client reads slowly, nobody waits for their rows. (A lost answer is what recover is for.)
-SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind, a.payload_utf16, a.payload, a.details
+-- Returned after the commit, so that a client that reads slowly blocks no rows; recover handles a lost response.
+SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind,
+       a.payload_utf16, a.payload, a.details
 FROM @answer AS a
 -- 232_look.sql
-IF @found = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+IF @found = 0 AND EXISTS (SELECT 1
+    FROM [dbo].[SimpleQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
     SET @found = 1;
 -- 240_finish.sql
 DECLARE @message nvarchar(2048);
-DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, [their_Id] uniqueidentifier NULL);
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL,
+    attempt int NULL, [their_Id] uniqueidentifier NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_Id] INTO @found (job_id, dead, [their_Id])
     -- Their rows, in the order of the jobs.
     BEGIN TRY
@@ -463,26 +465,29 @@ DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT
         INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = d.[their_Id]
     END TRY
     BEGIN CATCH
-        -- As for a sink: the worker looks for the job that is to blame, whose attempt has failed then; the others are acknowledged.
-        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of ', N'dbo.SimpleQueue', N': ', ERROR_MESSAGE());
+        -- As for a sink: the worker searches for the responsible job, whose attempt has then failed, and finishes the
+        -- others.
+        SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of ', N'dbo.SimpleQueue',
+            N': ', ERROR_MESSAGE());
         IF @@TRANCOUNT > 0
             ROLLBACK TRANSACTION;
         EXEC [simple_queue].[raise] 58020, @message;
     END CATCH;
-    -- Snoozed ones have not failed.
+    -- Snoozed jobs have not failed.
     INSERT @members (job_id, state)
     SELECT f.job_id, CASE WHEN f.outcome = 3 THEN 0 ELSE 1 END
     INNER JOIN @found AS d ON d.job_id = f.job_id
     WHERE f.outcome > 0;
     DELETE @members;
 -- 250_release.sql
--- A row that was claimed for the first time, and has saved nothing, goes back: it is as the claim found it, and the job is gone.
+-- A row that was claimed once, without a checkpoint, is restored, and its job is deleted.
 DECLARE @returned TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_Id] uniqueidentifier NULL,
     [their_ProcessingStartedAt] datetime2(7) NULL);
 DELETE j
 OUTPUT deleted.job_id, deleted.[their_Id], deleted.[their_ProcessingStartedAt]
 INTO @returned (job_id, [their_Id], [their_ProcessingStartedAt])
-WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.fence = 1 AND j.cancelling IS NULL AND ISNULL(j.checkpointed, 0) = 0
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.fence = 1 AND j.cancelling IS NULL
+    AND ISNULL(j.checkpointed, 0) = 0
 IF @@ROWCOUNT > 0
     UPDATE t
     SET t.[ProcessingStartedAt] = b.[their_ProcessingStartedAt]
@@ -496,11 +501,13 @@ INSERT @found (job_id) SELECT job_id FROM @returned;
 DELETE [simple_queue].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);
 -- 350_sample.sql
-    -- Rows of [dbo].[SimpleQueue] are counted up to 10,000; the oldest is the first in their order.
-    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+    -- Up to 10,000 rows of [dbo].[SimpleQueue] are counted; the oldest is the first in their order.
+    SET @counted = (SELECT COUNT_BIG(*) FROM (SELECT TOP (10000) 1 AS one
+        FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS h);
     IF @counted > 0
-        SET @due_at = (SELECT TOP (1) CAST([CreatedAt] AS datetime2(3)) FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+        SET @due_at = (SELECT TOP (1) CAST([CreatedAt] AS datetime2(3))
+            FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])
     ORDER BY [CreatedAt]);
     IF @counted > 0 AND (@oldest IS NULL OR @due_at < @oldest)
@@ -509,19 +516,23 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, I
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id]))
     SET @ready = 1;
 -- 400_stats.sql
-                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+                   SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one
+                               FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c),
-                          (SELECT TOP (1) CAST([CreatedAt] AS datetime2(3)) FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+                          (SELECT TOP (1) CAST([CreatedAt] AS datetime2(3))
+                           FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])
     ORDER BY [CreatedAt])
 -- 406_backlog.sql
-                  + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+        + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one
+            FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c)
 -- 429_note_requeued.sql
--- For requeue, in its transaction: jobs that were dead or cancelled wait again, so their rows of [dbo].[SimpleQueue] are marked as a claim marks them. One of whose
--- row the server refuses it stays dead (state 4), and its error says so.
--- (An adopted table has neither batches nor groups, for which this procedure is otherwise.)
-SET XACT_ABORT OFF;  -- so that a row that is refused does not end the transaction
+-- For requeue, in its transaction: marks the rows of requeued jobs in [dbo].[SimpleQueue] as a claim does. If the server
+-- rejects a row, its job stays dead (state 4), and its error says so. An adopted table has no batches or groups, which
+-- this procedure is for otherwise.
+SET NOCOUNT ON;
+SET XACT_ABORT OFF;  -- so that a rejected row does not end the transaction
 DECLARE @refusal nvarchar(2048), @id bigint;
 DECLARE @one [simple_queue].[member_list];
 SAVE TRANSACTION their_rows;
@@ -531,7 +542,7 @@ BEGIN TRY
     FROM @members AS m
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
     INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = j.[their_Id]
-    -- They have jobs now, and need not be passed by.
+    -- They have jobs again, so claims need not skip them.
     DELETE a
     FROM @members AS m
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
@@ -539,7 +550,7 @@ BEGIN TRY
     RETURN 0;
 END TRY
 BEGIN CATCH
-    -- Values that a column or a constraint does not take. Whatever else there is, the caller gets.
+    -- Values that a column or constraint rejects. Any other error goes to the caller.
     IF XACT_STATE() <> 1 OR ERROR_NUMBER() NOT IN (220, 232, 241, 242, 244, 245, 248, 295, 511, 513, 515, 517, 535, 536, 537, 547, 1946, 2601, 2627, 2628, 8114, 8115, 8134, 8152, 8169, 8170)
     BEGIN
         SET XACT_ABORT ON;
@@ -567,15 +578,18 @@ END;
 RETURN 0;
 -- 430_requeue.sql
 DECLARE @tried_again int = 0;
--- Jobs of rows that could not be claimed (fence 0) were never held: they go, and the next claim tries the rows as they are then.
+-- Jobs of rows that could not be claimed (fence 0) were never held: they are deleted, and the next claim tries the
+-- rows.
 IF EXISTS (SELECT 1 FROM [simple_queue].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue)
     DECLARE @unclaimed TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_Id] uniqueidentifier NULL);
     BEGIN TRANSACTION;
     DELETE j
     OUTPUT deleted.job_id, deleted.[their_Id] INTO @unclaimed (job_id, [their_Id])
     FROM [simple_queue].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-    WHERE j.queue_id = (SELECT q.queue_id FROM [simple_queue].[queues] AS q WITH (FORCESEEK (queues_name (name))) WHERE q.name = @queue) AND j.state = 4 AND j.ended = 1 AND j.fence = 0
-        AND (@listed = 0 AND @job_id IS NULL OR j.job_id = @job_id OR @listed = 1 AND EXISTS (SELECT 1 FROM @jobs AS a WHERE a.job_id = j.job_id))
+    WHERE j.queue_id = (SELECT q.queue_id FROM [simple_queue].[queues] AS q WITH (FORCESEEK (queues_name (name)))
+            WHERE q.name = @queue) AND j.state = 4 AND j.ended = 1 AND j.fence = 0
+        AND (@listed = 0 AND @job_id IS NULL OR j.job_id = @job_id
+            OR @listed = 1 AND EXISTS (SELECT 1 FROM @jobs AS a WHERE a.job_id = j.job_id))
     OPTION (MAXDOP 1, RECOMPILE);
     SET @tried_again = @@ROWCOUNT;
     DELETE a
@@ -583,19 +597,19 @@ IF EXISTS (SELECT 1 FROM [simple_queue].[queues] WITH (FORCESEEK (queues_name (n
     INNER LOOP JOIN [simple_queue].[refused_rows] AS a WITH (ROWLOCK, FORCESEEK) ON a.[their_Id] = u.[their_Id]
     OPTION (MAXDOP 1);
     IF @tried_again > 0 AND (@payload IS NOT NULL OR @text IS NOT NULL)
-        THROW 58003, N'this queue is the table dbo.SimpleQueue, and the row of this job stands there: change it there, and requeue the job without another payload', 1;
+        THROW 58003, N'the queue is the table dbo.SimpleQueue; change its row, and requeue without a payload', 1;
     COMMIT TRANSACTION;
         SET @requeued = @requeued - (SELECT COUNT(*)
-                                     FROM @back AS b
-                                     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
-                                     WHERE j.state IN (4, 5));
+            FROM @back AS b
+            INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
+            WHERE j.state IN (4, 5));
 SET @requeued = @requeued + @tried_again;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
-    THROW 58003, N'this queue is the table dbo.SimpleQueue: unfinished jobs are rows of it that are held; cancel them, or delete the rows there', 1;
+    THROW 58003, N'the queue is the table dbo.SimpleQueue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql
-THROW 58003, N'this queue is the table dbo.SimpleQueue; "readpast adopt --remove" gives back what is held and removes the schema', 1;
+THROW 58003, N'the queue is the table dbo.SimpleQueue; run readpast adopt --remove to delete it', 1;
 -- 470_set_schedule.sql
-THROW 58003, N'this queue is the table dbo.SimpleQueue: what comes at its times is to be inserted there, by an Agent job for instance', 1;
+THROW 58003, N'the queue is the table dbo.SimpleQueue; insert its rows by an Agent job, for example', 1;
 -- 490_create_batch.sql
-THROW 58003, N'this queue is the table dbo.SimpleQueue: its rows belong to no batches', 1;
+THROW 58003, N'the queue is the table dbo.SimpleQueue, which has no batches', 1;
