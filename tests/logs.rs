@@ -174,7 +174,7 @@ async fn a_start_and_a_stop_are_a_line_each_and_jobs_are_none() {
     queue.enqueue_many(&numbers(50)).await.unwrap();
     let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
     worker.drain().await.unwrap();
-    assert_eq!(messages(queue.name()), ["the worker started", "the worker has ended"]);
+    assert_eq!(messages(queue.name()), ["the worker started", "the worker stopped"]);
     let started = line(queue.name(), "the worker started");
     assert_eq!(
         (started.level, started.field("worker"), started.field("batch_size")),
@@ -301,7 +301,7 @@ async fn reconnecting_is_a_line_and_what_failed_before_is_too() {
     let warnings: Vec<Line> = lines_of(queue.name()).into_iter().filter(|line| line.level == Level::WARN).collect();
     assert_eq!(warnings.len(), 1, "an outage of less than a minute is one warning: {warnings:#?}");
     worker.shutdown().await.unwrap();
-    let end = line(queue.name(), "the worker has ended");
+    let end = line(queue.name(), "the worker stopped");
     assert_eq!((end.field("done"), end.fields.get("stats")), ("0", None));
     drop(through_proxy);
     fixture.remove().await;

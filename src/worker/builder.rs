@@ -1,4 +1,4 @@
-//! How a worker is made.
+//! Building a worker.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::io_thread;
 use super::io_thread::IoThread;
 use super::worker::Worker;
 
-/// Less than this leaves too little to rayon and the handler: a job of nothing at all has overflowed it.
+/// The smallest stack that rayon and a handler can use: a job that does nothing overflowed a smaller one.
 const LEAST_STACK: usize = 256 * 1024;
 
-/// A worker that has not started. Made by [`Worker::builder`].
+/// A worker that has not been started. Created by [`Worker::builder`].
 #[must_use = "a worker does nothing until it is started"]
 pub struct WorkerBuilder {
     queue: Queue,
@@ -34,15 +34,15 @@ pub struct WorkerBuilder {
 }
 
 impl Worker {
-    /// A worker for `queue` that runs its jobs with `handlers`. Its settings are those of section `worker` of the
-    /// [`Config`](crate::config::Config) that the queue was connected with.
+    /// Creates a builder for a worker of `queue` that runs its jobs with `handlers`. The settings are those of section
+    /// `worker` of the [`Config`](crate::config::Config) with which the queue was connected.
     ///
-    /// The handlers run on `worker.threads` threads at once. A handler may block its thread and use rayon inside, but
-    /// must hold no lock and no `RefCell` borrow across a rayon call: the thread that waits in it may run another job
-    /// meanwhile, which would wait for that lock for ever.
+    /// The handlers run on `worker.threads` threads. A handler may block its thread and use rayon, but must hold no
+    /// lock and no `RefCell` borrow across a rayon call: while the thread waits in it, the thread may run another job,
+    /// which would deadlock on that lock.
     ///
-    /// When the worker has ended, and no job runs any more, the handlers are dropped, on a thread of their own. They
-    /// may own what must not be dropped where async code runs, such as a tokio runtime.
+    /// When the worker has stopped and no job is running any more, the handlers are dropped on a thread of their own.
+    /// They may own values that must not be dropped in async code, such as a tokio runtime.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), readpast::Error> {
@@ -75,14 +75,14 @@ impl Worker {
 }
 
 impl WorkerBuilder {
-    /// Settings in place of those of section `worker` that the queue was [connected](Queue::connect) with, all of them:
-    /// for a program with two workers of one queue, for example.
+    /// Replaces all settings of section `worker` with which the queue was [connected](Queue::connect), for example to
+    /// run two different workers of one queue.
     pub fn config(mut self, config: &WorkerConfig) -> WorkerBuilder {
         self.config = config.clone();
         self
     }
 
-    /// Sets `worker.name`: what the worker is called in the list of workers and in error messages.
+    /// Sets `worker.name`: the worker's name in the list of workers and in error messages.
     pub fn name(mut self, name: &str) -> WorkerBuilder {
         self.config.name = name.to_owned();
         self
@@ -120,7 +120,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets `worker.job_time_limit_ms`: the time after which a handler is told that its job is cancelled.
+    /// Sets `worker.job_time_limit_ms`: the run time after which a job is cancelled
+    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)).
     pub fn job_time_limit(mut self, limit: Duration) -> WorkerBuilder {
         self.config.job_time_limit = limit;
         self
@@ -139,9 +140,9 @@ impl WorkerBuilder {
     }
 
     /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
-    /// Workers that were given the same pool share it: as long as each has jobs, the threads' time is divided in
-    /// proportion to their [`weight`](Self::weight)s, however long their jobs are. A job is not interrupted: a worker
-    /// may have to wait until running jobs end, and then holds one job for the next thread that is free.
+    /// Workers can share a pool: while each has jobs, the threads' time is divided in proportion to their
+    /// [`weight`](Self::weight)s, however long their jobs are. Jobs are not interrupted: a worker may have to wait
+    /// until running jobs finish, and then gets the next free thread.
     ///
     /// ```no_run
     /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers)
@@ -153,7 +154,7 @@ impl WorkerBuilder {
     /// let threads = Arc::new(rayon::ThreadPoolBuilder::new().build()?);
     /// let urgent = Queue::from_url(std::env::var("READPAST_URL")?, "urgent").await?;
     /// let nightly = Queue::from_url(std::env::var("READPAST_URL")?, "nightly").await?;
-    /// // Three quarters of the threads for the one and a quarter for the other, or all for one while the other is idle:
+    /// // Urgent jobs get three quarters of the threads' time, or all of it while the other queue is idle:
     /// let urgent = Worker::builder(&urgent, handlers).thread_pool(threads.clone()).weight(3).start().await?;
     /// let nightly = Worker::builder(&nightly, more).thread_pool(threads).start().await?;
     /// # Ok(())
@@ -164,29 +165,29 @@ impl WorkerBuilder {
         self
     }
 
-    /// The worker's share of a pool that it shares with others, in proportion to theirs: 1 to 1,000. Default: 1. A
-    /// wrong value is refused at the start.
+    /// The worker's share of a shared pool, in proportion to the other workers' weights: 1 to 1,000. Default: 1.
+    /// [`start`](Self::start) rejects other values.
     pub fn weight(mut self, weight: u32) -> WorkerBuilder {
         self.weight = weight;
         self
     }
 
-    /// The size in bytes of the stacks of the worker's own threads, 256 KiB at least. Default: 2 MiB, or
-    /// `RUST_MIN_STACK`. A wrong value is refused at the start. A pool that is handed in by
-    /// [`thread_pool`](Self::thread_pool) has its own size.
+    /// The stack size of the worker's own threads in bytes, at least 256 KiB. Default: 2 MiB, or `RUST_MIN_STACK`.
+    /// [`start`](Self::start) rejects smaller values, and any value beside [`thread_pool`](Self::thread_pool), whose
+    /// threads have their own size.
     pub fn stack_size(mut self, bytes: usize) -> WorkerBuilder {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Is called on the job's thread before each run. Panics end the worker.
+    /// Called on the job's thread before each run. A panic stops the worker.
     pub fn on_start(mut self, hook: impl Fn(&Job) + Send + Sync + 'static) -> WorkerBuilder {
         self.code.hooks.on_start = Some(Box::new(hook));
         self
     }
 
-    /// Is called on the job's thread after each run, with what will be acknowledged and how long the handler ran.
-    /// Panics end the worker.
+    /// Called on the job's thread after each run, with the outcome to be reported and the handler's run time. A panic
+    /// stops the worker.
     ///
     /// ```no_run
     /// # fn example(queue: &readpast::Queue, handlers: readpast::Handlers) -> readpast::WorkerBuilder {
@@ -204,17 +205,17 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers the worker and starts claiming. It speaks with SQL Server on a thread of its own, so that nothing the
-    /// program does with its runtime keeps the lease from being renewed.
+    /// Registers the worker and starts claiming. The worker talks to SQL Server on a thread of its own, so that the
+    /// program's use of its runtime cannot delay the renewal of the lease.
     ///
     /// # Errors
     ///
-    /// Settings and handlers that cannot work ([`Error::Config`]), and whatever keeps the worker from connecting and
-    /// registering; nothing is retried here, so that a wrong setting is seen at once.
+    /// [`Error::Config`] for settings or handlers that cannot work, and any error of connecting or registering. Nothing
+    /// is retried, so that a wrong setting is noticed immediately.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves nothing behind but, possibly, a registration without jobs, whose lease runs out.
+    /// If the future is dropped, at most a registration without jobs remains, whose lease expires.
     pub async fn start(self) -> Result<Worker, Error> {
         let WorkerBuilder { queue, mut code, mut config, lease, thread_pool, weight, stack_size } = self;
         if let Some(lease) = lease {
@@ -231,11 +232,11 @@ impl WorkerBuilder {
         }
         let pool = match (thread_pool, stack_size) {
             (None, Some(bytes)) if bytes < LEAST_STACK => {
-                return Err(refused("stack_size", bytes, format_args!("{LEAST_STACK} (256 KiB) at least")));
+                return Err(refused("stack_size", bytes, format_args!("at least {LEAST_STACK} (256 KiB)")));
             }
             (None, stack_size) => FairPool::own(own_threads(&config), stack_size)?,
             (Some(threads), None) => FairPool::shared(threads),
-            (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset beside thread_pool")),
+            (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset if thread_pool is set")),
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
         let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
@@ -247,7 +248,7 @@ impl WorkerBuilder {
     }
 }
 
-/// As many as are configured, or one for each core.
+/// The configured number, or one thread per core.
 fn own_threads(config: &WorkerConfig) -> usize {
     match config.threads {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),

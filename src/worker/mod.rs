@@ -1,30 +1,30 @@
-//! The worker: claims jobs of one queue in batches, runs them on every core and acknowledges them in batches.
+//! The worker claims jobs of one queue in batches, runs them on all cores and finishes them in batches.
 //!
 //! ```text
 //!            lease: one heartbeat for the whole process, on its own connection
 //! SQL Server ──claim──▶ prefetch ──channel──▶ executor (rayon) ──▶ finish ──▶ SQL Server
-//!            duties: due jobs become ready, jobs of lost workers are given back
+//!            maintenance: due jobs become ready, jobs of lost workers are returned to the queue
 //! ```
 //!
-//! The way of a job. A stage knows the one after it, and the type that passes stands with the stage that takes it:
+//! A job passes through three stages. A stage knows the next one, which defines the type of the jobs that it receives:
 //!
-//! | stage | takes | gives |
+//! | stage | input | output |
 //! |---|---|---|
-//! | `claim/` | room, as `claim/demand.rs` and `state/in_flight.rs` have it | `Claimed` |
+//! | `claim/` | the capacity for more jobs, from `claim/demand.rs` and `state/in_flight.rs` | `Claimed` |
 //! | `run/` | `Claimed` | `Ended` |
-//! | `finish/` | `Ended` | a call of `finish` or `release`; with its answer the job leaves memory |
+//! | `finish/` | `Ended` | a call of `finish` or `release`; the job leaves memory once SQL Server has confirmed it |
 //!
-//! A job's `Held` (`lease/held.rs`) goes with it all the way: it counts the job in `state/in_flight.rs`, and that is
-//! the one signal that goes back. What each stage has done goes into `state/tally.rs`.
+//! A job's `Held` (`lease/held.rs`) accompanies it through all stages and counts it in `state/in_flight.rs`, the only
+//! signal that flows backwards. Each stage counts its results in `state/tally.rs`.
 //!
-//! | beside it | where | tells |
+//! | alongside the stages | module | signals |
 //! |---|---|---|
-//! | the lease | `lease/` | whether jobs may start, under which id is claimed |
-//! | what one worker does for the queue | `duties/`, elected by `lease/election.rs` | `state/arrivals.rs` |
-//! | what jobs note while they run | `finish/notes_writer.rs` | |
-//! | the thread for everything but jobs | `io_thread.rs` | |
-//! | how it ends | `shutdown/`, on the signal of `state/stop.rs` | |
-//! | what it shows | `report/` | |
+//! | the lease | `lease/` | whether jobs may start, and the worker id for claims |
+//! | the queue's maintenance by one worker | `duties/`, elected by `lease/election.rs` | `state/arrivals.rs` |
+//! | checkpoints and progress of running jobs | `finish/notes_writer.rs` | |
+//! | the thread for everything except jobs | `io_thread.rs` | |
+//! | how the worker stops | `shutdown/`, on the signal of `state/stop.rs` | |
+//! | the worker's reports | `report/` | |
 
 mod builder;
 mod claim;

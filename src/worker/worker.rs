@@ -22,32 +22,32 @@ use crate::worker::state::{self, Phase, StopHandle, WorkerState, WorkerStats};
 use super::io_thread;
 use super::io_thread::IoThread;
 
-/// How many acknowledgements are under way at once: one collects while the other waits for SQL Server.
+/// How many finish calls are in flight: one session collects outcomes while the other waits for SQL Server.
 const COMPLETION_SESSIONS: usize = 2;
 
-/// A running worker. Made by [`WorkerBuilder::start`](crate::WorkerBuilder::start), ended by [`run`](Self::run),
+/// A running worker. Started by [`WorkerBuilder::start`](crate::WorkerBuilder::start), stopped by [`run`](Self::run),
 /// [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 ///
-/// Dropping it stops it at once: what it holds runs again when its lease is reaped.
+/// Dropping it stops it immediately: its jobs run again once its lease has expired.
 pub struct Worker {
     queue: Queue,
     pub(in crate::worker) state: Arc<WorkerState>,
     pub(in crate::worker) lease: Lease,
     pub(in crate::worker) executor: Executor,
     pub(in crate::worker) stages: Stages,
-    /// The stages that acknowledge on connections of their own.
+    /// The stages that finish jobs on connections of their own.
     pub(in crate::worker) own_lines: [AbortHandle; 2],
     io: IoThread,
     started_at: Instant,
     span: tracing::Span,
 }
 
-/// The tasks of a worker. They end with it.
+/// The tasks of a worker, which are dropped with it.
 #[derive(Default)]
 pub(crate) struct Stages {
-    /// The first stage alone: when it has ended, nothing more comes.
+    /// The first stage: once it has returned, no more jobs come.
     pub(in crate::worker) prefetch: JoinSet<()>,
-    /// The sessions of the completion: when all have ended, nothing is acknowledged any more.
+    /// The finish sessions: once all have returned, no more jobs are finished.
     pub(in crate::worker) acknowledging: JoinSet<()>,
     pub(in crate::worker) others: JoinSet<()>,
 }
@@ -58,26 +58,27 @@ impl Stages {
     }
 }
 
-/// What a worker did from its start to its end.
+/// The result of a worker, from its start to its stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The counts at the end.
+    /// The final counts.
     pub stats: WorkerStats,
     /// How long the worker ran.
     pub elapsed: Duration,
-    /// Whether everything that it held had ended and was acknowledged when it ended. False when the shutdown deadline
-    /// had passed, and after [`StopHandle::stop_now`].
+    /// Whether every job that the worker held was confirmed before it stopped. False if the shutdown deadline had
+    /// passed, and after [`StopHandle::stop_now`].
     pub ended_in_order: bool,
-    /// Jobs that still ran, or whose result was not acknowledged, when the worker ended. At the shutdown deadline they
-    /// were given back at once, and no attempt is counted except for jobs whose handler had already failed; after
-    /// [`StopHandle::stop_now`] they run again when the lease is reaped. Jobs of a queue with delivery `at_most_once`
+    /// Jobs that were still running, or whose outcome was not confirmed, when the worker stopped. At the shutdown
+    /// deadline they were released; an attempt counts only if the handler had already failed. After
+    /// [`StopHandle::stop_now`] they run again once the lease has expired. Jobs of a queue with delivery `at_most_once`
     /// do not run again.
     pub cut_off: usize,
 }
 
 impl Worker {
-    /// Registers, makes the stages from the last to the first, and starts them. On the thread that they run on.
+    /// Registers the worker, creates its stages from the last to the first, and starts them. Called on the worker's
+    /// thread.
     pub(super) async fn start_in(
         queue: Queue,
         state: Arc<WorkerState>,
@@ -139,49 +140,49 @@ impl Worker {
         tracing::info!(%worker_id, threads, batch_size, "the worker started");
     }
 
-    /// A handle that stops this worker from elsewhere.
+    /// Returns a handle that stops this worker from elsewhere.
     pub fn stop_handle(&self) -> StopHandle {
         self.state.stop.clone()
     }
 
-    /// A source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume the
-    /// worker: for a progress bar or a health page.
+    /// Returns a source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume
+    /// the worker: for a progress bar or a health page.
     pub fn monitor(&self) -> Monitor {
         Monitor { state: self.state.clone(), lease: self.lease.clone() }
     }
 
-    /// What the worker holds and has done at this moment.
+    /// Returns the worker's current counts.
     pub fn stats(&self) -> WorkerStats {
         self.monitor().stats()
     }
 
-    /// Works until it is stopped by a [`StopHandle`] or cannot go on, then ends in order: no more claims, unstarted
-    /// jobs are given back, running jobs end within `shutdown_deadline_ms`, results are acknowledged, the worker
-    /// unregisters.
+    /// Processes jobs until a [`StopHandle`] stops the worker or it cannot continue, then stops gracefully: the worker
+    /// claims no more jobs, releases unstarted jobs, waits up to `shutdown_deadline_ms` for running jobs, finishes
+    /// them, and unregisters.
     ///
-    /// What has not ended by the deadline is given back at once and without a counted attempt, is cancelled
-    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)), and may run on another worker while its
-    /// handler still runs here. That takes four seconds at the most, so the process should be given that much longer.
+    /// Jobs that are still running at the deadline are released without using up an attempt and cancelled
+    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)). They may run on another worker while their
+    /// handlers are still running here. This takes at most four seconds; give the process that much more time.
     ///
     /// # Errors
     ///
-    /// What made going on impossible: a permission that was taken away, a procedure or queue that is gone, a newer
-    /// schema that this release does not work with. Where acknowledgements are refused for good, they are tried for
-    /// three seconds more; then the worker stops at once. Transient errors never end a worker, and neither does what
-    /// fails of the queue's duties ([`Monitor::failing_duties`]).
+    /// The error that made it impossible to continue: a revoked permission, a missing procedure or queue, or a newer
+    /// schema that this release does not support. If SQL Server permanently rejects finish calls, they are retried for
+    /// three more seconds, then the worker stops immediately. Transient errors never stop a worker, nor do errors of
+    /// the queue's maintenance ([`Monitor::failing_duties`]).
     ///
-    /// [`Error::Panicked`] when something panicked outside of a handler, which is a defect of this crate or of the
-    /// program's metrics recorder, tracing subscriber or hooks.
+    /// [`Error::Panicked`] if something panicked outside a handler, which is a defect of this crate or of the program's
+    /// metrics recorder, tracing subscriber or hooks.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the worker, which stops it at once.
+    /// Dropping the future drops the worker, which stops it immediately.
     pub async fn run(self) -> Result<Summary, Error> {
         let runtime = self.io.runtime().clone();
         io_thread::wait_for(self.run_to_end(), &runtime).await
     }
 
-    /// What [`run`](Self::run) does, on the worker's own thread.
+    /// The body of [`run`](Self::run), on the worker's own thread.
     async fn run_to_end(mut self) -> Result<Summary, Error> {
         self.stopping().await;
         let End { in_order, cut_off } = shutdown::end(&mut self).await;
@@ -198,7 +199,7 @@ impl Worker {
                 cancelled,
                 released,
                 lost,
-                "the worker has ended"
+                "the worker stopped"
             );
         });
         match self.state.stop.take_failure() {
@@ -207,43 +208,44 @@ impl Worker {
         }
     }
 
-    /// Stops the worker and waits for its end, as [`run`](Self::run) describes.
+    /// Stops the worker and waits for it, as described for [`run`](Self::run).
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn shutdown(self) -> Result<Summary, Error> {
         self.state.stop.stop();
         self.run().await
     }
 
-    /// Works until the queue is empty, then ends as [`run`](Self::run) does. Empty means that no job is ready,
-    /// scheduled or claimed, by any worker: a job that is scheduled for tomorrow is waited for, and so is a paused
-    /// queue. The log says what is waited for when nothing was run for five seconds, and each minute.
-    /// [`drain_until`](Self::drain_until) does not wait for what is scheduled.
+    /// Processes jobs until the queue is empty, then stops as [`run`](Self::run) does.
+    ///
+    /// The queue is empty when it has no unfinished job, of this worker or any other. A drain therefore waits for a job
+    /// that is scheduled for tomorrow, and for a paused queue. If no job has run for five seconds, the log says what
+    /// the drain is waiting for, and again every minute. To stop without waiting for scheduled jobs, use
+    /// [`drain_until`](Self::drain_until).
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn drain(mut self) -> Result<Summary, Error> {
         self.state.metrics.drains();
         self.spawn(shutdown::stop_when_empty(self.state.clone(), None));
         self.run().await
     }
 
-    /// As [`drain`](Self::drain), but leaves jobs that are scheduled for later than `within` from now: delayed ones,
-    /// those that failed and are to be retried later, those that their handler snoozed, and those of a kind that this
-    /// worker has no handler for. With [`Duration::ZERO`], what is ready now is worked off, and what is due by now.
-    /// Jobs over a kind's limit ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)) are waited for, and so
-    /// is a paused queue.
+    /// Same as [`drain`](Self::drain), but does not wait for jobs that are due later than `within` from now: delayed,
+    /// retried and snoozed jobs, and jobs of a kind that this worker has no handler for. With [`Duration::ZERO`], it
+    /// processes the jobs that are ready or due by now. It waits for jobs over a kind's limit
+    /// ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)) and for a paused queue.
     ///
     /// ```no_run
     /// # async fn example(worker: readpast::Worker) -> Result<(), readpast::Error> {
@@ -255,11 +257,11 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn drain_until(mut self, within: Duration) -> Result<Summary, Error> {
         self.state.metrics.drains();
         self.spawn(shutdown::stop_when_empty(self.state.clone(), Some(within)));
@@ -271,7 +273,7 @@ impl Worker {
         self.stages.others.spawn_on(task.instrument(self.span.clone()), self.io.runtime());
     }
 
-    /// As [`drain`](Self::drain), and calls `show` with the progress `every` so often, and once at the end: for a
+    /// Same as [`drain`](Self::drain), and calls `show` with the progress at this interval, and once at the end: for a
     /// progress bar.
     ///
     /// ```no_run
@@ -286,11 +288,11 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
-    /// As for [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub async fn drain_with(self, every: Duration, mut show: impl FnMut(&DrainProgress)) -> Result<Summary, Error> {
         let (queue, monitor) = (self.queue.clone(), self.monitor());
         let mut readings = Readings::default();
@@ -303,7 +305,7 @@ impl Worker {
         Ok(summary)
     }
 
-    /// Returns when the worker is told to stop. No stage ends before that, unless it panics.
+    /// Returns when the worker is told to stop. Before that, a stage returns only by a panic.
     async fn stopping(&mut self) {
         let Worker { state, stages, .. } = self;
         loop {
@@ -320,7 +322,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The tasks end with their JoinSets; handlers that still run are told, and nothing starts any more.
+        // The JoinSets end the tasks. Running handlers are cancelled, and no job starts any more.
         self.state.stop.stop_now();
         self.state.metrics.end();
         self.executor.abandon();

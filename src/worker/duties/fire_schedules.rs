@@ -1,8 +1,7 @@
-//! Firing the schedules of a queue: what the worker that has the duties does when `promote` says that one is due.
-//!
+//! Firing the schedules of a queue: the elected worker does this when `promote` reports that one is due.
 //! ```text
-//! promote ──one is due──▶ due_schedules ──▶ plan ──▶ fire_schedule, once for each time
-//!                                            └─cannot be read─▶ fail_schedule
+//! promote ──one is due──▶ due_schedules ──▶ plan ──▶ fire_schedule, once per due time
+//!                                            └──not readable──▶ fail_schedule
 //! ```
 
 use std::time::Instant;
@@ -16,11 +15,10 @@ use crate::worker::state::{Duty, WorkerState};
 use super::firing_plan::FiringPlan;
 use super::patience::Patience;
 
-/// How many schedules are looked at in one turn.
+/// How many schedules one turn reads.
 const BATCH: usize = 100;
 
-/// Fires what is due. Returns whether there is more. No error of a schedule stops the worker, which has other things to
-/// do.
+/// Fires the due schedules. Returns whether there are more. The error of a schedule does not stop the worker.
 pub(in crate::worker) async fn fire_schedules(
     state: &WorkerState,
     session: &mut Session,
@@ -62,18 +60,17 @@ pub(in crate::worker) async fn fire_schedules(
     has_more
 }
 
-/// Why a schedule was not fired.
 enum FireFailure {
-    /// SQL Server did not answer, or what failed passes by itself, as a deadlock does. The next one might fail as well.
+    /// SQL Server did not answer, or the error is transient, as a deadlock is. The next schedule might fail as well.
     Server(Error),
-    /// This worker may not fire it, or is built without what it takes; another may succeed.
+    /// This worker lacks a permission or a feature; another worker may succeed.
     Worker(String, Option<i32>),
-    /// It cannot be read, or SQL Server refuses it.
+    /// The schedule cannot be read, or SQL Server rejects it.
     Schedule(String),
 }
 
-/// Fires one schedule's times; returns whether there are more of them. Each changes its revision, under which a later
-/// one's failure is noted.
+/// Fires one schedule's due times and returns whether it has more. Each firing changes the revision of the schedule,
+/// under which a later failure is recorded.
 async fn fire(
     state: &WorkerState,
     session: &mut Session,
@@ -89,7 +86,7 @@ async fn fire(
         let fired = session.within(patience.limit()).fire_schedule(&state.queue, due, firing).await;
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
-            // (Somebody's open transaction may hold this schedule only: the others shall not wait for its end.)
+            // An open transaction may hold only this schedule: the others need not wait for it.
             Some(LOCK_TIME_OUT) => FireFailure::Schedule(error.to_string()),
             number if matches!(error, Error::PermissionDenied { .. } | Error::NotInstalled { .. }) => {
                 FireFailure::Worker(error.to_string(), number)
@@ -97,7 +94,7 @@ async fn fire(
             Some(_) if !error.is_transient() => FireFailure::Schedule(error.to_string()),
             _ => FireFailure::Server(error),
         })?;
-        // Somebody else has fired or changed it, or is about to. If anything is left to do, it is due again.
+        // Another session has fired or changed the schedule, or is about to. If a time is left, it is due again.
         let Some(revision) = fired.revision else { return Ok(false) };
         due.revision = revision;
         if firing.at.is_some() {
@@ -121,7 +118,7 @@ async fn fire(
 
 async fn failed(state: &WorkerState, session: &mut Session, patience: &Patience, due: &DueSchedule, error: &str) {
     state.metrics.schedule_failures.increment(1);
-    // Once, and not with every try.
+    // Logged once, not with every retry.
     if due.error.as_deref() != Some(error) {
         tracing::error!(schedule = due.name, error, "cannot fire the schedule; retrying every ten seconds");
     }

@@ -1,5 +1,5 @@
-//! Which times of a schedule are fired now. The times are worked out here, because T-SQL cannot read cron expressions;
-//! that each is fired once is for SQL Server to see to (sql/382_fire_schedule.sql).
+//! Plans which times of a schedule are fired now. They are computed here, because T-SQL cannot read cron expressions.
+//! SQL Server ensures that each fires once (sql/382_fire_schedule.sql).
 //!
 //! ```text
 //!         next_at ─────────────────▶ a minute ago ──────▶ now ────▶
@@ -11,30 +11,28 @@ use std::time::{Duration, SystemTime};
 use crate::procedures::worker::{DueSchedule, Firing};
 use crate::time::CronTimes;
 
-/// A time that could not be fired for longer than this is missed. Longer than the duties take to pass from a worker
-/// that has died to another, with the default settings (13 s).
+/// A time that was not fired for longer than this is missed. It exceeds the time in which maintenance passes from a
+/// dead worker to another with the default settings (13 s).
 const MISSED_AFTER: Duration = Duration::from_secs(60);
 
-/// The most times of a schedule that are fired in one turn; the others follow in the next one, so that nothing else
-/// waits for long.
+/// The most times of a schedule that are fired in one turn. The others follow in the next turn, so that other tasks
+/// need not wait.
 const MOST_AT_ONCE: usize = 100;
 
-/// What is to be done with a schedule.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::worker) struct FiringPlan {
     /// One after the other; at least one.
     pub(in crate::worker) firings: Vec<Firing>,
-    /// There are more times to fire in the next turn.
+    /// Whether the next turn has more times to fire.
     pub(in crate::worker) has_more: bool,
-    /// Times were missed that are not made up for: the first one.
+    /// The first missed time that is not made up for, if any.
     pub(in crate::worker) passed_over: Option<SystemTime>,
 }
 
 impl FiringPlan {
     /// # Errors
     ///
-    /// Why the schedule cannot be fired: its expression or its time zone cannot be read here, or its next time cannot
-    /// be worked out.
+    /// If the expression or the time zone cannot be read, or the next time cannot be computed.
     pub(in crate::worker) fn of(due: &DueSchedule) -> Result<FiringPlan, String> {
         let times = CronTimes::read(&due.cron, &due.time_zone)?;
         let (from, now) = (due.next_at, due.now);
@@ -49,7 +47,7 @@ impl FiringPlan {
             fired.push(time);
             next = times.first_after(time);
         }
-        // What comes before a time that cannot be worked out is fired; the next look begins behind it, and shows the
+        // The times before one that cannot be computed are fired. The next turn starts after them and reports the
         // error.
         let mut next = next.or_else(|error| fired.last().map(|last| *last + Duration::from_millis(1)).ok_or(error))?;
 
@@ -73,9 +71,9 @@ impl FiringPlan {
     }
 }
 
-/// The last `count` times from `from` on and before `end`.
+/// The last `count` times in `from..end`.
 fn last_before(times: &CronTimes, from: SystemTime, end: SystemTime, count: usize) -> Vec<SystemTime> {
-    // In a part of the time that doubles until it has enough of them: an outage can be long, and a schedule be due
+    // Searches a span that doubles until it contains enough times: an outage can be long, and a schedule may be due
     // every second.
     let mut part = MISSED_AFTER;
     loop {
@@ -97,7 +95,7 @@ fn last_before(times: &CronTimes, from: SystemTime, end: SystemTime, count: usiz
     }
 }
 
-/// `time`, up to `jitter` later; `None`: at once.
+/// `time`, delayed by up to `jitter`, or `None` for no delay.
 fn later(time: SystemTime, jitter: Duration) -> Option<SystemTime> {
     let most = u64::try_from(jitter.as_millis()).unwrap_or(u64::MAX);
     (most > 0).then(|| time + Duration::from_millis(fastrand::u64(0..=most)))
@@ -128,7 +126,7 @@ mod tests {
         FiringPlan::of(&due).unwrap()
     }
 
-    /// The hours that are fired, and the one after.
+    /// The hours that are fired, and the next one.
     fn hours(plan: &FiringPlan) -> (Vec<u64>, u64) {
         let hour = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 3_600 % 24;
         let fired = plan.firings.iter().filter_map(|firing| firing.at.map(hour)).collect();
@@ -160,21 +158,21 @@ mod tests {
     fn one_that_was_just_set_only_learns_its_next_time() {
         let set = plan("0 * * * *", "2026-01-01T03:00:00.001Z", "2026-01-01T03:00:00.400Z", 5);
         assert_eq!((hours(&set), set.passed_over, set.firings.len()), ((vec![], 4), None, 1));
-        // At its very second: that counts.
+        // Exactly at the due time.
         assert_eq!(hours(&plan("0 * * * *", "2026-01-01T03:00:00Z", "2026-01-01T03:00:00.400Z", 5)), (vec![3], 4));
-        // One whose next time has not come yet keeps it.
+        // A schedule that is not due yet keeps its next time.
         assert_eq!(hours(&plan("0 * * * *", "2026-01-01T05:00:00Z", "2026-01-01T03:00:00Z", 5)), (vec![], 5));
     }
 
     #[test]
     fn what_comes_before_a_time_that_cannot_be_worked_out_is_fired() {
-        // The last that there are.
+        // These are the last times.
         let last = plan("0 * * * *", "4999-12-31T21:30:00Z", "5000-01-01T00:00:10Z", 5);
         assert_eq!(hours(&last).0, [22, 23, 0]);
         assert_eq!(last.firings[2].next_at, at("5000-01-01T00:00:00.001Z"));
     }
 
-    /// However long the outage was, it costs what is fired and not what was missed.
+    /// The cost depends on the fired times, not on the length of the outage.
     #[test]
     fn ten_years_of_seconds_are_not_counted_one_by_one_and_fired_in_turns() {
         let mut next_at = "2016-01-01T00:00:00Z".to_string();

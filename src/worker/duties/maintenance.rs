@@ -1,9 +1,9 @@
-//! What one worker must do for the whole queue: make scheduled jobs ready when they are due, give back the jobs of
-//! workers whose lease ran out, fire schedules, sample the depth, and delete what is no longer to be kept. Each on a
-//! timer with jitter (schedules with promote, which says whether one is due), on a connection of its own, by the one
-//! worker that is elected ([`Election`]); the others wait here without a connection.
+//! The elected worker's tasks for the whole queue: make scheduled jobs ready when they are due, return the jobs of lost
+//! workers to the queue, fire schedules, sample the depth, and delete expired rows. Each task has a timer with jitter,
+//! but schedules follow promote, which reports whether one is due. The tasks have a connection of their own; the other
+//! workers wait here without one ([`Election`]).
 //!
-//! What fails ends no worker (`state/duty_failures.rs`).
+//! A failed task stops no worker (`state/duty_failures.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,13 +18,12 @@ use crate::worker::state::{Duty, Phase, WorkerState};
 use super::fire_schedules::fire_schedules;
 use super::patience::Patience;
 
-/// How many jobs one call promotes or gives back, and how many workers it calls lost: the cap of every batch.
+/// The maximum of jobs that one call promotes, returns to the queue or deletes, and of workers that it marks lost.
 const BATCH: usize = 1_000;
 
-/// How often what is no longer to be kept is looked for.
+/// How often expired rows are deleted.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
-/// The task.
 pub(in crate::worker) struct Maintenance {
     state: Arc<WorkerState>,
     session: Session,
@@ -33,7 +32,6 @@ pub(in crate::worker) struct Maintenance {
     patience: Patience,
 }
 
-/// Something that is done at an interval.
 struct Timer {
     every: Duration,
     due_at: Instant,
@@ -44,7 +42,7 @@ impl Timer {
         Timer { every, due_at: Instant::now() }
     }
 
-    /// Whether it is to be done now; if so, it is due again after the interval.
+    /// Whether the timer is due; if so, restarts it.
     fn rings(&mut self) -> bool {
         let now = Instant::now();
         let is_due = now >= self.due_at;
@@ -54,7 +52,6 @@ impl Timer {
         is_due
     }
 
-    /// There is more to do.
     fn again_if(&mut self, more: bool) {
         if more {
             self.due_at = Instant::now();
@@ -69,10 +66,10 @@ impl Maintenance {
         Maintenance { state: state.clone(), session, lease, duties, patience }
     }
 
-    /// Does the duties while this worker has them, until it stops.
+    /// Does the maintenance while this worker is elected, until it stops.
     pub(in crate::worker) async fn run(mut self) {
         let stop = self.state.stop.clone();
-        // The first worker of a queue has them at once; a later one asks once, and from then on its heartbeat says.
+        // The first worker of a queue is elected immediately. Later ones ask once; then their heartbeats tell them.
         while stop.is_running() {
             self.while_elected().await;
             self.state.duty_failures.are_another_s();
@@ -84,7 +81,7 @@ impl Maintenance {
         }
     }
 
-    /// Returns when another worker has the duties, or this one stops.
+    /// Returns when another worker is elected or this one stops.
     async fn while_elected(&mut self) {
         let WorkerState { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
         let mut promote = Timer::due_now(config.promote_interval);
@@ -92,8 +89,8 @@ impl Maintenance {
         let mut sample = Timer::due_now(config.sample_interval);
         let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
         while stop.is_running() {
-            // Where there is more to do than one call does, the rest comes in the next turn: nothing waits for long
-            // behind anything else, and promote keeps the duties.
+            // If a call leaves work, it follows in the next turn: no task waits long for another, and promote renews
+            // the election.
             if promote.rings() {
                 match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,
@@ -108,7 +105,7 @@ impl Maintenance {
                     }
                     Err(error) => {
                         failures.failed(Duty::Promote, &error, metrics);
-                        // Only the heartbeat can tell then that another worker has the duties.
+                        // In this case only the heartbeat can report that another worker was elected.
                         if failures.yields() && !self.duties.is_elected() {
                             return;
                         }
@@ -158,7 +155,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Returns whether there is more.
+    /// Returns whether there are more.
     async fn reap_lost(&mut self) -> Result<bool, Error> {
         let asked_at = Instant::now();
         let reaped = self.session.within(self.patience.limit()).reap(&self.state.queue, BATCH).await;
@@ -180,7 +177,7 @@ impl Maintenance {
         Ok(jobs >= BATCH || reaped.lost.len() >= BATCH)
     }
 
-    /// Notes whether a duty succeeded.
+    /// Records whether a task succeeded.
     fn noted<T>(&self, duty: Duty, done: Result<T, Error>) -> Option<T> {
         let WorkerState { duty_failures, metrics, .. } = &*self.state;
         match done {

@@ -1,4 +1,4 @@
-//! What one worker of a queue does for all of them.
+//! The queue's maintenance by its elected worker.
 
 mod fire_schedules;
 mod firing_plan;

@@ -1,16 +1,15 @@
-//! How long a call that is repeated anyway may take before its connection counts as dead.
+//! How long a maintenance call may take before its connection counts as dead.
 //!
-//! A connection can die without a word. The next call on it is then answered by nobody, and to wait for
-//! `command_timeout_ms` would be to leave undone for so long what must be done every second. But a server may also be
-//! slow: each call that was not answered in time doubles the limit, up to `command_timeout_ms`, and calls that are
-//! answered quickly bring it down again.
+//! A connection can die silently. If the next call waited for `command_timeout_ms`, tasks that are due every second
+//! would be delayed by that time. But a server may also be slow: each timeout doubles the limit, up to
+//! `command_timeout_ms`, and fast calls reduce it again.
 
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// Shorter than the time after which another worker takes over the duties (sql/060_duties.sql), with something left for
-/// a new connection.
+/// Shorter than the time after which another worker takes over the maintenance (sql/060_duties.sql), with some time
+/// left to reconnect.
 const SHORTEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -24,16 +23,15 @@ impl Patience {
         Patience { limit: SHORTEST.min(command_timeout), longest: command_timeout }
     }
 
-    /// For the next call.
     pub(in crate::worker) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// Notes how long a call took, and its result.
+    /// Adapts the limit to the duration and the result of a call.
     pub(in crate::worker) fn after<T>(&mut self, took: Duration, result: &Result<T, Error>) {
         let was_too_short = match result {
             Err(Error::TimedOut { .. }) => true,
-            // A token or a ticket did not come in time.
+            // A token or a ticket did not arrive in time.
             Err(Error::Credentials { .. }) => took >= self.limit,
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! Keeps the gauges shown: the worker's levels, and the queue's depth.
+//! Updates the gauges: the worker's levels, and the queue's depth.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::queue::Queue;
 use crate::worker::lease::{Election, Lease};
 use crate::worker::state::WorkerState;
 
-/// How often the age of the sample is brought up to date.
+/// How often the age of the sample is updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Shows each sample, and its age, until the task is ended: while the worker stops, too. A sample that is not taken
-/// shows in its age.
+/// Shows each sample and its age until the task is dropped, also while the worker stops. A growing age means that no
+/// sample is taken.
 pub(in crate::worker) async fn keep_depth_shown(queue: Queue, duties: Arc<Election>) {
     let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;
@@ -25,14 +25,12 @@ pub(in crate::worker) async fn keep_depth_shown(queue: Queue, duties: Arc<Electi
             metrics.sampled(jobs, sample.oldest_ready, sample.open_batches, sample.workers, sample.paused);
             metrics.aged(last.at.elapsed());
         }
-        let _ = tokio::time::timeout(TICK, samples.changed()).await; // (`duties` keeps the channel open)
+        let _ = tokio::time::timeout(TICK, samples.changed()).await; // `duties` keeps the channel open
     }
 }
 
-/// How often the levels are read.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Keeps the gauges up to date until the task is ended.
 pub(in crate::worker) async fn keep_levels_shown(state: Arc<WorkerState>, lease: Lease) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {

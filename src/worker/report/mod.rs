@@ -1,4 +1,4 @@
-//! What a worker tells about itself: what it has done, what it holds, what limits it.
+//! The worker's reports about itself: its jobs, results and bottleneck.
 
 mod gauges;
 mod monitor;

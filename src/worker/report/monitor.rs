@@ -7,7 +7,7 @@ use crate::metrics::Health;
 use crate::worker::lease::Lease;
 use crate::worker::state::{WorkerState, WorkerStats};
 
-/// Reads a worker's stats while something else waits for its end.
+/// Reads a worker's stats while [`Worker::run`](crate::Worker::run) is running.
 #[derive(Clone)]
 pub struct Monitor {
     pub(in crate::worker) state: Arc<WorkerState>,
@@ -21,8 +21,8 @@ impl fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    /// What the worker holds and has done, and how it is, at this moment. Cheap: a few atomic reads and two locks that
-    /// nobody holds long.
+    /// Returns the worker's jobs, results and health at this moment. Cheap: a few atomic reads and two briefly held
+    /// locks.
     pub fn stats(&self) -> WorkerStats {
         let WorkerState { in_flight, tally, limited_by, stop, .. } = &*self.state;
         let (_, limited_by) = limited_by.shares();
@@ -37,19 +37,19 @@ impl Monitor {
         }
     }
 
-    /// Whether the worker's own thread runs: the one on which it claims, keeps its lease and acknowledges. False when
-    /// it has been blocked for ten seconds, by a log that nobody reads for example; then nothing but a new process
-    /// helps. While SQL Server is away it is true: the worker waits for it, and holds its results. Of a worker that has
-    /// ended it says nothing.
+    /// Whether the worker's own thread, which claims, renews the lease and finishes jobs, is running. False if it has
+    /// been blocked for ten seconds, for example by a log that is not read; then only a restart of the process helps.
+    /// True while SQL Server is away: the worker waits for it and keeps its outcomes. Meaningless after the worker has
+    /// stopped.
     ///
-    /// `/healthz` says the same of all workers of the process.
+    /// `/healthz` reports the same for all workers of the process.
     pub fn is_alive(&self) -> bool {
         self.state.pulse.is_felt()
     }
 
-    /// Which of the queue's duties this worker has and fails at, each with the error: `promote`, `reap`, `sample`,
-    /// `expire`, `schedules`. Empty in a worker that does not have the duties. Its jobs run all the same, the duties
-    /// are tried again, and another worker of the queue takes them over where one can.
+    /// Returns the maintenance tasks that fail in this worker, with their errors: `promote`, `reap`, `sample`,
+    /// `expire`, `schedules`. Empty if another worker is elected. The worker's jobs run nevertheless, the tasks are
+    /// retried, and another worker takes them over if it can.
     pub fn failing_duties(&self) -> Vec<(&'static str, String)> {
         self.state.duty_failures.standing()
     }

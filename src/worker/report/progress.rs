@@ -1,4 +1,4 @@
-//! How far a drain has come, for a progress bar: done, left, rate, and what is where.
+//! The progress of a drain: jobs done and left, the rate, and the jobs by stage.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -10,31 +10,31 @@ use crate::worker::state::WorkerStats;
 
 use super::monitor::Monitor;
 
-/// Over how much time the rate is taken.
+/// The window of the rate.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How often the queue's depth is asked for at the most. In between, what this worker has finished is subtracted.
+/// The shortest interval between samples of the queue's depth. In between, the jobs that this worker has finished are
+/// subtracted.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far a worker has come with its queue, as [`Worker::drain_with`](crate::worker::Worker::drain_with) tells it.
+/// The progress of a worker with its queue, as passed on by [`Worker::drain_with`](crate::worker::Worker::drain_with).
 /// Displays as one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct DrainProgress {
-    /// Jobs that this worker has finished since its start: done, dead and cancelled ones.
+    /// Jobs that this worker has finished since its start: done, dead and cancelled.
     pub finished: u64,
-    /// Jobs of the queue that are not finished, held by this worker or by none or another; `None` before it is known. A
-    /// sample: beyond 10,000 ready jobs of a priority it is estimated, and at most 100,000 scheduled and claimed ones
-    /// are counted.
+    /// Unfinished jobs of the queue, whether a worker holds them or not, or `None` while unknown. A sample: beyond
+    /// 10,000 ready jobs of a priority it is estimated, and at most 100,000 scheduled and claimed jobs are counted.
     pub unfinished: Option<u64>,
-    /// Those of them that wait for their time; `None` before it is known.
+    /// The scheduled jobs among them, or `None` while unknown.
     pub scheduled: Option<u64>,
-    /// Jobs a second that this worker finished in the last ten seconds.
+    /// Jobs per second that this worker finished in the last ten seconds.
     pub jobs_per_second: f64,
-    /// How long it takes until the queue is empty if the unfinished jobs go on becoming fewer as in the last ten
-    /// seconds; `None` while they do not.
+    /// The time until the queue is empty at the rate at which unfinished jobs became fewer in the last ten seconds, or
+    /// `None` if they did not.
     pub left: Option<Duration>,
-    /// What is in each stage of this worker.
+    /// The jobs in each stage of this worker.
     pub stats: WorkerStats,
 }
 
@@ -62,7 +62,6 @@ impl fmt::Display for DrainProgress {
     }
 }
 
-/// What is left of the queue.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Left {
     unfinished: u64,
@@ -70,7 +69,7 @@ pub(in crate::worker) struct Left {
 }
 
 impl Left {
-    /// As sampled; `None`: it is not known.
+    /// From a sample, or `None` if unknown.
     pub(in crate::worker) async fn of(queue: &Queue, max_age: Duration) -> Option<Left> {
         let sample = async { queue.session().await?.sample(queue.name(), max_age).await };
         match sample.await {
@@ -82,13 +81,12 @@ impl Left {
         }
     }
 
-    /// When this worker has finished so many more.
+    /// What is left after this worker has finished this many more jobs.
     fn less(self, finished: u64) -> Left {
         Left { unfinished: self.unfinished.saturating_sub(finished), ..self }
     }
 }
 
-/// What was the case at one time.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     at: Instant,
@@ -127,7 +125,7 @@ impl Readings {
     }
 }
 
-/// Shows the progress again and again, until it is dropped.
+/// Shows the progress until the future is dropped.
 pub(in crate::worker) async fn report_progress(
     queue: &Queue,
     monitor: &Monitor,
@@ -136,12 +134,12 @@ pub(in crate::worker) async fn report_progress(
     show: &mut impl FnMut(&DrainProgress),
 ) -> Infallible {
     let finished = |stats: &WorkerStats| stats.done + stats.dead + stats.cancelled;
-    let mut known: Option<(Left, u64)> = None; // what was left when this worker had finished so many
+    let mut known: Option<(Left, u64)> = None; // the rest of the queue, and this worker's finished jobs at that moment
     let mut sample_at = Instant::now();
     loop {
         if Instant::now() >= sample_at {
             sample_at = Instant::now() + SAMPLE_INTERVAL;
-            // What cannot be sampled shows as numbers that stand still; the worker's own calls decide about the worker.
+            // If sampling fails, the numbers stand still; only the worker's own calls decide whether it stops.
             if let Some(left) = Left::of(queue, SAMPLE_INTERVAL).await {
                 known = Some((left, finished(&monitor.stats())));
             }

@@ -1,8 +1,8 @@
-//! What a worker knows about jobs that are to come: somebody has seen that there may be some, or a claim has found
-//! none, or only what the queue's limits allow.
+//! Signals about jobs to claim: that there may be some, that a claim found none, or that the queue's limits kept some
+//! back.
 //!
 //! ```text
-//! watcher, maintenance, drain, completion ──there may be jobs──▶ prefetch ──a claim found nothing──▶ drain
+//! watcher, maintenance, drain, finisher ──there may be jobs──▶ prefetch ──a claim found nothing──▶ drain
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::procedures::worker::ClaimLimit;
 
-/// Two signals, one to the prefetcher and one from it, and what its last claim has met.
+/// A signal to the prefetcher and one from it, and the limit that its last claim met.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Arrivals {
     expected: Notify,
@@ -21,38 +21,38 @@ pub(in crate::worker) struct Arrivals {
 }
 
 impl Arrivals {
-    /// There may be jobs in a queue that was empty: a claim is worth its while.
+    /// Signals that a claim may find jobs.
     pub(in crate::worker) fn expect(&self) {
         self.expected.notify_one();
     }
 
-    /// Returns when there may be jobs. For the prefetcher alone.
+    /// Returns when there may be jobs. Only the prefetcher calls it.
     pub(in crate::worker) async fn expected(&self) {
         self.expected.notified().await;
     }
 
-    /// A claim has found nothing, and nothing is in flight.
+    /// Signals that a claim found nothing and no job is in flight.
     pub(in crate::worker) fn found_nothing(&self) {
         self.found_nothing.notify_one();
     }
 
-    /// What kept the last claim from jobs that are ready.
+    /// Records the limit that kept ready jobs from the last claim.
     pub(in crate::worker) fn set_limited(&self, limited: Option<ClaimLimit>) {
         self.limited.store(limited.is_some(), Ordering::Relaxed);
         self.ends_make_room.store(limited == Some(ClaimLimit::Running), Ordering::Relaxed);
     }
 
-    /// Whether claims are kept from jobs by the queue's own limits.
+    /// Whether the queue's own limits keep ready jobs back.
     pub(in crate::worker) fn are_limited(&self) -> bool {
         self.limited.load(Ordering::Relaxed)
     }
 
-    /// Whether that is so, and a job that is acknowledged makes room for another.
+    /// Whether a limit keeps ready jobs back that the next finished job makes room for.
     pub(in crate::worker) fn ends_make_room(&self) -> bool {
         self.ends_make_room.load(Ordering::Relaxed)
     }
 
-    /// Returns when a claim has found nothing while nothing was in flight. For the drain alone.
+    /// Returns when a claim found nothing while no job was in flight. Only the drain calls it.
     pub(in crate::worker) async fn nothing_found(&self) {
         self.found_nothing.notified().await;
     }

@@ -1,15 +1,15 @@
-//! What limits a worker right now: where its time goes while not every thread has a job.
+//! Measures what limits a worker while not every thread has a job.
 //!
-//! The prefetcher is always in one of few situations, and says so at each change ([`BottleneckMeter::begin`]): claiming,
-//! waiting for room, waiting for jobs to come. Each stretch of time is put down to one of five limits:
+//! The prefetcher reports each change of its situation ([`BottleneckMeter::begin`]). Each interval between two changes
+//! counts for one of five bottlenecks:
 //!
-//! | the threads were | the prefetcher | the limit |
+//! | threads | prefetcher | bottleneck |
 //! |---|---|---|
-//! | busy (nine tenths of the time and more), or had jobs waiting for them | whatever it did | [`Bottleneck::Busy`] |
-//! | partly idle | had got fewer jobs than it asked for | [`Bottleneck::Idle`] |
-//! | partly idle | had got fewer jobs than it asked for, because of the queue's own limits | [`Bottleneck::QueueLimit`] |
-//! | partly idle | waited for the answer to a claim that brought all it asked for, or that failed | [`Bottleneck::Claim`] |
-//! | partly idle | was held back by ended jobs that are not acknowledged, or by what jobs weigh in memory | [`Bottleneck::Finish`] |
+//! | busy (at least nine tenths of the time), or jobs were waiting for them | any | [`Bottleneck::Busy`] |
+//! | partly idle | its claim returned fewer jobs than it asked for | [`Bottleneck::Idle`] |
+//! | partly idle | its claim returned fewer jobs because of the queue's own limits | [`Bottleneck::QueueLimit`] |
+//! | partly idle | waiting for a claim that returned all it asked for, or failed | [`Bottleneck::Claim`] |
+//! | partly idle | held back by unconfirmed jobs or by the memory of the jobs | [`Bottleneck::Finish`] |
 //!
 //! The shares of the last [`WINDOW`] seconds are the metric `readpast_limited_ratio`; the largest is
 //! [`WorkerStats::limited_by`](super::worker_stats::WorkerStats::limited_by).
@@ -24,16 +24,15 @@ use super::in_flight::InFlight;
 use super::tally::Tally;
 use super::worker_stats::Bottleneck;
 
-/// Over how many readings, one a second, the shares are taken.
+/// The number of readings, one per second, that the shares cover.
 const WINDOW: usize = 3;
 
-/// From which share of the time threads that run jobs count as busy.
+/// The share of the time from which the threads count as busy.
 const BUSY: f64 = 0.9;
 
 /// Time by bottleneck, in the order of [`Bottleneck::ALL`].
 type Totals = [Duration; Bottleneck::ALL.len()];
 
-/// Where the time of a worker goes.
 #[derive(Debug)]
 pub(in crate::worker) struct BottleneckMeter {
     threads: usize,
@@ -50,12 +49,12 @@ struct TimeByBottleneck {
     readings: VecDeque<Totals>,
 }
 
-/// The time since the prefetcher's situation changed last.
+/// The time since the last change of the prefetcher's situation.
 #[derive(Debug)]
 struct Stretch {
     limit: Bottleneck,
     since: Instant,
-    /// All run times of jobs that had ended by then.
+    /// The total run time of finished runs at that moment.
     ended: Duration,
 }
 
@@ -67,19 +66,19 @@ impl BottleneckMeter {
         BottleneckMeter { threads, in_flight, tally, state: Mutex::new(state) }
     }
 
-    /// The prefetcher's situation changes: should threads be idle from now on, it is because of `limit`.
+    /// The prefetcher's situation changes: from now on, idle threads are due to `limit`.
     pub(in crate::worker) fn begin(&self, limit: Bottleneck) {
         let mut state = self.state.lock();
         self.settle(&mut state);
         state.present.limit = limit;
     }
 
-    /// It turns out that the present situation is another, and was since the last change or reading.
+    /// Corrects the situation since the last change or reading.
     pub(in crate::worker) fn correct(&self, limit: Bottleneck) {
         self.state.lock().present.limit = limit;
     }
 
-    /// The shares of the last seconds, in the order of [`Bottleneck::ALL`], and the largest of them.
+    /// Returns the shares of the last seconds, in the order of [`Bottleneck::ALL`], and the largest.
     pub(in crate::worker) fn shares(&self) -> ([f64; Bottleneck::ALL.len()], Bottleneck) {
         let state = self.state.lock();
         let now = self.totals(&state);
@@ -98,10 +97,10 @@ impl BottleneckMeter {
         (shares, largest)
     }
 
-    /// Moves the window on; called once a second.
+    /// Moves the window; called once a second.
     pub(in crate::worker) fn read(&self) {
         let mut state = self.state.lock();
-        self.settle(&mut state); // so that a correction later on does not take away what was read
+        self.settle(&mut state); // a later correction must not change this reading
         let totals = state.totals;
         state.readings.push_back(totals);
         if state.readings.len() > WINDOW {
@@ -109,18 +108,18 @@ impl BottleneckMeter {
         }
     }
 
-    /// Adds the present stretch to the totals; from now on there is another.
+    /// Adds the current interval to the totals and starts another.
     fn settle(&self, state: &mut TimeByBottleneck) {
         state.totals = self.totals(state);
         state.present.since = Instant::now();
         state.present.ended = self.tally.run_times().total;
     }
 
-    /// The totals with the present stretch.
+    /// The totals including the current interval.
     fn totals(&self, state: &TimeByBottleneck) -> Totals {
         let Stretch { limit, since, ended } = &state.present;
         let took = since.elapsed();
-        // The run time of a job counts when it ends; a thread whose job has not ended yet is taken to be busy since the
+        // A run time counts when the run has finished. A thread with a running job counts as busy since the last
         // change.
         let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
         let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;

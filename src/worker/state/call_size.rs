@@ -1,8 +1,7 @@
-//! How many jobs go with one call, learnt from calls that SQL Server did not answer in time.
+//! How many jobs a call contains, adapted to timeouts.
 
-/// The most jobs of a call: halved after a time-out, because there may be too much in one for the network, and grown
-/// slowly afterwards. A jump back to the full size would run into the next time-out, and the call that follows it would
-/// be small again.
+/// The maximum number of jobs per call: halved after a timeout, because the call may be too large for the network, and
+/// then increased slowly. A jump back to full size would cause the next timeout.
 #[derive(Debug)]
 pub(in crate::worker) struct CallSize {
     jobs: usize,
@@ -18,12 +17,13 @@ impl CallSize {
         self.jobs
     }
 
-    /// A call with so many jobs was not answered in time.
+    /// Records that a call with `jobs` jobs timed out.
     pub(in crate::worker) fn timed_out(&mut self, jobs: usize) {
         self.jobs = (jobs / 2).max(1);
     }
 
-    /// A call with so many jobs was answered. It proves nothing about larger ones unless it was as large as allowed.
+    /// Records that a call with `jobs` jobs was answered. Only a call of the maximum size proves anything about larger
+    /// ones.
     pub(in crate::worker) fn answered(&mut self, jobs: usize) {
         if jobs >= self.jobs {
             self.jobs = self.most.min(self.jobs + (self.jobs / 4).max(1));

@@ -1,7 +1,8 @@
-//! Which of the queue's duties fail in this worker: [`DutyFailures`].
+//! The maintenance tasks that fail in this worker: [`DutyFailures`].
 //!
-//! The worker's jobs do not need them, so none of these errors ends it. It logs an error when it is new, counts it and
-//! shows it while it lasts. If another worker may succeed (this one's login lacks a permission), it yields the duties.
+//! The worker's jobs do not need these tasks, so their errors do not stop the worker. It logs new errors, counts all,
+//! and shows them while they last. If another worker may succeed, because only this one lacks a permission, it yields
+//! the maintenance.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,11 +14,10 @@ use crate::metrics::{DUTIES, WorkerMetrics};
 
 use super::outage::Outage;
 
-/// How long this worker yields the duties to others after one of them failed. (Until another worker takes them, it
-/// continues with those that succeed.)
+/// How long this worker yields the maintenance to other workers after a failure. Until one of them takes it, this
+/// worker continues with the tasks that succeed.
 const YIELDS_FOR: Duration = Duration::from_secs(300);
 
-/// How often a lasting error is logged again.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// In the order of [`DUTIES`].
@@ -30,7 +30,7 @@ pub(in crate::worker) enum Duty {
     Schedules,
 }
 
-/// What failed when it was last done.
+/// The last failure of each task.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct DutyFailures {
     inner: Mutex<Inner>,
@@ -49,17 +49,16 @@ struct DutyFailure {
     error: String,
     sql_error: Option<i32>,
     logged_at: Instant,
-    /// It has not succeeded since.
+    /// Whether the task has not succeeded since.
     stands: bool,
 }
 
 impl DutyFailures {
-    /// Of a worker whose log tells of outages there.
     pub(in crate::worker) fn new(outage: Arc<Outage>) -> DutyFailures {
         DutyFailures { inner: Mutex::default(), outage }
     }
 
-    /// A duty's call failed. It is tried again at its next time.
+    /// A task's call failed. It is called again at its next time.
     pub(in crate::worker) fn failed(&self, duty: Duty, error: &Error, metrics: &WorkerMetrics) {
         if self.outage.tells_of_one(DUTIES[duty as usize], error) {
             self.noted(duty, &error.to_string(), error.sql_number(), metrics);
@@ -70,7 +69,7 @@ impl DutyFailures {
         }
     }
 
-    /// Another worker may succeed.
+    /// A task failed that may succeed in another worker.
     pub(in crate::worker) fn failed_here(
         &self,
         duty: Duty,
@@ -82,7 +81,7 @@ impl DutyFailures {
         self.failed_for_all(duty, error, sql_error, metrics);
     }
 
-    /// It would have failed for any worker.
+    /// A task failed that would have failed in any worker.
     pub(in crate::worker) fn failed_for_all(
         &self,
         duty: Duty,
@@ -90,7 +89,7 @@ impl DutyFailures {
         sql_error: Option<i32>,
         metrics: &WorkerMetrics,
     ) {
-        // (Without the lock: a subscriber may take its time.)
+        // Without the lock, because a subscriber may be slow.
         if self.noted(duty, &error, sql_error, metrics) {
             let duty = DUTIES[duty as usize];
             tracing::warn!(
@@ -102,8 +101,8 @@ impl DutyFailures {
         }
     }
 
-    /// Returns whether that is news: not where the error differs from the last one only in the ids, names and times in
-    /// its text.
+    /// Records a failure and returns whether it is news. An error that differs from the last one only in ids, names and
+    /// times is not.
     fn noted(&self, duty: Duty, error: &str, sql_error: Option<i32>, metrics: &WorkerMetrics) -> bool {
         metrics.duty_failed(duty as usize);
         let now = Instant::now();
@@ -116,24 +115,23 @@ impl DutyFailures {
         is_news
     }
 
-    /// A duty's call succeeded.
     pub(in crate::worker) fn succeeded(&self, duty: Duty) {
         if let Some(last) = &mut self.inner.lock().last[duty as usize] {
             last.stands = false;
         }
     }
 
-    /// Another worker has the duties.
+    /// Another worker does the maintenance.
     pub(in crate::worker) fn are_another_s(&self) {
         self.inner.lock().last.iter_mut().flatten().for_each(|last| last.stands = false);
     }
 
-    /// Another worker should have the duties, if there is one.
+    /// Whether another worker should do the maintenance, if there is one.
     pub(in crate::worker) fn yields(&self) -> bool {
         self.inner.lock().yields_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Those that failed when they were last done, with the error.
+    /// The tasks that failed the last time, with their errors.
     pub(in crate::worker) fn standing(&self) -> Vec<(&'static str, String)> {
         let inner = self.inner.lock();
         let standing = DUTIES.into_iter().zip(&inner.last);

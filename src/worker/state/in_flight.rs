@@ -1,43 +1,41 @@
-//! How many jobs a worker holds, by stage, and the signals that go with it: to the prefetcher that there is demand for
-//! more, and to the shutdown that all have ended.
+//! How many jobs a worker holds, by stage, with two signals: to the prefetcher that there is demand for more, and to
+//! the shutdown that no job is left.
 //!
-//! Each job in memory counts itself by its [`Held`](crate::worker::lease::Held), which is the only writer: it moves
-//! from stage to stage and leaves when it is dropped, so that no panic and no early return leaves a job counted.
+//! A job's [`Held`](crate::worker::lease::Held) is the only writer: it moves the job's count from stage to stage and
+//! removes it when dropped, so that no panic or early return leaves a job counted.
 
 use tokio::sync::Notify;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Where a job in memory is.
+/// The stage of a job in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Stage {
-    /// Claimed, not started.
     Unstarted,
-    /// Claimed, and waiting for others of its kind to end.
+    /// Claimed, and waiting for other jobs of its kind.
     Parked,
     Running,
-    /// Ended, and SQL Server has not confirmed it.
+    /// Has run, but SQL Server has not confirmed its outcome.
     AwaitingFinish,
 }
 
-/// The expected output follows a larger one at once. One that is smaller lowers it by this part of the difference: of a
-/// large output a fifth is still expected after fifty jobs that had none.
+/// A larger output raises the expected output to its size. A smaller one lowers it by this fraction of the difference:
+/// after fifty jobs without output, a fifth of a large output is still expected.
 const FORGETTING: usize = 32;
 
-/// The jobs in memory.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct InFlight {
     /// In the order of [`Stage`].
     jobs: [AtomicUsize; 4],
-    /// Payloads, checkpoints and outputs of all of them.
+    /// The payloads, checkpoints and outputs of all jobs.
     bytes: AtomicUsize,
-    /// Of these, the outputs.
+    /// The outputs alone.
     output_bytes: AtomicUsize,
-    /// How large the next output may be, estimated from earlier ones.
+    /// The size of the next output, estimated from earlier ones.
     expected_output: AtomicUsize,
-    /// Jobs that are to start, or run: room is kept for the output of each.
+    /// Jobs that are starting or running: memory is reserved for the output of each.
     started: AtomicUsize,
-    /// At how many unstarted jobs there is demand for more.
+    /// The number of unstarted jobs at which there is demand for more.
     low_water: AtomicUsize,
     demand: Notify,
     emptied: Notify,
@@ -48,12 +46,11 @@ impl InFlight {
         self.jobs[stage as usize].load(Ordering::Acquire)
     }
 
-    /// Claimed jobs that have not started.
     pub(in crate::worker) fn unstarted(&self) -> usize {
         self.at(Stage::Unstarted)
     }
 
-    /// Claimed jobs that wait for others of their kind to end. No thread could take them.
+    /// Jobs that wait for other jobs of their kind, so that no thread can take them.
     pub(in crate::worker) fn parked(&self) -> usize {
         self.at(Stage::Parked)
     }
@@ -62,61 +59,57 @@ impl InFlight {
         self.at(Stage::Running)
     }
 
-    /// Ended jobs that SQL Server has not confirmed.
+    /// Jobs that have run, but that SQL Server has not confirmed.
     pub(in crate::worker) fn awaiting_finish(&self) -> usize {
         self.at(Stage::AwaitingFinish)
     }
 
-    /// All that this process holds. A job that moves on is counted twice for a moment, and never not at all.
+    /// All jobs in memory. A job that changes its stage may briefly be counted twice, but is never missed.
     pub(in crate::worker) fn jobs(&self) -> usize {
         self.unstarted() + self.parked() + self.running() + self.awaiting_finish()
     }
 
-    /// Payloads, checkpoints and outputs of all that this process holds.
     pub(in crate::worker) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// Of these, the outputs.
     pub(in crate::worker) fn output_bytes(&self) -> usize {
         self.output_bytes.load(Ordering::Acquire)
     }
 
-    /// How large the next output may be.
     pub(in crate::worker) fn expected_output(&self) -> usize {
         self.expected_output.load(Ordering::Acquire)
     }
 
-    /// Jobs that run, or are to run.
+    /// Jobs that are running or still to run.
     fn unended(&self) -> usize {
         self.unstarted() + self.parked() + self.running()
     }
 
-    /// Whether there is all the room that there can be. Ended jobs without an output need none, however long SQL Server
-    /// does not confirm them: a transaction may keep their rows locked.
+    /// Whether the whole memory limit is free. Unconfirmed jobs without output take none, however long a transaction
+    /// keeps their rows locked.
     pub(in crate::worker) fn takes_no_memory(&self) -> bool {
-        self.unended() == 0 && self.output_bytes() == 0 // in this order: a job's output is held before the job has ended
+        self.unended() == 0 && self.output_bytes() == 0 // in this order: a job's output is counted before the job leaves its stage
     }
 
-    /// By how much a job may grow when it ends, and its output takes the place of its payload.
+    /// How much a job may grow when its output replaces its payload.
     fn growth(&self) -> usize {
         let payloads = self.bytes().saturating_sub(self.output_bytes());
         self.expected_output().saturating_sub(payloads / self.unended().max(1))
     }
 
-    /// How many bytes more may be held, beside what those that have not ended may grow.
+    /// How many more bytes may be held, with the growth of unfinished jobs reserved.
     pub(in crate::worker) fn free_bytes(&self, max_bytes: u64) -> u64 {
         let held = self.bytes() + self.growth().saturating_mul(self.unended());
         max_bytes.saturating_sub(held as u64)
     }
 
-    /// Whether one more job may start: not if its output may exceed the limit together with what is held. One may
-    /// always run while no output is held.
+    /// Whether one more job may start: its output must fit the limit. One job may always run while no output is held.
     pub(in crate::worker) fn may_start(&self, max_bytes: u64) -> bool {
         self.has_room_for(self.started.load(Ordering::Acquire) + 1, max_bytes)
     }
 
-    /// Keeps room for the output of a job that starts, until the value is dropped. `None`: it [may not
+    /// Reserves memory for the output of a job until the value is dropped, or returns `None` if it [may not
     /// start](Self::may_start).
     pub(in crate::worker) fn start(&self, max_bytes: u64) -> Option<Started<'_>> {
         let mut started = self.started.load(Ordering::Acquire);
@@ -134,7 +127,7 @@ impl InFlight {
         bytes as u64 <= max_bytes || (started == 1 && self.output_bytes() == 0)
     }
 
-    /// A job has run and left so many bytes.
+    /// Records the size of a job's output.
     pub(in crate::worker) fn learn_output(&self, bytes: usize) {
         if bytes == 0 && self.expected_output() == 0 {
             return; // as most jobs
@@ -147,33 +140,31 @@ impl InFlight {
         let _ = self.expected_output.fetch_update(Ordering::AcqRel, Ordering::Acquire, learn);
     }
 
-    /// A job has ended and left an output.
     pub(in crate::worker) fn hold_output(&self, bytes: usize) {
         self.output_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// An output was confirmed, or is dropped.
     pub(in crate::worker) fn drop_output(&self, bytes: usize) {
         self.output_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Sets at how many unstarted jobs the prefetcher is to be woken.
+    /// Sets the number of unstarted jobs at which the prefetcher is woken.
     pub(in crate::worker) fn set_low_water(&self, jobs: usize) {
         self.low_water.store(jobs, Ordering::Release);
     }
 
-    /// Returns when there may be demand for more jobs, or room for them. For the prefetcher alone.
+    /// Returns when there may be demand or capacity for more jobs. Only the prefetcher calls it.
     pub(in crate::worker) async fn demand(&self) {
         self.demand.notified().await;
     }
 
     /// Returns when no job is running or waiting to run.
     pub(in crate::worker) async fn idle(&self) {
-        // In the order of a job's way: one that moves on meanwhile is met at its next stage.
+        // In the order of the stages: a job that moves on meanwhile is seen at its next stage.
         self.until(|| self.unstarted() == 0 && self.parked() == 0 && self.running() == 0).await;
     }
 
-    /// Returns when every ended job is confirmed.
+    /// Returns when every job that has run is confirmed.
     pub(in crate::worker) async fn flushed(&self) {
         self.until(|| self.awaiting_finish() == 0).await;
     }
@@ -188,7 +179,7 @@ impl InFlight {
         }
     }
 
-    /// Jobs were confirmed and have left memory.
+    /// Signals that jobs were confirmed and have left memory.
     pub(in crate::worker) fn confirmed(&self) {
         self.emptied.notify_waiters();
         self.demand.notify_one();
@@ -198,7 +189,7 @@ impl InFlight {
         self.jobs[stage as usize].fetch_add(jobs, Ordering::AcqRel);
     }
 
-    /// One job less is in this stage. It stands in the next one already, if there is one.
+    /// Removes a job from this stage, after it has entered the next one, if any.
     pub(in crate::worker) fn leave(&self, stage: Stage) {
         let left = self.jobs[stage as usize].fetch_sub(1, Ordering::AcqRel) - 1;
         match stage {
@@ -207,17 +198,17 @@ impl InFlight {
                     self.demand.notify_one();
                 }
                 if left == 0 {
-                    self.emptied.notify_waiters(); // it may have been given back while nothing runs
+                    self.emptied.notify_waiters(); // it may have been released while no job is running
                 }
             }
-            // A thread may be free now: it wants a job, or somebody waits for the last one to end.
+            // A thread may be free and need a job, or this was the last job.
             Stage::Running if self.unstarted() == 0 => {
                 self.demand.notify_one();
                 self.emptied.notify_waiters();
             }
-            Stage::Parked if left == 0 => self.emptied.notify_waiters(), // as an unstarted one
+            Stage::Parked if left == 0 => self.emptied.notify_waiters(), // it may have been released, too
             Stage::Running | Stage::Parked => {}
-            Stage::AwaitingFinish => {} // confirmed() speaks for a whole batch
+            Stage::AwaitingFinish => {} // confirmed() signals once for many jobs
         }
     }
 
@@ -230,7 +221,7 @@ impl InFlight {
     }
 }
 
-/// A job that is to start, or runs.
+/// A job that is starting or running.
 #[derive(Debug)]
 pub(in crate::worker) struct Started<'a>(&'a InFlight);
 

@@ -1,4 +1,4 @@
-//! What all stages of a worker share: what it holds, what it has done, and the signals between stages.
+//! The state that all stages of a worker share, and the signals between the stages.
 
 mod arrivals;
 mod bottleneck_meter;

@@ -1,5 +1,5 @@
-//! What the log says of an outage of SQL Server: a line at its beginning, one a minute, and one at its end, for all
-//! stages of a worker together.
+//! The log lines of an outage of SQL Server: one at its start, one a minute, and one at its end, for all stages of a
+//! worker together.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,9 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 
-/// How often a lasting outage is mentioned.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Whether SQL Server is away, as the calls of a worker notice it.
+/// Whether SQL Server is away, from the results of a worker's calls.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Outage {
     is_on: AtomicBool,
@@ -24,11 +23,11 @@ struct Lasting {
     since: Instant,
     said_at: Instant,
     failed: u64,
-    /// Calls that failed and are repeated. The outage is over when all of them have been answered.
+    /// Failed calls that are being retried. The outage is over when all of them have succeeded.
     repeated: BTreeSet<&'static str>,
 }
 
-/// What a failed call adds to the log.
+/// The log line of a failed call.
 enum Line {
     None,
     Begin,
@@ -36,13 +35,13 @@ enum Line {
 }
 
 impl Outage {
-    /// A call failed that is repeated until it succeeds ([`answered`](Self::answered)). Returns whether the outage
-    /// explains it, so that the caller need not log it. It does not explain a deadlock victim, for example.
+    /// Records the failure of a call that is retried until it succeeds ([`answered`](Self::answered)). Returns whether
+    /// the outage explains the error, so that the caller need not log it. It does not explain a deadlock, for example.
     pub(in crate::worker) fn tells_of(&self, call: &'static str, error: &Error) -> bool {
         self.note(call, error, true)
     }
 
-    /// The same for a call that is not repeated: the end of the outage does not depend on it.
+    /// Same for a call that is not retried: the end of the outage does not depend on it.
     pub(in crate::worker) fn tells_of_one(&self, call: &'static str, error: &Error) -> bool {
         self.note(call, error, false)
     }
@@ -52,7 +51,7 @@ impl Outage {
             return false;
         }
         let sql_error = error.sql_number();
-        // (The log is user code: not under the lock.)
+        // Without the lock, because the log calls user code.
         match self.failed(call, is_repeated, Instant::now()) {
             Line::Begin => {
                 tracing::warn!(call, sql_error, %error, "SQL Server does not respond; retrying until it does");
@@ -87,7 +86,7 @@ impl Outage {
         Line::Lasts { since: outage.since, failed: outage.failed }
     }
 
-    /// A call was answered. Without an outage that is one look at a flag.
+    /// Records that a call succeeded. Without an outage, this only reads a flag.
     pub(in crate::worker) fn answered(&self, call: &'static str) {
         if !self.is_on() {
             return;
@@ -106,13 +105,12 @@ impl Outage {
         }
     }
 
-    /// Whether the log has reported one.
     pub(in crate::worker) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
     }
 }
 
-/// Whether the server, its database or the way to it is away, so that other calls fail, too.
+/// Whether the server, its database or the network is away, so that other calls fail, too.
 fn is_of_an_outage(error: &Error) -> bool {
     error.is_transient()
         && matches!(

@@ -1,8 +1,8 @@
-//! Whether a worker's own thread still runs what it has to: [`Pulse`].
+//! Detects a worker whose own thread is stuck: [`Pulse`].
 //!
-//! Claims, heartbeats and acknowledgements are tasks of one thread. What blocks it (a log that nobody reads, for
-//! example) stops them all without an error, while the process lives and its other threads answer. So one more task
-//! there beats each second, and whoever asks from another thread learns when it has not for long.
+//! Claims, heartbeats and finish calls are tasks of one thread. If it is blocked, for example by a log that is not
+//! read, they all stop without an error, while the process and its other threads keep running. A task on that thread
+//! therefore beats every second, and other threads check how long the last beat is ago.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use super::worker_state::WorkerState;
 
-/// How often the thread beats.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// After so long without a beat the thread is stuck. A thread that only gets no core is back within seconds.
+/// After this time without a beat, the thread is stuck. A thread that is only short of CPU time beats again within
+/// seconds.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
-/// When the worker's thread was last known to run. (By a clock that stands still while the machine is suspended.)
+/// The time of the last beat, by a clock that stops while the machine is suspended.
 #[derive(Debug)]
 pub(in crate::worker) struct Pulse(Mutex<Instant>);
 
@@ -35,7 +35,6 @@ impl Pulse {
     }
 }
 
-/// Beats until the task is ended.
 pub(in crate::worker) async fn keep_beating(state: Arc<WorkerState>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     loop {

@@ -1,10 +1,10 @@
-//! The signal to stop, which every stage listens to, and the process's signals that give it.
+//! The signal to stop, which every stage observes, and the process signals that trigger it.
 //!
 //! ```text
 //! running ──stop──▶ stopping ──stop now──▶ stopping now
 //! ```
 //!
-//! What is done at each step stands in [`crate::worker::shutdown::ending`].
+//! [`crate::worker::shutdown::ending`] lists the steps of each phase.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,11 +18,11 @@ use crate::error::Error;
 use crate::handler::{Flag, State, Surroundings, panic_message};
 use crate::job::Notes;
 
-/// What asks a process to end may do so twice at once: `timeout` of the GNU coreutils signals the process, and then its
-/// group. A second signal that comes sooner than this is the first one.
+/// A second signal within this time counts as the first: a program may signal twice at once, as `timeout` of the GNU
+/// coreutils does with the process and then its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
-/// How far the end of a worker has come.
+/// The phase of a worker's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Running,
@@ -30,7 +30,7 @@ pub(crate) enum Phase {
     StoppingNow,
 }
 
-/// Asks a worker to stop, from any task or thread.
+/// Stops a worker from any task or thread.
 #[derive(Debug, Clone)]
 pub struct StopHandle {
     phase: Arc<watch::Sender<Phase>>,
@@ -46,46 +46,46 @@ impl StopHandle {
         StopHandle { phase: Arc::new(phase), failure: Arc::default(), stopping, stopping_now }
     }
 
-    /// Stops the worker in order: no more claims, unstarted jobs are given back, running jobs may end within
-    /// `worker.shutdown_deadline_ms`, results are acknowledged. What has not ended by then is cancelled and given back,
-    /// without an attempt charged. Calling it again has no further effect.
+    /// Stops the worker gracefully: it claims no more jobs, releases unstarted jobs, waits up to
+    /// `worker.shutdown_deadline_ms` for running jobs, and finishes them. Jobs that are still running then are
+    /// cancelled and released without using up an attempt. Calling it again has no further effect.
     pub fn stop(&self) {
         self.stopping.set();
         self.advance(Phase::Stopping);
     }
 
-    /// Stops the worker without waiting for anything: [`Context::is_cancelled`](crate::handler::Context::is_cancelled)
-    /// turns true, results that are not acknowledged yet are dropped, and their jobs run again when this worker's lease
-    /// is reaped.
+    /// Stops the worker without waiting: [`Context::is_cancelled`](crate::handler::Context::is_cancelled) becomes true,
+    /// unconfirmed outcomes are dropped, and their jobs run again once this worker's lease has expired.
     pub fn stop_now(&self) {
         self.stopping_now.set();
         self.advance(Phase::StoppingNow);
     }
 
-    /// Stops on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed, the connection to it has broken), on
-    /// Windows on Ctrl-C, Ctrl-Break, and when the console is closed or the machine shuts down: the first as
-    /// [`stop`](Self::stop), the second as [`stop_now`](Self::stop_now), unless it comes within 100 ms of the first.
-    /// From then on these signals do not end the process by themselves, even when the worker has ended. (Windows ends a
-    /// process a few seconds after a console was closed or a shutdown has begun, whatever it does.)
+    /// Stops the worker on signals: gracefully ([`stop`](Self::stop)) on the first one, immediately
+    /// ([`stop_now`](Self::stop_now)) on the second, unless it comes within 100 ms of the first. The signals are SIGINT
+    /// (Ctrl-C), SIGTERM and SIGHUP (the terminal or its connection was closed); on Windows Ctrl-C, Ctrl-Break, a
+    /// closed console and a shutdown of the machine. They no longer end the process by themselves, even after the
+    /// worker has stopped. (Windows ends a process a few seconds after its console was closed or a shutdown has begun
+    /// in any case.)
     ///
-    /// On Linux, a process that was started with SIGHUP ignored (`nohup`) goes on ignoring it. One for which SIGHUP
-    /// means something else, to read its settings again for example, calls [`stop`](Self::stop) on its own signals
+    /// On Linux, a process that was started with SIGHUP ignored (`nohup`) keeps ignoring it. If SIGHUP means something
+    /// else to the program, such as reloading its settings, call [`stop`](Self::stop) on the program's own signals
     /// instead.
     ///
     /// # Errors
     ///
-    /// When the process cannot listen to signals.
+    /// If the process cannot listen to signals.
     ///
     /// # Panics
     ///
-    /// When called outside a tokio runtime.
+    /// Outside a tokio runtime.
     pub fn stop_on_signals(&self) -> std::io::Result<()> {
         let mut signals = Signals::new()?;
         let stop = self.clone();
         tokio::spawn(async move {
             signals.next().await;
             stop.stop();
-            // After it: whoever reads this may rely on it.
+            // Logged after the stop, so that a reader of the log can rely on it.
             tracing::info!(
                 "the worker is stopping: it claims no more jobs and lets running ones finish; a second signal stops it immediately"
             );
@@ -93,13 +93,13 @@ impl StopHandle {
             while stopped_at.elapsed() < SAME_SIGNAL {
                 signals.next().await;
             }
-            tracing::warn!("the worker is stopping immediately: unacknowledged jobs will run again");
+            tracing::warn!("the worker is stopping immediately: unconfirmed jobs will run again");
             stop.stop_now();
         });
         Ok(())
     }
 
-    /// Stops the worker in order because it cannot go on; the first such error is the one that the worker returns.
+    /// Stops the worker gracefully because it cannot continue. The worker returns the first such error.
     pub(crate) fn fail(&self, error: Error) {
         let (sql_error, text) = (error.sql_number(), error.to_string());
         self.failure.lock().get_or_insert(error);
@@ -108,7 +108,7 @@ impl StopHandle {
         tracing::error!(sql_error, error = text, "the worker is stopping because of an error");
     }
 
-    /// Stops the worker in order because something panicked that is no handler.
+    /// Stops the worker gracefully because something other than a handler panicked.
     pub(crate) fn fail_by_panic(&self, panic: Box<dyn Any + Send>) {
         let message = panic_message(&*panic).to_owned();
         // A panic's payload may panic when it is dropped.
@@ -120,7 +120,7 @@ impl StopHandle {
         self.failure.lock().take()
     }
 
-    /// What handlers can see: of the stop, and of what they share.
+    /// The parts of the worker that handlers can see.
     pub(crate) fn surroundings(&self, state: State, notes: Arc<Notes>, place: (String, String)) -> Surroundings {
         Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place)
     }
@@ -133,14 +133,14 @@ impl StopHandle {
         *self.phase.borrow() == Phase::StoppingNow
     }
 
-    /// Returns when the worker is at `phase` or further.
+    /// Returns when the worker has reached `phase`.
     pub(crate) async fn reached(&self, phase: Phase) {
         let mut changes = self.phase.subscribe();
-        // The sender lives in `self`, so the channel cannot be closed while we wait.
+        // `self` owns the sender, so the channel cannot be closed here.
         let _ = changes.wait_for(|now| *now >= phase).await;
     }
 
-    /// Waits for `pause`, or less when the worker stops. Returns whether it is still running.
+    /// Waits for `pause`, or less if the worker stops. Returns whether the worker is still running.
     pub(crate) async fn pause(&self, pause: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -165,7 +165,7 @@ impl StopHandle {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
-    /// `None`: it is ignored.
+    /// `None` if SIGHUP is ignored.
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 
@@ -190,8 +190,8 @@ impl Signals {
     }
 }
 
-/// Whether this process was started to ignore SIGHUP, as `nohup` does. Linux tells, in a mask whose lowest bit is the
-/// first signal, SIGHUP.
+/// Whether this process was started with SIGHUP ignored, as `nohup` does. On Linux, the lowest bit of the mask SigIgn
+/// is SIGHUP.
 #[cfg(unix)]
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -199,8 +199,8 @@ fn ignores_hang_up() -> bool {
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
-/// Ctrl-C and Ctrl-Break; the console's window is closed; the machine shuts down. After the last two, Windows ends the
-/// process itself a few seconds later (five by default), whatever it does.
+/// Ctrl-C, Ctrl-Break, a closed console, a shutdown of the machine. After the last two, Windows ends the process a few
+/// seconds later (five by default).
 #[cfg(windows)]
 struct Signals {
     ctrl_c: tokio::signal::windows::CtrlC,

@@ -1,5 +1,5 @@
-//! What a worker has done since its start. Each stage says what happened; the stats, the demand and the limit are read
-//! from it.
+//! The counts of a worker since its start. The stages write them; the stats, the demand and the bottleneck are computed
+//! from them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,6 @@ use crate::time::{BUCKETS, Durations, bucket};
 
 use super::worker_stats::WorkerStats;
 
-/// Sums that only grow.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Tally {
     done: AtomicU64,
@@ -32,7 +31,6 @@ pub(in crate::worker) struct Tally {
     snoozed_at: Mutex<Option<Instant>>,
 }
 
-/// Run times since the worker started.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::worker) struct RunTimes {
     pub(in crate::worker) jobs: u64,
@@ -40,97 +38,95 @@ pub(in crate::worker) struct RunTimes {
 }
 
 impl Tally {
-    /// A handler has begun with a job that was due so long ago.
+    /// A handler started a job that had been due for `waited`.
     pub(in crate::worker) fn started(&self, waited: Duration) {
         self.waited.add(waited);
     }
 
-    /// A handler has returned after so long.
+    /// A handler returned.
     pub(in crate::worker) fn ran(&self, run: Duration) {
         self.ran.add(run);
         add(&self.ended_ns, run.as_nanos() as u64);
     }
 
-    /// A claimed job is put off without a run.
+    /// A claimed job was postponed without a run.
     pub(in crate::worker) fn put_off(&self) {
         add(&self.put_off, 1);
     }
 
-    /// How many were.
     pub(in crate::worker) fn put_off_jobs(&self) -> u64 {
         read(&self.put_off)
     }
 
-    /// SQL Server has confirmed that a job is done.
+    /// SQL Server confirmed that a job is done.
     pub(in crate::worker) fn done(&self) {
         add(&self.done, 1);
     }
 
-    /// SQL Server has confirmed that a job will be tried again.
+    /// SQL Server confirmed that a job will be retried.
     pub(in crate::worker) fn retried(&self) {
         add(&self.retried, 1);
     }
 
-    /// SQL Server has confirmed that a job will run again without a counted attempt.
+    /// SQL Server confirmed that a job will run again without using up an attempt.
     pub(in crate::worker) fn snoozed(&self) {
         add(&self.snoozed, 1);
         *self.snoozed_at.lock() = Some(Instant::now());
     }
 
-    /// A job is put off for so long, because as many of its kind run as may.
+    /// A job is postponed by `delay`, because as many jobs of its kind are running as may.
     pub(in crate::worker) fn waits_for_its_turn(&self, delay: Duration) {
         self.longest_turn_ms.fetch_max(delay.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// In how much time all jobs have had their turn that were put off for others of their kind; zero where none was.
-    /// Counted from the last confirmation, which comes after SQL Server has begun to count.
+    /// The time until all jobs that were postponed for others of their kind are due, or zero if there are none. It
+    /// counts from the last confirmation, which is later than the start of SQL Server's own delay.
     pub(in crate::worker) fn turns_in(&self) -> Duration {
         let longest = Duration::from_millis(self.longest_turn_ms.load(Ordering::Relaxed));
         let snoozed_at = *self.snoozed_at.lock();
         snoozed_at.map_or(Duration::ZERO, |at| longest.saturating_sub(at.elapsed()))
     }
 
-    /// SQL Server has confirmed that a job is dead.
+    /// SQL Server confirmed that a job is dead.
     pub(in crate::worker) fn dead(&self) {
         add(&self.dead, 1);
     }
 
-    /// SQL Server has confirmed that a job that was asked to be cancelled has ended, and it was not done.
+    /// SQL Server confirmed that a job with a requested cancellation has finished without being done.
     pub(in crate::worker) fn cancelled(&self) {
         add(&self.cancelled, 1);
     }
 
-    /// Jobs were given back.
     pub(in crate::worker) fn released(&self, jobs: u64) {
         add(&self.released, jobs);
     }
 
-    /// Jobs were no longer this worker's.
+    /// Jobs no longer belonged to this worker.
     pub(in crate::worker) fn lost(&self, jobs: u64) {
         add(&self.lost, jobs);
     }
 
-    /// A job was seen to run longer than it may.
+    /// A job exceeded its time limit.
     pub(in crate::worker) fn overdue(&self) {
         add(&self.overdue, 1);
     }
 
-    /// A job was of a kind without a handler.
+    /// A job had a kind without a handler.
     pub(in crate::worker) fn unknown_kind(&self) {
         add(&self.unknown_kind, 1);
     }
 
-    /// A claim was answered, or failed.
+    /// A claim was answered or failed.
     pub(in crate::worker) fn claimed(&self, succeeded: bool) {
         self.last_claim_succeeded.store(succeeded, Ordering::Release);
     }
 
-    /// From which the prefetcher learns how fast jobs go.
+    /// The run times, from which the prefetcher learns the speed of the jobs.
     pub(in crate::worker) fn run_times(&self) -> RunTimes {
         RunTimes { jobs: self.ran.read().count(), total: Duration::from_nanos(read(&self.ended_ns)) }
     }
 
-    /// What the worker tells SQL Server of it.
+    /// The counts for the heartbeat.
     pub(in crate::worker) fn worked(&self) -> Worked {
         let dead = read(&self.dead);
         Worked {
@@ -142,7 +138,7 @@ impl Tally {
         }
     }
 
-    /// The sums; of everything else in it, this knows nothing.
+    /// The counts; all other fields have their defaults.
     pub(in crate::worker) fn stats(&self) -> WorkerStats {
         WorkerStats {
             done: read(&self.done),
@@ -168,7 +164,7 @@ fn read(sum: &AtomicU64) -> u64 {
     sum.load(Ordering::Relaxed)
 }
 
-/// Counts that only grow. A job costs one addition.
+/// Counts that only grow, with one addition per job.
 #[derive(Debug, Default)]
 pub(crate) struct TimeCounts([AtomicU64; BUCKETS]);
 

@@ -1,5 +1,5 @@
-//! What all stages of one worker have: the settings, the way to SQL Server, and the few things that each of them
-//! reports to.
+//! The state that the stages of one worker share: the settings, the connection to SQL Server, and the parts that each
+//! stage reports to.
 
 use std::sync::Arc;
 
@@ -18,14 +18,12 @@ use super::pulse::Pulse;
 use super::stop::StopHandle;
 use super::tally::Tally;
 
-/// Made once, before the stages.
+/// Created once, before the stages.
 pub(in crate::worker) struct WorkerState {
-    /// The queue's name.
     pub(in crate::worker) queue: String,
     pub(in crate::worker) config: WorkerConfig,
-    /// How many jobs run at once.
     pub(in crate::worker) threads: usize,
-    /// Its share of the threads, beside that of others.
+    /// The worker's share of a shared thread pool.
     pub(in crate::worker) weight: u32,
     connector: Arc<Connector>,
     pub(in crate::worker) in_flight: Arc<InFlight>,
@@ -72,7 +70,7 @@ impl WorkerState {
         (self.connector.schema().to_owned(), self.queue.clone())
     }
 
-    /// A connection to be.
+    /// A session that is not connected yet.
     pub(in crate::worker) fn session(&self) -> Session {
         Session::new(self.connector.clone())
     }
