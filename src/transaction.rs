@@ -17,7 +17,7 @@ use crate::procedures::worker::{Finish, FinishResult, finish_one_command, follow
 
 /// The return value of a handler that has finished its job itself. Only [`finish_in`] creates one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "the handler must return it, so that its worker knows that the job is acknowledged"]
+#[must_use = "the handler must return it, so that its worker knows that the job is finished"]
 pub struct Finished(());
 
 impl IntoOutput for Finished {

@@ -329,7 +329,7 @@ async fn a_transaction_that_a_handler_leaves_open_is_a_line_and_no_outage() {
         })
     });
     let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
-    let is_about = |line: &Line| line.message().starts_with("a job cannot be acknowledged while an open transaction");
+    let is_about = |line: &Line| line.message().starts_with("cannot finish a job while an open transaction");
     until("it is said", || lines_of(queue.name()).iter().any(is_about)).await;
     left_open.lock().unwrap().take();
     worker.drain().await.unwrap();

@@ -38,7 +38,7 @@ impl Cancellations {
         self.any_asked.load(Ordering::Acquire) && self.asked.lock().contains(&(job_id, fence))
     }
 
-    /// Forgets the job, which has ended.
+    /// Forgets the job, whose run has finished.
     pub(crate) fn forget(&self, job_id: JobId, fence: Fence) {
         if self.any_asked.load(Ordering::Acquire) {
             self.asked.lock().remove(&(job_id, fence));

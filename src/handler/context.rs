@@ -46,9 +46,10 @@ impl Context {
         self.job.attempt()
     }
 
-    /// Whether there is no more use in going on: the worker's lease was lost (another worker may be running this job
-    /// already, and this one's result will be refused), somebody has cancelled the job
-    /// ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)), its time limit has passed, or the process is stopping at once.
+    /// Whether the run is useless from now on: the worker has lost its lease, so that another worker may be running the
+    /// job and this run's result will be rejected; the job was cancelled
+    /// ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)); its time limit has passed; or the process is stopping
+    /// immediately.
     ///
     /// A handler with a long loop should check this now and then, and return an error if it is true. A check costs a
     /// few nanoseconds (plus reading the clock if there is a time limit). A cancellation arrives within
@@ -93,10 +94,9 @@ impl Context {
     /// handler fails or snoozes the job, or if the job is requeued after it was dead. A new checkpoint replaces the
     /// previous one.
     ///
-    /// A call costs a copy of the bytes. The worker writes them at most a second later, and before the end of the job
-    /// is acknowledged, or once SQL Server is available again. A killed process therefore loses only the work of its
-    /// last second. Only the job's holder can change the checkpoint. It is deleted with the job, or some time after the
-    /// job is done.
+    /// A call costs a copy of the bytes. The worker writes them at most a second later, and before the job is finished,
+    /// or once SQL Server is available again. A killed process therefore loses only the work of its last second. Only
+    /// the job's holder can change the checkpoint. It is deleted with the job, or some time after the job is done.
     ///
     /// A job of an `at_most_once` queue has no next attempt, so its checkpoints are discarded.
     ///
@@ -237,7 +237,7 @@ impl Context {
         self.run
     }
 
-    /// Records that the handler acknowledges the job itself.
+    /// Records that the handler finishes the job itself.
     pub(crate) fn acknowledges(&self) {
         self.acknowledging.store(true, Ordering::Release);
     }
@@ -328,7 +328,7 @@ impl Context {
     /// Sets the time limit, counted from now, in a test: at most ten years. When it has passed, the run is cancelled.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Context {
-        self.deadline = Some(Instant::now() + limit.min(TEN_YEARS)); // more may be more than the clock can tell
+        self.deadline = Some(Instant::now() + limit.min(TEN_YEARS)); // the clock cannot represent every limit
         self
     }
 }

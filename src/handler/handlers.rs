@@ -230,8 +230,8 @@ impl Handlers {
     }
 
     /// Runs the job of `context` as a worker would, for tests without a server. Returns the outcome that the worker
-    /// would acknowledge: a panic is a failure, an error is judged by its [`JobError`](super::job_error::JobError), and
-    /// a kind without a handler is postponed. Settings have their defaults.
+    /// would report: a panic is a failure, an error is judged by its [`JobError`](super::job_error::JobError), and a
+    /// kind without a handler is postponed. Settings have their defaults.
     ///
     /// ```
     /// use std::time::Duration;

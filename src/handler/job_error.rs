@@ -1,4 +1,4 @@
-//! Why a job failed, and what becomes of it.
+//! Why a job failed, and what happens to it.
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -34,8 +34,8 @@ impl KindOptions {
         KindOptions::default()
     }
 
-    /// Sets the time after which the handler is told that it is cancelled, instead of `worker.job_time_limit_ms`. Up to
-    /// ten years. A job's [own limit](crate::job::NewJob::time_limit) takes precedence.
+    /// Sets the run time after which a job is cancelled, instead of `worker.job_time_limit_ms`. Up to ten years. A
+    /// job's [own limit](crate::job::NewJob::time_limit) takes precedence.
     pub fn time_limit(mut self, limit: Duration) -> KindOptions {
         self.time_limit = Some(limit);
         self
@@ -51,10 +51,9 @@ impl KindOptions {
 
     /// Sets how many jobs with these options run at once: 1 or more. Default: as many as there are threads.
     ///
-    /// Everything that is given this value or a clone of it shares one limit, across kinds, handlers and workers of
-    /// this process. So two kinds that load the same machine, or the workers of two queues, can share a limit. Waiting
-    /// jobs start in the order in which they arrived. If all threads of a worker are busy, other workers' jobs go
-    /// first.
+    /// All kinds, handlers and workers of this process that use this value or a clone of it share one limit. It can
+    /// thus protect one machine from two kinds of jobs, or from the workers of two queues. Waiting jobs start in the
+    /// order in which they arrived. If all threads of a worker are busy, other workers' jobs go first.
     ///
     /// ```
     /// use readpast::{Handlers, KindOptions};
@@ -67,8 +66,8 @@ impl KindOptions {
     ///     .options("preview", licences);
     /// ```
     ///
-    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server for about as
-    /// long as their turn is away (1 s to ten minutes), without counting an attempt and without regard to their order.
+    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server until about
+    /// their turn (1 s to ten minutes), without using up an attempt and without regard to their order.
     ///
     /// A worker postpones about a thousand jobs immediately, then 500 per second, and one more for each job that it
     /// runs. The jobs behind a long backlog wait for that. If a kind with a limit often has a long backlog, give it its
@@ -103,7 +102,7 @@ impl KindOptions {
                 allowed: "longer than that".to_owned(),
             });
         }
-        // Without this, the clock could not represent the end of a job with the longest limit.
+        // Without this, the clock could not represent the deadline of a job with the longest limit.
         if let Some(limit) = self.time_limit
             && limit > TEN_YEARS
         {

@@ -2,7 +2,8 @@
 //! an error.
 //!
 //! ```text
-//! Handlers: the kind says which ──▶ run: span, panic, time limit ──▶ IntoOutput, or an error and its verdict ──▶ the acknowledgement
+//! Handlers: the kind selects one ──▶ run: span, panic, time limit ──▶ IntoOutput, or an error and its verdict ──▶ the
+//! outcome
 //! ```
 //!
 //! A handler is a plain function or closure, `Fn(&Job, &Context) -> Result<impl IntoOutput, BoxError>`, or a

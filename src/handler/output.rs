@@ -18,14 +18,14 @@ use super::job_error::JobError;
 pub struct Output {
     bytes: Option<Vec<u8>>,
     follow_ups: Vec<FollowUp>,
-    /// Whether the handler has acknowledged the job itself.
+    /// Whether the handler has finished the job itself.
     acknowledged: bool,
 }
 
 /// The most follow-ups of one job, the same as the most jobs that any transaction enqueues.
 const MAX_FOLLOW_UPS: usize = 1_000;
 
-/// The most payload bytes of one job's follow-ups together, because they must arrive with the acknowledgement, in time.
+/// The most payload bytes of one job's follow-ups together, because one finish call must deliver them in time.
 const MAX_FOLLOW_UP_BYTES: usize = 8 << 20;
 
 impl Output {
@@ -35,8 +35,8 @@ impl Output {
     }
 
     /// Enqueues `job` in `queue`, which is this queue or another one in the same schema, in the transaction that
-    /// acknowledges the job. Both happen or neither, and only once, however often the job has run. If the worker no
-    /// longer holds the job, its acknowledgement is refused and nothing is enqueued.
+    /// finishes the job. Both happen or neither, and only once, however often the job has run. If the worker no longer
+    /// holds the job, its finish is rejected and nothing is enqueued.
     ///
     /// A [de-duplication key](NewJob::dedup_key) works as always: if an unfinished job of the queue has the key,
     /// nothing is added. The key may be that of the job that has run, because that job is done by then.
@@ -60,7 +60,7 @@ impl Output {
         self
     }
 
-    /// The output of a job that its handler has acknowledged.
+    /// The output of a job that its handler has finished.
     pub(crate) fn acknowledged() -> Output {
         Output { acknowledged: true, ..Output::default() }
     }

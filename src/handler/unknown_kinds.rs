@@ -1,7 +1,7 @@
-//! Jobs whose kind has no handler in this worker. During a rolling deployment, workers that know the kind and workers
-//! that do not claim from one queue. Such a job is postponed for a worker that knows its kind, without counting an
-//! attempt; after some time it is dead. The time counts from when this worker first postponed the job, not from its
-//! enqueueing, so a job that was delayed, requeued or waiting behind others gets the full time, too.
+//! Jobs whose kind has no handler in this worker. During a rolling deployment, workers with and without the handler
+//! claim from one queue. Such a job is postponed for a worker with the handler, without using up an attempt; after some
+//! time it is dead. The time counts from when this worker first postponed the job, so that a job that was delayed,
+//! requeued or waiting gets the full time, too.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -67,8 +67,8 @@ impl UnknownKinds {
         Outcome::Snooze { delay, error }
     }
 
-    /// Returns how long the job has been postponed, if that is long enough, and forgets the job. A job that is requeued
-    /// is therefore new. So is a job that has run elsewhere meanwhile, because its attempt differs.
+    /// Returns how long the job has been postponed, if that is long enough, and forgets the job. A requeued job counts
+    /// as new. So does a job that has run elsewhere meanwhile, because its attempt differs.
     fn put_off_too_long(&self, job_id: JobId, attempt: u32, now: Instant) -> Option<Duration> {
         let mut jobs = self.first_put_off.lock();
         if jobs.len() >= MOST_PUT_OFF {

@@ -14,7 +14,7 @@ use crate::error::Error;
 pub enum Role {
     /// `readpast_producer`: enqueues.
     Producer,
-    /// `readpast_worker`: claims and acknowledges.
+    /// `readpast_worker`: claims and finishes.
     Worker,
     /// `readpast_operator`: changes queues and jobs.
     Operator,

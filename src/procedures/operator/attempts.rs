@@ -1,4 +1,4 @@
-//! What operators can read about a job's runs: failed attempts, their errors, and progress.
+//! The runs of a job, for operators: failed attempts, their errors, and progress.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! What operators did: `begin_audit`, `end_audit` and `list_audit`.
+//! The audit: `begin_audit`, `end_audit` and `list_audit`.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -57,8 +57,8 @@ impl NewAudit {
         }
     }
 
-    /// Sets what the action is done to, such as settings or a schedule: an object or an array, up to 100,000 UTF-16
-    /// units as text. Replaces what was set before.
+    /// Sets the details of the action, such as settings or a schedule: an object or an array, up to 100,000 UTF-16
+    /// units as text. Replaces earlier details.
     pub fn what(mut self, what: Value) -> NewAudit {
         self.what = Some(what);
         self
@@ -75,8 +75,7 @@ impl NewAudit {
         self.with("jobs", json!(noted)).with("named", jobs.len().into())
     }
 
-    /// The action concerns no queue or several queues: the entry names none, instead of the queue through which it is
-    /// made.
+    /// Declares that the action concerns no queue or several queues: the entry then names none.
     pub fn of_no_queue(mut self) -> NewAudit {
         self.of_no_queue = true;
         self
@@ -93,7 +92,7 @@ impl NewAudit {
     }
 }
 
-/// The action and what it is done to: `requeue {"filter":{"state":"dead"}}`.
+/// The action and its details: `requeue {"filter":{"state":"dead"}}`.
 impl fmt::Display for NewAudit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.action)?;
@@ -115,15 +114,15 @@ pub struct AuditRow {
     /// When the action ended, or `None` if it is in progress or was interrupted.
     #[serde(serialize_with = "json_time")]
     pub ended_at: Option<SystemTime>,
-    /// Who performed the action, as the program said.
+    /// Who performed the action, according to the program.
     pub who: String,
     /// The login that the program used, or the database's user in Azure SQL Database.
     pub login: String,
-    /// What was done.
+    /// The action.
     pub action: String,
     /// The queue, which may no longer exist, or `None` if the action concerned no queue or several.
     pub queue: Option<String>,
-    /// What the action was done to. It is text if it is JSON that cannot be parsed here, for example because it is
+    /// The details of the action, or a text if they are JSON that cannot be parsed here, for example because it is
     /// nested too deeply.
     pub what: Option<Value>,
     /// How many jobs were changed.

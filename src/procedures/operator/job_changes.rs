@@ -10,7 +10,7 @@ use crate::job::JobState;
 const CANCEL_BATCH: &str = "cancel_batch";
 
 impl Session {
-    /// Cancels up to 1,000 unfinished jobs of a batch and of the batches below it.
+    /// Cancels up to 1,000 unfinished jobs of a batch and of its child batches.
     pub(crate) async fn cancel_batch(&mut self, batch: BatchId, why: &str) -> Result<CancelAnswer, Error> {
         let mut command = self.command(CANCEL_BATCH);
         command.bind_param("@batch_id", batch.0);
@@ -20,7 +20,7 @@ impl Session {
     }
 }
 
-/// How many jobs a [`JobChange`] was done to.
+/// How many jobs a [`JobChange`] has changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Changed {
@@ -32,7 +32,7 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// `changed` and `requested` together.
+    /// The sum of `changed` and `requested`.
     pub fn total(self) -> u64 {
         self.changed + self.requested
     }
@@ -52,7 +52,7 @@ impl From<u32> for Changed {
 /// The result of one call.
 pub(crate) struct CancelAnswer {
     pub(crate) cancelled: Changed,
-    /// Those that run.
+    /// The running jobs.
     pub(crate) running: Vec<(JobId, Fence)>,
 }
 
@@ -88,40 +88,40 @@ impl Session {
     }
 }
 
-/// What can be done to jobs, by [`Admin::change`](crate::admin::Admin::change).
+/// A change of jobs, for [`Admin::change`](crate::admin::Admin::change).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobChange {
     /// Makes dead and cancelled jobs ready again; their attempts count from 0.
     ///
-    /// A job whose de-duplication key belongs to an unfinished job by now stays dead; of several dead jobs with one
-    /// key, the newest comes back. [`Admin::requeue_with`](crate::admin::Admin::requeue_with) changes the payload, too.
+    /// A job stays dead if an unfinished job has its deduplication key by now. Of several dead jobs with one key, the
+    /// newest becomes ready. [`Admin::requeue_with`](crate::admin::Admin::requeue_with) changes the payload, too.
     Requeue,
     /// Cancels unfinished jobs.
     ///
-    /// A job that waits is cancelled at once: it stays in the table as [`JobState::Cancelled`] like a dead one, with
-    /// who (the login) and `why` in its [`error`](crate::admin::JobRow::error), until it is purged, expires
-    /// ([`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead)) or is requeued. Its de-duplication key is
-    /// free.
+    /// A job that is not running is cancelled immediately. It stays in the table as [`JobState::Cancelled`], with the
+    /// login and `why` in its [`error`](crate::admin::JobRow::error), until it is purged, expires
+    /// ([`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead)) or is requeued. Its deduplication key can
+    /// be used again.
     ///
     /// If a job is running, its worker is told to cancel it: immediately if the worker was started from this `Queue` or
     /// a clone of it, otherwise with the worker's next heartbeat.
-    /// [`Context::is_cancelled`](crate::handler::Context::is_cancelled) turns true. If the job is done all the same, it
-    /// is done; whatever else becomes of the run, the job is cancelled. A job of a queue with
-    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) cannot be cancelled once it runs.
+    /// [`Context::is_cancelled`](crate::handler::Context::is_cancelled) becomes true. If the handler still returns
+    /// `Ok`, the job is done; after any other outcome it is cancelled. A running job of a queue with
+    /// [`Delivery::AtMostOnce`](crate::admin::Delivery::AtMostOnce) cannot be cancelled.
     Cancel {
-        /// Why, for whoever looks at the jobs: up to 1,000 characters (UTF-16).
+        /// The reason, for operators: up to 1,000 UTF-16 units.
         why: String,
     },
     /// Deletes jobs, except running ones. To delete regularly, set
     /// [`QueueOptions::keep_done`](crate::admin::QueueOptions::keep_done) and
     /// [`QueueOptions::keep_dead`](crate::admin::QueueOptions::keep_dead).
     Purge,
-    /// Gives unfinished jobs another priority; smaller runs first. For a running job it counts when the job comes back.
-    /// Jobs that have this priority already do not count as changed.
+    /// Changes the priority of unfinished jobs; smaller values run first. For a running job it takes effect when the
+    /// job becomes ready again. Jobs that already have this priority do not count as changed.
     SetPriority(i16),
-    /// Makes scheduled jobs ready before their time: delayed ones, and those that wait for their next attempt. Workers
-    /// that were started from this `Queue` or a clone of it claim them at once.
+    /// Makes scheduled jobs ready before they are due: delayed jobs, and jobs that wait for a retry. Workers that were
+    /// started from this `Queue` or a clone of it claim them immediately.
     Promote,
 }
 
@@ -131,7 +131,7 @@ impl JobChange {
         JobChange::Cancel { why: why.into() }
     }
 
-    /// The states of jobs that it can be done to, in the order in which it is done.
+    /// The states of the jobs that it applies to, in the order in which they are changed.
     pub fn states(&self) -> &'static [JobState] {
         use JobState::{Archived, Cancelled, Dead, Done, Ready, Scheduled, Waiting};
         match self {

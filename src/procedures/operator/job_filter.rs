@@ -99,8 +99,8 @@ impl JobFilter {
         self
     }
 
-    /// Jobs that are this old (whole milliseconds) and older: those that have ended counted from their end, the others
-    /// from when they were enqueued.
+    /// Jobs of at least this age (whole milliseconds): finished jobs since they finished, all others since they were
+    /// enqueued.
     pub fn older_than(mut self, age: Duration) -> JobFilter {
         self.older_than = Some(age);
         self

@@ -1,4 +1,4 @@
-//! What operators call.
+//! The operators' calls.
 
 mod attempts;
 mod audit_row;

@@ -88,9 +88,9 @@ impl QueueOptions {
         self
     }
 
-    /// Sets the queue's sink: your procedure, called with the done jobs inside the transaction that acknowledges them.
-    /// The sink's writes and the acknowledgement are committed together or not at all, and only once, however often a
-    /// job has run. Default: none.
+    /// Sets the queue's sink: your procedure, called with the done jobs inside the transaction that finishes them. The
+    /// sink's writes and the outcomes are committed together or not at all, and only once, however often a job has run.
+    /// Default: none.
     ///
     /// Its one parameter is of the table type `sink_list` of readpast's schema, with the columns `job_id`, `kind`,
     /// `correlation_id`, `fence` and `output`:
@@ -102,12 +102,11 @@ impl QueueOptions {
     ///
     /// Name the sink with its schema, as in `dbo.add_up`. It must exist when the settings are sent, and the login must
     /// have EXECUTE or VIEW DEFINITION on it. The sink must neither commit nor roll back. If it raises an error, the
-    /// acknowledgement is rolled back, too, and repeated in smaller and smaller parts until the job whose result the
-    /// sink refuses is found. That job's attempt has failed, with the sink's error; the others are done. After a
-    /// deadlock or another transient error, the call is repeated. See `sql/README.md`, "Sinks and
-    /// follow-ups".
+    /// finish is rolled back, too, and repeated in smaller and smaller parts until the job whose result the sink
+    /// rejects is found. That job's attempt has failed, with the sink's error; the others are done. After a deadlock or
+    /// another transient error, the call is repeated. See `sql/README.md`, "Sinks and follow-ups".
     ///
-    /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not acknowledged. A worker learns at its start that
+    /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not finished. A worker learns when it starts that
     /// there is a sink, and then sends calls that time out in smaller parts, down to one job. Restart the workers after
     /// giving a queue its first sink.
     pub fn sink(mut self, procedure: impl Into<String>) -> QueueOptions {
@@ -132,7 +131,7 @@ impl QueueOptions {
     }
 
     /// Sets how many jobs all workers of the queue together hold at once: 1 to 100,000, or `None` for no limit
-    /// (default). A held job is one that is claimed and not acknowledged yet.
+    /// (default). A held job is one that is claimed and not finished yet.
     ///
     /// Claims of a limited queue run one after the other, because each counts the held jobs. Not for queues with
     /// [`Delivery::AtMostOnce`].
@@ -188,7 +187,7 @@ impl Rate {
     }
 }
 
-/// How long finished jobs stay, counted from their end. One of the queue's workers deletes older ones, a thousand at a
+/// How long finished jobs stay, counted from when they finished. The elected worker deletes older ones, a thousand at a
 /// time, once a minute. While no worker runs, nothing is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -75,7 +75,7 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
-    /// All jobs that are not done. A job is added when it is enqueued and leaves when it is done; a failed job stays.
+    /// All jobs that are not done: a job counts from its enqueueing until it is done, even if it has failed.
     pub fn not_done(&self) -> u64 {
         self.ready + self.scheduled + self.waiting + self.claimed + self.dead + self.cancelled
     }

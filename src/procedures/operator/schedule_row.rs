@@ -1,4 +1,4 @@
-//! The schedules of a queue: what operators set and see.
+//! The schedules of a queue, for operators.
 
 use std::time::{Duration, SystemTime};
 

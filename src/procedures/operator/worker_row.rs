@@ -10,14 +10,14 @@ use crate::error::Error;
 use crate::id::WorkerId;
 use crate::time::rfc3339;
 
-/// For how long after its end a worker can be listed.
+/// How long after its stop a worker can be listed.
 const DAY_S: u64 = 86_400;
 
 /// A worker as an operator sees it. All times are SQL Server's.
 ///
-/// Its activity is as reported with its last heartbeat, and `done` and `failed` as reported when it ended. A worker of
-/// an earlier release reports nothing. Serialized as JSON, times are in RFC 3339 format, and the rest of its lease is
-/// in seconds (`lease_left_s`).
+/// Its activity is from its last heartbeat; `done` and `failed` are from its stop. A worker of an earlier release
+/// reports nothing. Serialized as JSON, times are in RFC 3339 format, and the rest of its lease is in seconds
+/// (`lease_left_s`).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerRow {
@@ -29,14 +29,14 @@ pub struct WorkerRow {
     pub name: String,
     /// When the worker registered.
     pub registered_at: SystemTime,
-    /// How long the lease lasts if it is not renewed, or zero if it has expired or the worker has ended.
+    /// How long the lease lasts if it is not renewed, or zero if it has expired or the worker has stopped.
     pub lease_left: Duration,
-    /// When the worker ended or was marked lost.
+    /// When the worker stopped or was marked lost.
     pub lost_at: Option<SystemTime>,
-    /// When the worker reported the fields after `oldest_claimed_at`: with its last heartbeat, or when it ended. `None`
-    /// if it has not reported yet.
+    /// When the worker reported the fields after `oldest_claimed_at`: with its last heartbeat, or when it stopped.
+    /// `None` if it has not reported yet.
     pub reported_at: Option<SystemTime>,
-    /// How many jobs the worker holds: claimed, and not acknowledged yet.
+    /// How many jobs the worker holds: claimed, and not finished yet.
     pub held: u64,
     /// When the oldest of these jobs was claimed.
     pub oldest_claimed_at: Option<SystemTime>,
@@ -50,8 +50,7 @@ pub struct WorkerRow {
     pub done_per_s: Option<f64>,
     /// Failed attempts per second, between the last two heartbeats.
     pub failed_per_s: Option<f64>,
-    /// What limited it, as a word: `idle`, `claim`, `busy`, `finish` or `queue_limit`
-    /// ([`Bottleneck`](crate::Bottleneck)).
+    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish` or `queue_limit` ([`Bottleneck`](crate::Bottleneck)).
     pub limited_by: Option<String>,
 }
 
@@ -105,7 +104,7 @@ impl Serialize for WorkerRow {
 }
 
 impl Session {
-    /// Returns the workers of one queue or, with `None`, of all queues, including those that ended within the last
+    /// Returns the workers of one queue or, with `None`, of all queues, including those that stopped within the last
     /// `ended`.
     pub(crate) async fn list_workers(&mut self, queue: Option<&str>, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
         let mut command = self.command("list_workers");

@@ -1,4 +1,4 @@
-//! Batches: what producers call, and what operators see and cancel.
+//! Batches: the calls of producers, and those with which operators list and cancel them.
 
 use tiberius::Command;
 

@@ -1,4 +1,4 @@
-//! What producers call.
+//! The producers' calls.
 
 mod batch;
 mod enqueue;

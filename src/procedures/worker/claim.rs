@@ -70,7 +70,7 @@ impl Withheld {
 /// A limit of the queue itself ([`QueueOptions`](crate::procedures::operator::QueueOptions)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaimLimit {
-    /// Limits how many jobs are held. Each acknowledged job frees capacity.
+    /// Limits how many jobs are held. Each finished job frees capacity.
     Running,
     /// Limits how many jobs are claimed in an interval. Only time frees capacity.
     Rate,
@@ -225,7 +225,7 @@ impl Session {
         let (job_id, fence, attempt) =
             (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);
         row.skip(CLAIMED_BETWEEN);
-        let is_whole = row.optional::<bool>("payload_utf16")?.is_some(); // it has no byte
+        let is_whole = row.optional::<bool>("payload_utf16")?.is_some(); // there is no payload to read
         let payload: Vec<u8> = row.required("payload")?;
         let payload_bytes = if is_whole { 0 } else { length(&payload)? };
         Ok(Some(ClaimedUnseen { job_id, fence, attempt, payload_bytes }))

@@ -1,4 +1,4 @@
-//! Acknowledging the outcomes of runs.
+//! Finishing: reporting the outcomes of runs.
 //!
 //! A list is in the order of job ids, the order in which SQL Server locks the rows.
 
@@ -13,7 +13,7 @@ use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Outcome, due_at};
 use crate::text::cut;
 
-/// The acknowledgement of one job.
+/// The finish of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finish {
     pub(crate) job_id: JobId,
@@ -44,13 +44,13 @@ pub(crate) const FINISH_WITH: &str = "finish_with";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
-    /// Acknowledges up to 1,000 jobs together with their follow-ups. The jobs must have a row, each must occur once,
-    /// and none may [be large](Finish::is_large). Returns the jobs that did not end as requested.
+    /// Finishes up to 1,000 jobs together with their follow-ups. The jobs must have a row, each must occur once, and
+    /// none may [be large](Finish::is_large). Returns the jobs that did not end as requested.
     ///
     /// # Errors
     ///
-    /// After any error, call it again with the same jobs: those that were acknowledged are then returned as lost. After
-    /// [`Error::ResultRefused`], none was acknowledged.
+    /// After any error, call it again with the same jobs: those that were finished are then returned as lost. After
+    /// [`Error::ResultRefused`], none was finished.
     pub(crate) async fn finish<'a>(
         &mut self,
         queue: &str,
@@ -74,11 +74,11 @@ impl Session {
         ended_otherwise(self.rows(call, command).await?)
     }
 
-    /// Acknowledges one job, whose output may have any size. Returns how it ended if it did not end as requested.
+    /// Finishes one job, whose output may have any size. Returns how it ended if it did not end as requested.
     ///
     /// # Errors
     ///
-    /// After any error, call it again: a job that was acknowledged is then returned as lost.
+    /// After any error, call it again: a job that was finished is then returned as lost.
     pub(crate) async fn finish_one(
         &mut self,
         queue: &str,
@@ -115,7 +115,7 @@ pub(crate) fn finish_one_command<'a>(
     Ok(command)
 }
 
-/// Reads how a job that [`finish_one_command`] acknowledged has ended, if it did not end as requested.
+/// Reads how a job that [`finish_one_command`] finished has ended, if it did not end as requested.
 pub(crate) fn read_finish_one(result: Answer) -> Result<Option<FinishResult>, Error> {
     let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
     Ok(results.first().map(|(_, result)| *result))
@@ -157,8 +157,8 @@ impl Outcome {
     }
 }
 
-/// The error of a job that its handler acknowledged in a transaction that was not committed.
-pub(crate) const UNCOMMITTED: &str = "its handler acknowledged it in a transaction that was not committed";
+/// The error of a job that its handler finished in a transaction that was not committed.
+pub(crate) const UNCOMMITTED: &str = "its handler finished it in a transaction that was not committed";
 
 /// How long such a job waits. Zero would lower a mark each time.
 const UNCOMMITTED_RETRY_MS: i64 = 1_000;

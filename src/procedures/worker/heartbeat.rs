@@ -1,4 +1,4 @@
-//! A worker's registration: registering, renewing its lease, ending.
+//! A worker's registration: registering, renewing the lease, unregistering.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) struct Heartbeat {
     pub(crate) min_compatible: i32,
     /// The last sample of the queue's depth, if there is one.
     pub(crate) sample: Option<DepthSample>,
-    /// Running jobs of this worker that are to be cancelled.
+    /// Running jobs of this worker to cancel.
     pub(crate) cancelled: Vec<(JobId, Fence)>,
 }
 
@@ -141,7 +141,7 @@ impl Session {
         ))
     }
 
-    /// Renews the lease and, with a report, sends what the worker does.
+    /// Renews the lease and, with a report, sends the worker's counts.
     ///
     /// # Errors
     ///
@@ -172,7 +172,8 @@ impl Session {
         })
     }
 
-    /// Ends the worker, with its last report. Jobs that it still holds are returned to the queue by the next reap.
+    /// Unregisters the worker, with its last report. Jobs that it still holds are returned to the queue by the next
+    /// reap.
     pub(crate) async fn unregister_worker(
         &mut self,
         queue: &str,

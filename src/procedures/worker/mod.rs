@@ -1,4 +1,4 @@
-//! What workers call.
+//! The workers' calls.
 
 mod claim;
 mod depth;

@@ -1,4 +1,4 @@
-//! How many jobs are wanted, in situations that were hard to get right.
+//! The number of wanted jobs in situations that were hard to get right.
 
 use super::*;
 use crate::worker::state::Stage;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! SQL Server ──claim──▶ prefetcher ──submit──▶ executor
-//!                           ▲ woken when half of what is wanted is used up, when a thread is idle, when results were acknowledged
+//!                           ▲ woken when half of the wanted jobs are used up, when a thread is idle, or when jobs were confirmed
 //! ```
 //!
 //! [`Demand`] decides how many jobs are wanted, and when too many are held.
@@ -36,7 +36,6 @@ const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 /// the whole queue dead.
 const UNREADABLE_CLAIMS: u32 = 3;
 
-/// The stage.
 pub(in crate::worker) struct Prefetcher {
     state: Arc<WorkerState>,
     session: Session,
@@ -55,7 +54,7 @@ pub(in crate::worker) struct Prefetcher {
     limit: CallSize,
     /// Where the last claim ended.
     seen: Option<ClaimEnd>,
-    /// Between looks at an empty queue.
+    /// The growing pauses between claims of an empty queue.
     empty: Pauses,
     failed: Pauses,
     failures: u32,
@@ -294,7 +293,7 @@ impl Prefetcher {
         self.limit.timed_out(room);
         self.claim_failed();
         if room > 1 {
-            tracing::warn!(batch = room, %error, "the answer to a claim cannot be read; it is repeated for fewer jobs");
+            tracing::warn!(batch = room, %error, "cannot read the answer to a claim; claiming fewer jobs");
             return;
         }
         let known = registration.held();
@@ -302,7 +301,7 @@ impl Prefetcher {
             Ok(unknown) => {
                 let [run] = unknown[..] else {
                     let (jobs, pause) = (unknown.len(), self.failed.next());
-                    tracing::warn!(jobs, %error, retry_in = ?pause, "the answer to a claim of one job cannot be read, and it has not claimed one; retrying");
+                    tracing::warn!(jobs, %error, retry_in = ?pause, "cannot read the answer to a claim of one job, which did not claim exactly one; retrying");
                     self.state.stop.pause(pause).await;
                     return;
                 };
@@ -320,11 +319,11 @@ impl Prefetcher {
         }
     }
 
-    /// Releases claimed jobs that do not fit into memory: another worker may have room for them, and the next claim
-    /// asks for no more than fits.
+    /// Releases claimed jobs that do not fit into memory: they may fit into another worker's, and the next claim asks
+    /// for smaller payloads.
     async fn give_back_withheld(&mut self, withheld: Withheld, registration: &Registration) {
         let Withheld { bytes, jobs } = withheld;
-        tracing::debug!(jobs = jobs.len(), bytes, "payloads are too long for what is free; giving their jobs back");
+        tracing::debug!(jobs = jobs.len(), bytes, "payloads do not fit into the free memory; releasing their jobs");
         if jobs.is_empty() {
             return;
         }
@@ -384,7 +383,7 @@ impl Prefetcher {
 
     /// Returns the bottleneck if threads are idle while a claim is in progress.
     fn limit_while_claiming(&self) -> Bottleneck {
-        // If most of what may be held is waiting for its finish, claims bring only a few jobs, however fast claims are.
+        // If unconfirmed jobs take most of the capacity, each claim can only bring a few, however fast it is.
         let awaiting = self.state.in_flight.awaiting_finish();
         let is_most =
             awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(&self.state.in_flight);
@@ -414,7 +413,7 @@ impl Prefetcher {
         let load = self.executor.load();
         // If a thread is idle, the running jobs are not what keeps the others waiting.
         let all_busy = self.idle_threads(&load) == 0;
-        // Jobs that wait for a thread of this worker's share are not too many: they would be claimed again immediately.
+        // Jobs that wait for a thread of this worker's share are not surplus: they would be claimed again immediately.
         let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
         self.demand.has_threads(load.usable);
         let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy, Instant::now()) else {
@@ -425,7 +424,7 @@ impl Prefetcher {
             tracing::debug!(
                 surplus,
                 unstarted,
-                "jobs take much longer than those before; giving back what was claimed too far ahead"
+                "jobs take much longer than before; releasing jobs that were claimed too far ahead"
             );
             self.executor.give_back(surplus);
         }

@@ -1,20 +1,19 @@
-//! How fast a worker may claim jobs only to put them off: [`PutOffBudget`].
+//! Limits how fast a worker may claim jobs only to postpone them: [`PutOffBudget`].
 //!
-//! A job that this worker cannot run now (its kind is at its limit, or has no handler here) is claimed and put off, so
-//! that the jobs behind it are reached. With a long backlog of such jobs the worker would do nothing else, as fast as
-//! SQL Server answers. So claims wait while more was put off than the budget allows. Each job that runs adds one to the
-//! budget, so mixed backlogs hardly wait.
+//! A job that this worker cannot run now, because its kind is at its limit or has no handler, is claimed and postponed,
+//! so that the jobs behind it are reached. With a long backlog of such jobs, the worker would do nothing else. Claims
+//! therefore wait once the budget is used up. Each job that runs adds one to the budget, so mixed backlogs hardly wait.
 
 use std::time::{Duration, Instant};
 
-/// How many may be put off at once: as many as a claim or two bring.
+/// The largest budget: as many jobs as one or two claims bring.
 const AT_ONCE: f64 = 1_000.0;
 
-/// How many more per second: a small part of what a worker claims at full speed, yet it passes a backlog of a hundred
-/// thousand within minutes.
+/// The growth of the budget per second: a small part of a worker's claims at full speed, but enough to pass a backlog
+/// of a hundred thousand jobs within minutes.
 const PER_SECOND: f64 = 500.0;
 
-/// What may be put off without waiting. Below zero, claims wait.
+/// How many jobs may be postponed without waiting. Below zero, claims wait.
 pub(super) struct PutOffBudget {
     left: f64,
     looked_at: Instant,
@@ -27,7 +26,7 @@ impl PutOffBudget {
         PutOffBudget { left: AT_ONCE, looked_at: now, put_off: 0, ran: 0 }
     }
 
-    /// How long the next claim must wait, given how many jobs were put off and have run since the start.
+    /// Returns how long the next claim must wait, given the jobs that were postponed and that have run since the start.
     pub(super) fn wait(&mut self, put_off: u64, ran: u64, now: Instant) -> Duration {
         let added = now.saturating_duration_since(self.looked_at).as_secs_f64() * PER_SECOND + (ran - self.ran) as f64;
         self.left = (self.left + added - (put_off - self.put_off) as f64).min(AT_ONCE);

@@ -70,7 +70,7 @@ impl Confirmations {
         self.acknowledging.accepted();
         let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
         self.state.metrics.acknowledged(jobs.len() - lost, took);
-        tracing::debug!(batch = jobs.len(), lost, ?took, "acknowledged");
+        tracing::debug!(batch = jobs.len(), lost, ?took, "finished");
         self.confirmed(registration, jobs, &results);
     }
 
@@ -86,7 +86,7 @@ impl Confirmations {
         registration.forget(runs());
         self.state.notes.forget(runs());
         let next_in_turn = jobs.iter().any(|job| job.in_group);
-        drop(jobs); // before anybody is notified, so that their memory and permits are free
+        drop(jobs); // before the signal, so that their memory and permits are free
         self.have_left();
         if next_in_turn || self.state.arrivals.ends_make_room() {
             self.state.arrivals.expect();
@@ -107,7 +107,7 @@ impl Confirmations {
         for Ran { finish, enqueued_at, .. } in jobs {
             let result = results.get(&finish.job_id);
             if result == Some(&FinishResult::Lost) {
-                tracing::debug!(job_id = %finish.job_id, fence = %finish.fence, "an acknowledgement came too late");
+                tracing::debug!(job_id = %finish.job_id, fence = %finish.fence, "a finish came too late");
                 lost += 1;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! When a batch of ended jobs is full enough to be sent.
+//! When a batch of finished runs is full enough to be sent.
 
 use std::pin::pin;
 
@@ -6,14 +6,14 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::sync::{AtomicBool, AtomicIsize, Ordering};
 
-/// How full the channel of ended jobs is.
+/// How full the finisher's channel is.
 pub(in crate::worker) struct Filling {
-    /// Jobs in the channel, about: a session that takes a job at once counts it before its sender does.
+    /// Jobs in the channel, approximately: a session may count a job before its sender does.
     queued: AtomicIsize,
     batch_size: usize,
-    /// A job in the channel is to be sent at once.
+    /// Whether a job in the channel must be sent immediately.
     urgent: AtomicBool,
-    /// The channel has got a full batch, or an urgent job.
+    /// Notified when the channel has a full batch or an urgent job.
     ready: Notify,
 }
 
@@ -22,7 +22,6 @@ impl Filling {
         Filling { queued: AtomicIsize::new(0), batch_size, urgent: AtomicBool::new(false), ready: Notify::new() }
     }
 
-    /// A job is in the channel.
     pub(in crate::worker) fn added(&self, is_urgent: bool) {
         let fills = self.queued.fetch_add(1, Ordering::AcqRel) + 1 == self.batch_size as isize;
         if is_urgent {
@@ -33,12 +32,11 @@ impl Filling {
         }
     }
 
-    /// Jobs were taken from the channel.
     pub(in crate::worker) fn taken(&self, jobs: usize) {
         self.queued.fetch_sub(jobs as isize, Ordering::AcqRel);
     }
 
-    /// Takes what is in the channel, and what comes until the batch is full or has an urgent job, or `enough` returns.
+    /// Takes jobs from the channel until the batch is full or has an urgent job, or `enough` completes.
     pub(in crate::worker) async fn fill<T>(
         &self,
         batch: &mut Vec<T>,
@@ -57,7 +55,7 @@ impl Filling {
                 return;
             }
             if self.urgent.swap(false, Ordering::AcqRel) {
-                waits = false; // once more: the job may have come after the last look
+                waits = false; // once more, for a job that came after the last check
                 continue;
             }
             tokio::select! {

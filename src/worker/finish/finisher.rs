@@ -236,7 +236,7 @@ impl Completion {
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {
-                        // (A retry that the lost answer reported as dead is counted as retried.)
+                        // A retry that the lost answer reported as dead is counted as a retry.
                         results.retain(|(_, result)| *result != FinishResult::Lost);
                     }
                     let later = unconfirmed.split_off(jobs);
@@ -313,7 +313,7 @@ impl Completion {
         let runs = runs_to_repeat(&jobs);
         let writing = self.confirmations.try_to_write_notes(session, registration, &runs);
         if !matches!(tokio::time::timeout(wait, writing).await, Ok(Ok(()))) {
-            tracing::debug!(jobs = jobs.len(), "jobs that handlers have acknowledged wait: one of them may be locked");
+            tracing::debug!(jobs = jobs.len(), "jobs that their handlers finished wait: one of them may be locked");
             return self.locked.send(jobs, false);
         }
         let started_at = Instant::now();
@@ -328,7 +328,7 @@ impl Completion {
             }
             Err(error) if error.blames_a_job() => self.finish(session, limit, registration, jobs).await,
             Err(error) => {
-                tracing::debug!(jobs = jobs.len(), %error, "jobs that handlers have acknowledged are asked about again");
+                tracing::debug!(jobs = jobs.len(), %error, "asking again about jobs that their handlers finished");
                 self.locked.send(jobs, error.leaves_open());
             }
         }

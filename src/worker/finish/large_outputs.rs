@@ -220,7 +220,7 @@ impl LargeOutputs {
             return Finish { job_id, fence, attempt, kind, outcome, run };
         }
         let what = match large.job.finish.outcome.bytes() {
-            0 => "its acknowledgement was not answered".to_owned(),
+            0 => "its finish call was not answered".to_owned(),
             bytes => format!("its output of {bytes} bytes could not be delivered"),
         };
         let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());

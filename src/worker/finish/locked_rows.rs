@@ -223,7 +223,7 @@ impl LockedRows {
                 attempt = finish.attempt,
                 kind = finish.kind.as_deref(),
                 %error,
-                "a job cannot be acknowledged while an open transaction locks its row, as of a handler that called \
+                "cannot finish a job while an open transaction locks its row, as that of a handler that called \
                  finish_in and returned before it committed or rolled back; others do not wait for it"
             );
         }

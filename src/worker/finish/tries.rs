@@ -41,7 +41,7 @@ impl Acknowledging {
         if refused_at.elapsed() >= GRACE {
             tracing::error!(
                 awaiting_finish = in_flight.awaiting_finish(),
-                "the acknowledgement is still rejected; unacknowledged jobs will run again"
+                "SQL Server still rejects finish calls; unconfirmed jobs will run again"
             );
             stop.stop_now();
         }
@@ -81,16 +81,16 @@ impl<'a> FinishTries<'a> {
         if error.is_transient() {
             if !self.acknowledging.state.outage.tells_of(ACKNOWLEDGING, &error) {
                 let (attempt, sql_error) = (self.tries, error.sql_number());
-                tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "acknowledgement failed; retrying");
+                tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "finish failed; retrying");
             }
         } else {
-            // Nothing is dropped yet: if the cause is fixed soon, the results still arrive.
+            // Nothing is dropped yet: if the cause is fixed soon, the outcomes still arrive.
             self.acknowledging.refused(error);
         }
     }
 }
 
-/// The log of outages treats all calls that finish jobs as one: the worker has several connections for them.
+/// One name for all finish calls in the log of outages, because the worker sends them on several connections.
 const ACKNOWLEDGING: &str = "finish";
 
 impl Drop for FinishTries<'_> {

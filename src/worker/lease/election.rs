@@ -1,4 +1,4 @@
-//! What the elected worker of a queue does for all its workers, and what the others see of it.
+//! The maintenance that the elected worker does for all workers of its queue, and what the others learn from it.
 //!
 //! ```text
 //! heartbeat's answer ──elected──▶ maintenance: promote, reap, sample, expire

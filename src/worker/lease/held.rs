@@ -17,7 +17,7 @@ use crate::worker::state::{InFlight, Stage};
 
 use super::registration::Registration;
 
-/// A job in memory, as the prefetcher hands it over.
+/// A job in memory, as the prefetcher passes it on.
 pub(in crate::worker) struct Claimed {
     pub(in crate::worker) job: Job,
     pub(in crate::worker) held: Held,

@@ -137,7 +137,7 @@ impl LeaseKeeper {
                     due_at = clock.now();
                     continue;
                 }
-                // (Where more came than it keeps, the next heartbeat says so.)
+                // If there are more than the channel keeps, the next heartbeat reports them.
                 Ok(jobs) = self.cancelled_here.recv() => {
                     self.current.borrow().cancel(&jobs);
                     continue;

@@ -1,5 +1,4 @@
-//! One life of this worker in SQL Server, from one registration to the next: claimed jobs belong to it, and are lost
-//! with it.
+//! One registration of this worker in SQL Server. Claimed jobs belong to it, and are lost with it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +13,7 @@ use crate::worker::state::Tally;
 
 use super::validity::LeaseValidity;
 
-/// One life of this worker in SQL Server: an id, and the jobs that were claimed under it.
+/// One registration of this worker: an id, and the jobs that were claimed under it.
 #[derive(Debug)]
 pub(in crate::worker) struct Registration {
     pub(in crate::worker) worker_id: WorkerId,
@@ -27,7 +26,7 @@ pub(in crate::worker) struct Registration {
     reports: Mutex<u64>,
 }
 
-/// Of a job.
+/// The state of a claimed job.
 #[derive(Debug, Clone, Copy)]
 struct Claim {
     fence: Fence,
@@ -137,7 +136,7 @@ impl Registration {
 
 #[cfg(test)]
 impl Registration {
-    /// Of a worker whose server nobody asks.
+    /// For a worker whose server is never called.
     pub(in crate::worker) fn for_test(clock: Arc<LeaseValidity>) -> Registration {
         let settings = QueueSettings {
             claim_order: crate::job::ClaimOrder::Fifo,

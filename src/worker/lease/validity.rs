@@ -52,7 +52,7 @@ impl LeaseValidity {
 
 #[cfg(test)]
 impl LeaseValidity {
-    /// As when the machine had been suspended for so long.
+    /// As if the machine had been suspended for this long.
     pub(in crate::worker) fn shift(&self, by: Duration) {
         self.clock.shift(by);
     }

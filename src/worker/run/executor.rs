@@ -1,11 +1,11 @@
 //! The executor: runs the handlers over claimed jobs, on the threads of a [`FairPool`].
 //!
 //! ```text
-//! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ completion
+//! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ finisher
 //! ```
 //!
-//! A job leaves the channel only when it starts. So jobs start in the order of the channel, whichever task the pool
-//! runs first, and a job that has not started can be released at any time.
+//! A job leaves the channel only when it starts. Jobs therefore start in the order of the channel, whichever task the
+//! pool runs first, and a job that has not started can be released at any time.
 
 use super::fair_pool::{FairPool, Load};
 use super::job_code::{DroppedElsewhere, JobCode};
@@ -281,7 +281,7 @@ mod tests {
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
         let executor = Executor::new(&state, pool, code, clock.clone(), sender, 64);
         let registration = Arc::new(Registration::for_test(clock));
-        // Without a row, so that nobody has to be told.
+        // Without a row, so that no server is needed.
         let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
         let claimed = Held::claimed(&registration, &state.in_flight, vec![job(), job()]);
         let claimed_at = Instant::now();
@@ -300,8 +300,8 @@ mod tests {
         confirming.abort();
     }
 
-    /// One whose jobs of kind `limited` have one place, and those of `long` run until the gate opens, and the place,
-    /// taken by another worker.
+    /// Jobs of kind `limited` share one place. Jobs of kind `long` run until the gate opens, and another worker holds
+    /// their place.
     struct Limited {
         state: Arc<WorkerState>,
         registration: Arc<Registration>,
@@ -355,7 +355,7 @@ mod tests {
             self.executor.runs.start_if_admitted(handler, claimed);
         }
 
-        /// Unstarted ones, those that wait for others, and those that are given back or have ended.
+        /// Counts the unstarted jobs, the parked jobs, and the released or finished jobs.
         fn jobs(&self) -> (usize, usize, usize) {
             let in_flight = &self.state.in_flight;
             (in_flight.unstarted(), in_flight.parked(), in_flight.awaiting_finish())
@@ -377,7 +377,7 @@ mod tests {
         in_flight.idle().await;
     }
 
-    /// A thread may have looked before whether the worker is closed.
+    /// A thread may have checked before whether the worker is closed.
     #[tokio::test]
     async fn what_is_to_wait_after_those_that_waited_were_given_back_is_given_back_as_well() {
         let limited = Limited::new();

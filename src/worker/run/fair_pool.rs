@@ -179,8 +179,8 @@ fn fair_share(threads: usize, own: f64, others: f64) -> usize {
     ((threads as f64 * own / (own + others)) as usize).max(1)
 }
 
-/// A signal that a worker received, to act on a moment later. A worker that stops meanwhile passes the signal on,
-/// because it is for all workers that share the pool.
+/// A signal that a worker received, to act on a moment later. If the worker stops meanwhile, it passes the signal on to
+/// the other workers of the pool.
 struct Signal<'a>(&'a Notify);
 
 impl Drop for Signal<'_> {
@@ -213,7 +213,7 @@ impl Slot {
         };
         let begun_at = Instant::now();
         let (next, others) = self.pool.members.lock().begin_turn(begun_at);
-        // It is settled when it is dropped.
+        // Settled when it is dropped.
         let next = next.map(|(jobs, charge)| (jobs, Turn::begin(&self.pool, charge)));
         let_go(others);
         let Some((jobs, _turn)) = next else { return };
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(shares(), [(2, 2), (6, 8)]);
     }
 
-    /// Each of its jobs panics.
+    /// Jobs that all panic.
     struct Defective {
         left: AtomicUsize,
         panics: AtomicUsize,
@@ -420,7 +420,7 @@ mod tests {
         struct Last(Arc<FairPool>, Arc<AtomicUsize>, Mutex<Option<Arc<Last>>>);
         impl Jobs for Last {
             fn waiting(&self) -> usize {
-                drop(self.2.lock().take()); // as if the worker ended just now
+                drop(self.2.lock().take()); // as if the worker stopped just now
                 1
             }
             fn run(&self, _: Instant) {}

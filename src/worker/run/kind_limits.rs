@@ -1,17 +1,17 @@
 //! Limits how many jobs of a kind run at once ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)).
 //!
 //! ```text
-//! channel ──▶ a free thread: is there a place for the kind? ──yes──▶ runs ──ends──▶ the next one that waits
-//!                             └──no──▶ waits here, where its turn comes within HOLD ──no──▶ put off until its turn
+//! channel ──▶ a free thread: is there a place for the kind? ──yes──▶ runs ──finishes──▶ the next waiting job
+//!                             └──no──▶ waits here if its turn comes within HOLD ──otherwise──▶ postponed until its turn
 //! ```
 //!
-//! All workers that share the permits share them and the order of the line, too ([`Places`]); the waiting jobs stay
-//! here, each in its own worker.
+//! All workers that share the places also share the order of the line ([`Places`]), but each keeps its own waiting
+//! jobs.
 //!
-//! A waiting job occupies no thread, and does not count as a job in store for the threads: other jobs are claimed past
-//! it. A kind with a long backlog would thus fill the memory. So a job that would wait for long goes back to SQL
-//! Server, scheduled for about its turn, and claims reach the jobs behind it. The same happens to jobs that are already
-//! waiting, if running jobs take longer than those before.
+//! A waiting job occupies no thread and does not count as ready for one: other jobs are claimed past it. A kind with a
+//! long backlog would thus fill the memory. A job that would wait long is therefore postponed in SQL Server until about
+//! its turn, and claims reach the jobs behind it. The same happens to jobs that are already waiting if the running jobs
+//! take longer than expected.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,6 @@ use crate::worker::lease::Claimed;
 /// By handler; `None` means without a limit.
 pub(in crate::worker) struct KindLimits(Vec<Option<KindLimit>>);
 
-/// The waiting jobs of one handler.
 struct KindLimit {
     places: Arc<Places>,
     waiter: WaiterId,
@@ -180,7 +179,7 @@ mod tests {
     use crate::worker::run::turns::Jobs;
     use crate::worker::state::WorkerState;
 
-    /// So many unstarted jobs, of the queue's delivery.
+    /// This many unstarted jobs, of a queue with this delivery.
     fn jobs(state: &WorkerState, count: usize, fence: Fence) -> Vec<Claimed> {
         let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };
@@ -193,7 +192,7 @@ mod tests {
         KindLimits::new([Some(places)].into_iter(), &FairPool::own(1, None).unwrap())
     }
 
-    /// One runs, after one that took a millisecond, and a hundred wait.
+    /// One job is running, the one before it took a millisecond, and a hundred are waiting.
     fn one_runs_and_others_wait(state: &WorkerState, fence: Fence) -> (Arc<Places>, KindLimits, Claimed) {
         let places = Arc::new(Places::new(1));
         let limits = on_own_pool(&places);
@@ -209,7 +208,7 @@ mod tests {
         limits.kinds().for_each(|kind| kind.places.change(|line, _| line.set_mean_run(kind.waiter, mean_run)));
     }
 
-    /// A job for which there is a place.
+    /// A job that has a place.
     fn started(limits: &KindLimits, job: Claimed) -> Claimed {
         let Admission::Starts(mut running) = limits.admit(0, job) else { panic!("there is no place") };
         running.held.started();
@@ -235,11 +234,11 @@ mod tests {
         let state = WorkerState::for_test(WorkerConfig::default());
         let (places, limits, _running) = one_runs_and_others_wait(&state, Fence(1));
         assert!(limits.take_surplus().is_empty());
-        places.change(|line, _| line.age(HOLD)); // so long it runs by now
+        places.change(|line, _| line.age(HOLD)); // it has run for this long by now
         let surplus = limits.take_surplus();
         let delays: Vec<Duration> = surplus.into_iter().map(|(_, delay)| delay).collect();
         assert_eq!((delays.len(), state.in_flight.parked()), (98, 2));
-        // As time passes, a turn comes within a minute for one or another of those that come later.
+        // As time passes, some of the jobs that come later have their turn within a minute.
         let (later, soon): (Vec<&Duration>, Vec<&Duration>) =
             delays.iter().partition(|delay| **delay >= Duration::from_secs(60));
         assert!(later.is_sorted() && later.last().is_some_and(|delay| delay.as_secs() < 62), "{delays:?}");
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(state.in_flight.jobs(), 0);
     }
 
-    // Two workers with the same places
+    // Two workers with the same places.
 
     #[tokio::test]
     async fn those_that_wait_in_two_workers_start_in_the_order_in_which_they_came() {
@@ -311,7 +310,7 @@ mod tests {
         assert_eq!((limits.ready(), state.in_flight.parked()), (1, 99));
     }
 
-    /// A worker's jobs that nobody but its pool starts.
+    /// A worker's jobs that only its pool starts.
     struct OfWorker {
         limits: KindLimits,
         starts: std::sync::mpsc::Sender<()>,

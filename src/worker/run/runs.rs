@@ -196,7 +196,7 @@ impl Runs {
     }
 
     pub(super) fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
-        let error = "the worker ran as many jobs of this kind as it may at once".to_owned();
+        let error = "too many jobs of this kind were running".to_owned();
         self.state.metrics.deferred_kind_limit();
         self.state.tally.waits_for_its_turn(delay);
         self.put_off(claimed, Outcome::Snooze { delay, error });

@@ -127,12 +127,12 @@ impl Turns {
         }
         let spent = |member: &Member| member.spent(at);
         let busy = self.all.iter().filter(|member| !member.is_idle).map(spent).reduce(f64::min);
-        // If no worker waited, none was disadvantaged: all start level.
+        // If no worker had to wait, none was disadvantaged: all start level.
         let now = busy.or_else(|| self.all.iter().map(spent).reduce(f64::max));
         self.now = self.now.max(now.unwrap_or(0.0));
         for place in have_come {
             let member = &mut self.all[place];
-            // Time that a worker without jobs did not use is not saved up, even if turns of its were still running.
+            // Time that a worker without jobs did not use is not saved up, even if it still has running turns.
             member.settled += (self.now - member.spent(at)).max(0.0);
             member.is_idle = false;
         }
@@ -196,7 +196,7 @@ mod tests {
         fn panicked(&self, _: Box<dyn Any + Send>) {}
     }
 
-    /// Workers whose jobs always take the same time, on threads that a simulated clock moves.
+    /// Workers whose jobs always take the same time, on threads with a simulated clock.
     struct Simulation {
         members: Turns,
         workers: Vec<(Arc<Queued>, Duration)>,
@@ -224,7 +224,7 @@ mod tests {
             jobs
         }
 
-        /// Gives the free threads to whom they belong, and returns how many turns each has begun.
+        /// Gives each free thread to the worker whose turn it is, and returns how many turns each worker has begun.
         fn fill(&mut self, begun: &mut [usize]) {
             while self.running.len() < self.threads {
                 let (Some((_, charge)), _) = self.members.begin_turn(self.at) else { return };
@@ -236,7 +236,7 @@ mod tests {
             }
         }
 
-        /// Runs for so long, and returns how many turns each worker has begun.
+        /// Runs for this long, and returns how many turns each worker has begun.
         fn run(&mut self, time: Duration) -> Vec<usize> {
             let (until, mut begun) = (self.at + time, vec![0; self.workers.len()]);
             loop {
@@ -278,7 +278,7 @@ mod tests {
         let mut pool = Simulation::new(8);
         pool.join(Duration::from_secs(60), 8);
         pool.run(Duration::from_secs(61));
-        // All at once, expected to take a minute each, they take a moment.
+        // Jobs that were expected to take a minute suddenly take a moment.
         pool.workers[0].0.set(MANY);
         pool.workers[0].1 = Duration::from_millis(10);
         pool.run(Duration::from_millis(5));

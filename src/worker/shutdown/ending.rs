@@ -1,9 +1,9 @@
 //! How a worker stops.
 //!
 //! ```text
-//! stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs end ─▶ results are flushed ─▶ unregister
-//!    │                              the deadline has passed ──▶ what still runs is released, and cancelled ─▶ unregister
-//!    └────────────────────────────────────────── stop now ──▶ everything is dropped; the reaper gives the jobs back
+//! stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs finish ─▶ results are flushed ─▶ unregister
+//!    │                              the deadline has passed ──▶ running jobs are released and cancelled ─▶ unregister
+//!    └────────────────────────────────────────── stop now ──▶ everything is dropped; the reaper returns the jobs
 //! ```
 //!
 //! A job that is released while it is running may be claimed by another worker immediately. That claim has a new fence,
@@ -128,7 +128,7 @@ impl Ending<'_> {
             tracing::warn!(
                 running = state.in_flight.running(),
                 awaiting_finish = state.in_flight.awaiting_finish(),
-                "the shutdown deadline has passed; releasing unacknowledged jobs"
+                "the shutdown deadline has passed; releasing the jobs that are left"
             );
             let last = async {
                 all_ended(state, prefetch).await;
