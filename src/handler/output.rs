@@ -38,7 +38,7 @@ impl Output {
     /// finishes the job. Both happen or neither, and only once, however often the job has run. If the worker no longer
     /// holds the job, its finish is rejected and nothing is enqueued.
     ///
-    /// A [de-duplication key](NewJob::dedup_key) works as always: if an unfinished job of the queue has the key,
+    /// A [deduplication key](NewJob::dedup_key) works as always: if an unfinished job of the queue has the key,
     /// nothing is added. The key may be that of the job that has run, because that job is done by then.
     ///
     /// Takes up to 1,000 jobs, each with a payload of at most 65,535 bytes, and at most 8 MiB together. With more, or

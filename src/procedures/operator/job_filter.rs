@@ -81,7 +81,7 @@ impl JobFilter {
         self
     }
 
-    /// Jobs with this [de-duplication key](crate::job::NewJob::dedup_key), including finished ones.
+    /// Jobs with this [deduplication key](crate::job::NewJob::dedup_key), including finished ones.
     pub fn dedup_key(mut self, key: impl Into<String>) -> JobFilter {
         self.dedup_key = Some(key.into());
         self

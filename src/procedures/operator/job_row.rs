@@ -55,7 +55,7 @@ pub struct JobRow {
     pub kind: Option<String>,
     /// The job's own time limit, or `None` if its worker's setting applies.
     pub time_limit: Option<Duration>,
-    /// The job's de-duplication key.
+    /// The job's deduplication key.
     pub dedup_key: Option<String>,
     /// The producer's own id.
     pub correlation_id: Option<Uuid>,

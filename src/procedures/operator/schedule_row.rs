@@ -38,7 +38,7 @@ pub struct ScheduleRow {
     pub time_limit: Option<Duration>,
     /// The kind of the schedule's jobs.
     pub kind: Option<String>,
-    /// The de-duplication key of the schedule's jobs, or `None` if each has its own.
+    /// The deduplication key of the schedule's jobs, or `None` if each has its own.
     pub dedup_key: Option<String>,
     /// The correlation id of the schedule's jobs.
     pub correlation_id: Option<Uuid>,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! SQL Server ──claim──▶ prefetcher ──submit──▶ executor
-//!                           ▲ woken when half of the wanted jobs are used up, when a thread is idle, or when jobs were confirmed
+//!                           ▲ woken when half of the wanted jobs are used up, a thread is idle, or jobs were confirmed
 //! ```
 //!
 //! [`Demand`] decides how many jobs are wanted, and when too many are held.

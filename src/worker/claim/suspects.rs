@@ -44,7 +44,7 @@ impl CrashSuspects {
 /// After how many claims of a single job that timed out its payload is suspected.
 const PAYLOAD_TRIES: u32 = 3;
 
-/// From which size on a payload is considered the reason for a claim's time-out: the size that the driver calls large.
+/// From which size on a payload is considered the reason for a claim's timeout: the size that the driver calls large.
 /// A network that cannot carry this much within `command_timeout_ms` (at least 1 s) is of no use.
 const LARGE_PAYLOAD: u64 = 65_535;
 

@@ -383,7 +383,7 @@ struct Batch {
     follow_ups: usize,
 }
 
-/// The most bytes of one call: they must arrive within the command time-out.
+/// The most bytes of one call: they must arrive within the command timeout.
 const MAX_CALL_BYTES: usize = 8 << 20;
 
 /// The most follow-ups of one call for several jobs, so that its transaction locks few rows.

@@ -28,7 +28,7 @@ use crate::worker::state::WorkerState;
 use super::confirmations::{Confirmations, Ran};
 use super::tries::FinishTries;
 
-/// After how many tries an output is considered undeliverable. Each try takes the whole command time-out, so a link
+/// After how many tries an output is considered undeliverable. Each try takes the whole command timeout, so a link
 /// that is slow for a while has that long to recover.
 const MAX_TRIES: u32 = 5;
 

@@ -202,7 +202,7 @@ impl LockedRows {
         registration: &Registration,
         jobs: &[Ran],
     ) -> Result<Vec<(JobId, FinishResult)>, Error> {
-        // (A call on a dead connection is ended by the command time-out.)
+        // (A call on a dead connection is ended by the command timeout.)
         session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
         self.confirmations.try_to_write_notes(session, registration, &runs_to_repeat(jobs)).await?;
         session.finish(&self.state.queue, registration.worker_id, jobs.iter().map(|job| &job.finish)).await
