@@ -448,7 +448,7 @@ async fn what_has_no_acknowledgement_is_refused_before_anything_is_sent() {
     let mut session = fixture.session().await;
     let context = Context::for_test(Job::for_test(NewJob::text("x")));
     let error = finish_in(&mut session.client, &context, Output::default()).await.unwrap_err();
-    assert!(error.to_string().contains("the context of a job that a worker runs"), "{error}");
+    assert!(error.to_string().contains("the context of a job that a worker is running"), "{error}");
 
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
     let inside = fixture.clone();
@@ -462,7 +462,7 @@ async fn what_has_no_acknowledgement_is_refused_before_anything_is_sent() {
         })
     });
     worker(&fixture, handlers).await.drain().await.unwrap();
-    assert!(receiver.recv().unwrap().contains("not for queues with delivery at_most_once"));
+    assert!(receiver.recv().unwrap().contains("a queue with delivery at_most_once"));
     drop(session);
     remove(fixture).await;
 }
