@@ -314,6 +314,59 @@ async fn a_result_that_takes_too_long_holds_up_no_job_that_its_handler_has_ackno
     all_end(fixture, worker, left_open).await;
 }
 
+/// The row of one job is locked for a while. Later comes another, whose checkpoint cannot be written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_no_longer_locked_is_not_kept_waiting_by_another_that_is_tried_again_and_again() {
+    let fixture = Fixture::on_dev_server("handler_starves", QueueOptions::default()).await;
+    fixture.sql("CREATE TABLE [$(schema)].[booked] (job_id bigint NOT NULL)").await;
+    let note_progress = fixture.procedure_to_fail("note_progress");
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    dev_server().await.faults().on_call(&note_progress, move |call| {
+        counted.store(call, Ordering::Release);
+        Some(SqlError::new(40501, "The service is currently busy.").severity(16))
+    });
+    fixture.queue.enqueue_many(&crate::support::numbers(2)).await.unwrap();
+    let (fixture, left_open, may_end) = (Arc::new(fixture), LeftOpen::default(), Arc::new(AtomicBool::new(false)));
+    let (inside, keeps, ends) = (fixture.clone(), left_open.clone(), may_end.clone());
+    let handlers = Handlers::any(move |job: &Job, context: &Context| -> Result<Output, BoxError> {
+        if job.attempt() > 1 {
+            return Ok(Output::default());
+        }
+        let is_first = job.json::<u32>()? == 0;
+        while !is_first && !ends.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        context.block_on(async {
+            let mut session = inside.session().await;
+            book(&mut session, job).await;
+            let finished = finish_in(&mut session.client, context, Output::default()).await?;
+            if is_first {
+                keeps.lock().push(session);
+            } else {
+                session.client.rollback_transaction().await?;
+                context.checkpoint("so far")?;
+            }
+            finished.into_output()
+        })
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.promote_interval = Duration::from_millis(10);
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("the first has run", || worker.stats().awaiting_finish == 1).await;
+    tokio::time::sleep(Duration::from_secs(2)).await; // until it is known to be locked
+    may_end.store(true, Ordering::Release);
+    until("the other is tried again and again", || calls.load(Ordering::Acquire) >= 5).await;
+    left_open.lock().clear();
+    until("the end of the first is reported", || worker.stats().retried == 1).await;
+    dev_server().await.faults().clear(&note_progress);
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (2, 2, 0));
+    remove(fixture).await;
+}
+
 /// What runs at the deadline is given back although another's row is locked, with what it noted last.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_a_handler_leaves_open_keeps_no_other_job_from_being_given_back() {

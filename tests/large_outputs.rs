@@ -250,7 +250,7 @@ async fn a_row_that_is_locked_for_long_fails_no_output() {
     other.sql("BEGIN TRANSACTION").await;
     other.sql("UPDATE [$(schema)].[jobs] SET due_at = due_at WHERE state = 2").await;
     gate.add_permits(2);
-    until("the output was tried more often than it may", || calls.load(Ordering::Relaxed) >= 7).await;
+    until("the output was tried more often than it may", || calls.load(Ordering::Relaxed) >= 6).await;
     assert_eq!(worker.stats().awaiting_finish, 2);
     other.sql("ROLLBACK TRANSACTION").await;
     until("both are done", || worker.stats().done == 2).await;

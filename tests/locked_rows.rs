@@ -3,12 +3,15 @@
 //! Whoever changes a row without changing a column of an index locks the row and not the index's entry. A page that is
 //! taken from the index, and whose locked rows are skipped only afterwards, has the same rows each time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use readpast::NewJob;
 use readpast::admin::{ClaimOrder, CompletionPolicy, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, NewJob, Worker};
 
-use crate::support::{Fixture, Session, WorkerSession, numbers};
+use crate::support::{Fixture, Session, WorkerSession, changed, numbers, until};
 
 /// A session in whose open transaction the rows of the first ten jobs of `table` are locked, and no index's entry.
 async fn holding(fixture: &Fixture, table: &str, key: &str, column: &str) -> Session {
@@ -142,5 +145,43 @@ async fn a_group_whose_next_job_is_locked_keeps_no_caller_busy_and_no_other_grou
     fixture.sql("UPDATE [$(schema)].[duties] SET looked_at = '2000-01-01'").await;
     first_number(&fixture, promote).await;
     assert_eq!(worker.claim(10).await.len(), 1, "and now this one's");
+    fixture.remove().await;
+}
+
+/// The row of one job of five hundred, which all end in one call, is locked by a session that is no handler's. The call
+/// runs out of time once, and not again for each halving.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_whose_row_is_locked_holds_up_the_others_for_one_time_out_only() {
+    let mut fixture = Fixture::new("locked_result").await;
+    fixture.config.connection.command_timeout = Duration::from_secs(4);
+    fixture.queue = fixture.connect().await;
+    fixture.queue.enqueue_many(&numbers(500)).await.unwrap();
+    let gate = Arc::new(AtomicBool::new(false));
+    let opens = gate.clone();
+    let handlers = Handlers::any(move |_, _| {
+        while !opens.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.buffer = 500;
+        worker.finish_linger = Duration::from_secs(1);
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("all are claimed", || worker.stats().buffered + worker.stats().running == 500).await;
+    let mut holder = fixture.session().await;
+    holder
+        .sql(
+            "BEGIN TRANSACTION;
+             UPDATE [$(schema)].[jobs] SET run_us = run_us WHERE job_id = (SELECT MAX(job_id) FROM [$(schema)].[jobs])",
+        )
+        .await;
+    gate.store(true, Ordering::Release);
+    let others = until("all others are done", || worker.stats().done == 499);
+    tokio::time::timeout(Duration::from_secs(20), others).await.expect("there is one time-out, and not nine");
+    holder.sql("ROLLBACK TRANSACTION").await;
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.retried, stats.lost), (500, 0, 0));
     fixture.remove().await;
 }

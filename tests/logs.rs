@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use readpast::admin::QueueOptions;
 use readpast::{Config, Handlers, Job, JobError, NewJob, Queue, Worker};
+use readpast_devserver::SqlError;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -16,7 +17,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, WorkerSession, numbers, server_url, until};
+use crate::support::{Fixture, WorkerSession, dev_server, numbers, server_url, until};
 
 /// One event, with its own fields and those of the spans around it.
 #[derive(Debug, Clone)]
@@ -339,6 +340,34 @@ async fn a_transaction_that_a_handler_leaves_open_is_a_line_and_no_outage() {
     assert!(is_about(warnings[0]) && warnings[0].field("job_id") == job_id.to_string());
     until("the worker's handler is gone", || Arc::strong_count(&fixture) == 1).await;
     Arc::into_inner(fixture).expect("nobody else has it").remove().await;
+}
+
+/// Twice its result is not answered in time: in the list of all, and alone. Then it goes by another connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_is_over_in_the_log_when_another_connection_has_delivered_the_result() {
+    let fixture = Fixture::on_dev_server("log_over", QueueOptions::default()).await;
+    let (mut config, queue) = logged_queue(&fixture, "logs: over").await;
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("finish"), |call| {
+        if call <= 2 {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        (call <= 2).then(|| SqlError::new(40501, "busy").severity(16))
+    });
+    config.connection.command_timeout = Duration::from_secs(1);
+    let hurried = Queue::connect(&config).await.unwrap();
+    queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let handlers = Handlers::any(|_, _| Ok(readpast::Output::bytes("an output")));
+    let worker = Worker::builder(&hurried, handlers).config(&config.worker).start().await.unwrap();
+    until("it is done", || worker.stats().done == 1).await;
+    until("each outage has an end", || {
+        let lines = messages(queue.name());
+        let count = |message| lines.iter().filter(|line| *line == message).count();
+        let begun = count("SQL Server does not respond; retrying until it does");
+        begun > 0 && begun == count("SQL Server responds again")
+    })
+    .await;
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

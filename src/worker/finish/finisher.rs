@@ -30,7 +30,7 @@ use crate::worker::state::{CallSize, Phase, WorkerState};
 use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
 use super::filling::Filling;
 use super::large_outputs::{LargeOutput, LargeOutputSender, LargeOutputs};
-use super::locked_rows::{LockedRows, LockedRowsSender};
+use super::locked_rows::{LOCK_WAIT_MS, LockedRows, LockedRowsSender};
 use super::refused_result_search::RefusedResultSearch;
 use super::{large_outputs, locked_rows};
 
@@ -90,7 +90,6 @@ pub(in crate::worker) struct Completion {
     confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
     filling: Arc<Filling>,
-    large: LargeOutputSender,
     locked: LockedRowsSender,
 }
 
@@ -124,7 +123,6 @@ pub(in crate::worker) fn channel(
         confirmations,
         collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
         filling: filling.clone(),
-        large: large.clone(),
         locked,
     };
     let sender = FinishSender { ended: sender, large, filling, state: state.clone() };
@@ -224,11 +222,19 @@ impl Completion {
         let (mut search, mut refused) = (RefusedResultSearch::default(), RefusedResults::default());
         // How many of the first jobs were sent in a call that may or may not have taken effect.
         let mut open = 0;
+        // After a time-out SQL Server is asked whether a row is locked, which smaller calls would not help.
+        let mut limits_lock_waits = false;
         while !unconfirmed.is_empty() {
             let alike = if open > 0 { open } else { unconfirmed.len() };
             let jobs = alike.min(limit.jobs()).min(search.next().unwrap_or(usize::MAX));
             let call = unconfirmed[..jobs].iter().map(|job| &job.finish);
-            match session.finish(&self.state.queue, registration.worker_id, call).await {
+            let answer = async {
+                if limits_lock_waits {
+                    session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
+                }
+                session.finish(&self.state.queue, registration.worker_id, call).await
+            };
+            match answer.await {
                 Ok(mut results) => {
                     limit.answered(jobs);
                     search.accepted(jobs);
@@ -274,27 +280,26 @@ impl Completion {
                     if error.leaves_open() {
                         open = open.max(jobs);
                     }
-                    if error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH) {
+                    let timed_out = error.is_time_out_of(FINISH) || error.is_time_out_of(FINISH_WITH);
+                    if timed_out {
                         limit.timed_out(jobs);
-                        let carries_something =
-                            registration.settings.has_sink || unconfirmed[0].finish.outcome.bytes() > 0;
-                        if jobs == 1 {
-                            // The job does not get through even alone: others must not wait for it.
-                            search.accepted(1);
-                            let job = unconfirmed.remove(0);
-                            open -= 1;
-                            if carries_something {
-                                self.large.send(LargeOutput::tried_already(job));
-                            } else {
-                                self.locked.send(vec![job], true);
-                            }
-                        }
+                        limits_lock_waits = true;
+                    }
+                    // Others must not wait for a locked row, nor for a job that does not get through even alone.
+                    if error.is_lock_time_out() || (timed_out && jobs == 1) {
+                        search.accepted(jobs);
+                        let later = unconfirmed.split_off(jobs);
+                        self.locked.send(std::mem::replace(&mut unconfirmed, later), open > 0);
+                        open = open.saturating_sub(jobs);
                     }
                     repeats.pause(FINISH, jobs, error).await;
                 }
             }
         }
         refused.log();
+        if limits_lock_waits {
+            session.disconnect(); // the limit ends with the connection
+        }
     }
 
     /// Asks about jobs that their handlers have finished, in a call of its own: a handler that has left its transaction

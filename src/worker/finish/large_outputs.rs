@@ -26,6 +26,7 @@ use crate::worker::lease::Registration;
 use crate::worker::state::WorkerState;
 
 use super::confirmations::{Confirmations, Ran};
+use super::locked_rows::LOCK_WAIT_MS;
 use super::tries::FinishTries;
 
 /// After how many tries an output is considered undeliverable. Each try takes the whole command timeout, so a link
@@ -147,8 +148,11 @@ impl LargeOutputs {
             self.confirmations.write_notes(session, &registration, vec![run]).await;
         }
         let finish = failed.as_ref().unwrap_or(&large.job.finish);
-        let answer = session.finish_one(&self.state.queue, registration.worker_id, finish).await;
-        let error = match answer {
+        let answer = async {
+            session.limit_lock_waits(FINISH_ONE, LOCK_WAIT_MS).await?;
+            session.finish_one(&self.state.queue, registration.worker_id, finish).await
+        };
+        let error = match answer.await {
             Ok(result) => {
                 let mut results: Vec<_> = result.map(|result| (finish.job_id, result)).into_iter().collect();
                 let is_lost = matches!(results[..], [(_, FinishResult::Lost)]);
@@ -183,6 +187,11 @@ impl LargeOutputs {
                 if !was_a_result {
                     repeats.pause(FINISH_ONE, 1, error).await; // even the report that it failed is rejected
                 }
+                return Some(large);
+            }
+            // The output is not the reason.
+            Err(error) if error.is_lock_time_out() => {
+                repeats.pause(FINISH_ONE, 1, error).await;
                 return Some(large);
             }
             Err(error) => error,

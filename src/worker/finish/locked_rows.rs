@@ -35,7 +35,7 @@ use super::tries::FinishTries;
 
 /// How long SQL Server waits for a lock here: longer than a transaction takes that only commits, but short, because a
 /// list of 500 jobs with one locked row takes nine such waits.
-const LOCK_WAIT_MS: u32 = 250;
+pub(super) const LOCK_WAIT_MS: u32 = 250;
 
 /// The first and the longest pause before a locked job is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
@@ -99,16 +99,18 @@ impl LockedRows {
             while let Ok(list) = self.arriving.try_recv() {
                 self.lists.push_back(list);
             }
+            let now = tokio::time::Instant::now();
+            self.lists.extend(self.locked.extract_if(.., |(again_at, _)| *again_at <= now).map(|(_, list)| list));
             if let Some(list) = self.lists.pop_front() {
-                if self.send(&mut session, list, &mut repeats).await {
+                // (A list that SQL Server has not answered and that is gone is another line's now.)
+                if self.send(&mut session, list, &mut repeats).await || self.lists.is_empty() {
                     repeats = confirmations.repeats();
                 }
-            } else if let Some(next) = self.next_locked() {
-                let again_at = self.locked[next].0;
+            } else if let Some(again_at) = self.locked.iter().map(|(again_at, _)| *again_at).min() {
                 match tokio::time::timeout_at(again_at, self.arriving.recv()).await {
                     Ok(Some(list)) => self.lists.push_back(list),
-                    // (If all senders are gone, the worker has nothing else to do.)
-                    Ok(None) | Err(_) => self.lists.push_back(self.locked.swap_remove(next).1),
+                    Ok(None) => tokio::time::sleep_until(again_at).await, // all senders are gone
+                    Err(_) => {}
                 }
             } else {
                 session.disconnect();
@@ -118,11 +120,6 @@ impl LockedRows {
                 }
             }
         }
-    }
-
-    fn next_locked(&self) -> Option<usize> {
-        let places = self.locked.iter().enumerate();
-        places.min_by_key(|(_, (again_at, _))| *again_at).map(|(place, _)| place)
     }
 
     /// Sends a list, and queues the jobs that were not confirmed to be sent again. Returns whether SQL Server
