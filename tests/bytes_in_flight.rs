@@ -107,6 +107,36 @@ async fn outputs_that_cannot_be_acknowledged_hold_back_claims_and_nothing_is_los
     fixture.remove().await;
 }
 
+/// Those of done jobs, too: if the sink rejects a result, the next attempt needs the checkpoint.
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_that_cannot_be_written_hold_back_jobs() {
+    const CHECKPOINT: usize = 60_000;
+    const LIMIT: usize = 1 << 20;
+    let fixture = Fixture::on_dev_server("noted", QueueOptions::default()).await;
+    let failing = ["finish", "note_progress"].map(|procedure| fixture.procedure_to_fail(procedure));
+    for procedure in &failing {
+        dev_server().await.faults().on_call(procedure, |_| Some(SqlError::new(40501, "busy").severity(16)));
+    }
+    fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 1;
+        worker.max_in_flight_bytes = LIMIT as u64;
+    });
+    let handlers = Handlers::any(|_, context: &readpast::Context| Ok(context.checkpoint(vec![1; CHECKPOINT])?));
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let monitor = worker.monitor();
+    until("memory is full", || monitor.stats().held_bytes > LIMIT).await;
+    until("and that is the limit", || monitor.stats().limited_by == Bottleneck::Finish).await;
+    let stats = monitor.stats();
+    assert!(stats.held_bytes < LIMIT + CHECKPOINT, "{stats:?}");
+    for procedure in &failing {
+        dev_server().await.faults().clear(procedure);
+    }
+    let stats = drained(worker).await.stats;
+    assert_eq!((stats.done, stats.lost, stats.held_bytes), (100, 0, 0));
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     let options = QueueOptions::default().max_attempts(1);

@@ -43,6 +43,11 @@ impl Headers {
         self.0.is_empty()
     }
 
+    /// The size of the names and values, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.iter().map(|(name, value)| name.len() + value.as_str().map_or(size_of::<Value>(), str::len)).sum()
+    }
+
     pub(crate) fn json(&self) -> String {
         Value::Object((*self.0).clone()).to_string()
     }

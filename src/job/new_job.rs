@@ -78,6 +78,12 @@ impl fmt::Debug for NewJob {
 }
 
 impl NewJob {
+    /// The size of everything that may be long.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let keys = [&self.dedup_key, &self.group_key, &self.kind].into_iter().flatten().map(String::len).sum::<usize>();
+        self.payload.len() + keys + self.headers.as_ref().map_or(0, Headers::bytes)
+    }
+
     /// Creates a job with `value` as JSON (UTF-8). The handler reads it with [`Job::json`](crate::Job::json).
     ///
     /// # Errors

@@ -6,7 +6,8 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -45,6 +46,10 @@ impl Note {
         Note { fraction: Some(fraction), text: Some(cut_to(text, MAX_TEXT_UNITS).to_owned()), checkpoint: None }
     }
 
+    fn bytes(&self) -> usize {
+        self.checkpoint.as_ref().map_or(0, Vec::len)
+    }
+
     fn overtaken_by(self, newer: Note) -> Note {
         Note {
             checkpoint: newer.checkpoint.or(self.checkpoint),
@@ -61,6 +66,8 @@ pub(crate) type NotedRun = (JobId, Fence);
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     unwritten: Mutex<BTreeMap<JobId, (Fence, Note)>>,
+    /// The size of the checkpoints in memory, including those that are being written.
+    bytes: Arc<AtomicUsize>,
     /// Whether anything was ever noted.
     used: AtomicBool,
     changed: Notify,
@@ -68,8 +75,16 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
+    /// Notes whose size is counted in `bytes`.
+    pub(crate) fn counted_in(bytes: Arc<AtomicUsize>) -> Notes {
+        Notes { bytes, ..Notes::default() }
+    }
+
     pub(crate) fn note(&self, run: NotedRun, newer: Note) {
-        add(&mut self.unwritten.lock(), run, |older| older.overtaken_by(newer));
+        self.bytes.fetch_add(newer.bytes(), Ordering::AcqRel);
+        let mut unwritten = self.unwritten.lock();
+        self.dropped(add(&mut unwritten, run, newer, Note::overtaken_by));
+        drop(unwritten);
         self.used.store(true, Ordering::Release);
         self.changed.notify_one();
     }
@@ -105,8 +120,12 @@ impl Notes {
     pub(crate) fn forget(&self, runs: impl Iterator<Item = NotedRun>) {
         if self.were_used() {
             let mut unwritten = self.unwritten.lock();
-            runs.for_each(|run| drop(remove(&mut unwritten, run)));
+            self.dropped(runs.filter_map(|run| remove(&mut unwritten, run)).map(|note| note.bytes()).sum());
         }
+    }
+
+    fn dropped(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     pub(crate) fn of(&self, (job_id, fence): NotedRun) -> Option<Note> {
@@ -114,14 +133,22 @@ impl Notes {
     }
 }
 
-fn add(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): NotedRun, merge: impl FnOnce(Note) -> Note) {
+/// Merges a note with the one that is there. Returns the size of the checkpoint that is dropped.
+fn add(
+    unwritten: &mut BTreeMap<JobId, (Fence, Note)>,
+    (job_id, fence): NotedRun,
+    note: Note,
+    merge: impl FnOnce(Note, Note) -> Note,
+) -> usize {
     let noted = unwritten.entry(job_id).or_insert_with(|| (fence, Note::default()));
+    let bytes = noted.1.bytes() + note.bytes();
     if noted.0 < fence {
         *noted = (fence, Note::default());
     }
     if noted.0 == fence {
-        noted.1 = merge(std::mem::take(&mut noted.1));
+        noted.1 = merge(std::mem::take(&mut noted.1), note);
     }
+    bytes - noted.1.bytes()
 }
 
 fn remove(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): NotedRun) -> Option<Note> {
@@ -152,7 +179,7 @@ impl Taken<'_> {
 
     /// The first `notes` were written or are given up.
     pub(crate) fn settle(&mut self, notes: usize) {
-        self.unwritten.drain(..notes);
+        self.notes.dropped(self.unwritten.drain(..notes).map(|(_, note)| note.bytes()).sum());
     }
 
     /// Postpones the next note: it goes back on drop.
@@ -168,7 +195,7 @@ impl Drop for Taken<'_> {
         }
         let mut unwritten = self.notes.unwritten.lock();
         for (run, older) in self.unwritten.drain(..).chain(self.put_off.drain(..)) {
-            add(&mut unwritten, run, |newer| older.overtaken_by(newer));
+            self.notes.dropped(add(&mut unwritten, run, older, |newer, older| older.overtaken_by(newer)));
         }
         drop(unwritten);
         self.notes.changed.notify_one();
@@ -187,7 +214,9 @@ mod tests {
         let taken = notes.take_all();
         assert_eq!(taken.next(10).len(), 1);
         notes.note(run, Note::checkpoint(vec![2]).unwrap());
+        assert_eq!(notes.bytes.load(Ordering::Acquire), 2, "one is being written");
         drop(taken);
+        assert_eq!(notes.bytes.load(Ordering::Acquire), 1);
         let text = Some("a quarter".to_owned());
         let expected = Note { checkpoint: Some(vec![2]), fraction: Some(0.25), text };
         assert_eq!(notes.of(run), Some(expected));
@@ -204,6 +233,14 @@ mod tests {
         drop(taken);
         assert_eq!((notes.of(old), notes.of(new)), (None, Some(checkpoint(2))));
         notes.forget([old].into_iter());
-        assert_eq!(notes.take([old, new].into_iter()).next(10), [(new, checkpoint(2))]);
+        let mut taken = notes.take([old, new].into_iter());
+        assert_eq!(taken.next(10), [(new, checkpoint(2))]);
+        assert_eq!(notes.bytes.load(Ordering::Acquire), 1);
+        taken.settle(1);
+        drop(taken);
+        assert_eq!(notes.bytes.load(Ordering::Acquire), 0);
+        notes.note(new, checkpoint(4));
+        notes.forget([new].into_iter());
+        assert_eq!(notes.bytes.load(Ordering::Acquire), 0);
     }
 }

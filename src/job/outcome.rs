@@ -64,9 +64,17 @@ impl Outcome {
         }
     }
 
-    /// The bytes of the output and of the follow-ups' payloads.
+    /// The bytes of the output and of the follow-ups.
     pub(crate) fn bytes(&self) -> usize {
         let output = self.output().map_or(0, <[u8]>::len);
-        output + self.follow_ups().iter().map(|follow_up| follow_up.job.payload.len()).sum::<usize>()
+        output + self.follow_ups().iter().map(|follow_up| follow_up.job.held_bytes()).sum::<usize>()
+    }
+
+    /// The size of its error.
+    pub(crate) fn error_bytes(&self) -> usize {
+        match self {
+            Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => error.len(),
+            Outcome::Done { .. } | Outcome::Acknowledged => 0,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A running worker.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,11 @@ impl Worker {
         stages.spawn(watcher.run());
         stages.spawn(Maintenance::new(&state, lease.clone(), duties.clone()).run());
         stages.spawn(executor.pool().keep_pumping());
-        stages.spawn(finish::keep_writing_notes(state.clone(), lease.clone()));
+        let (noting, resumed) = (state.clone(), executor.clone());
+        stages.spawn(finish::keep_writing_notes(state.clone(), lease.clone(), move || {
+            noting.in_flight.confirmed();
+            resumed.pump();
+        }));
         stages.spawn(report::keep_levels_shown(state.clone(), lease.clone()));
         stages.spawn(report::keep_depth_shown(queue.clone(), duties));
         stages.spawn(state::keep_beating(state.clone()));
@@ -324,7 +329,8 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // The JoinSets end the tasks. Running handlers are cancelled, and no job starts any more.
         self.state.stop.stop_now();
-        self.state.metrics.end();
         self.executor.abandon();
+        // (The recorder is the program's code.)
+        let _ = catch_unwind(AssertUnwindSafe(|| self.state.metrics.end()));
     }
 }

@@ -25,8 +25,12 @@ const LOCK_WAIT_MS: u32 = 100;
 /// The most jobs whose notes go with one call: with the largest checkpoints 4 MiB.
 pub(in crate::worker) const NOTES_BATCH: usize = 64;
 
-/// Writes until the future is dropped.
-pub(in crate::worker) async fn keep_writing_notes(state: Arc<WorkerState>, lease: Lease) {
+/// Writes until the future is dropped. Calls `written` after each round, because jobs may have waited for the memory.
+pub(in crate::worker) async fn keep_writing_notes(
+    state: Arc<WorkerState>,
+    lease: Lease,
+    written: impl Fn() + Send + 'static,
+) {
     let mut session = state.session();
     let mut failed = Pauses::for_errors();
     let mut size = CallSize::new(NOTES_BATCH);
@@ -36,7 +40,9 @@ pub(in crate::worker) async fn keep_writing_notes(state: Arc<WorkerState>, lease
             never = session.close_when_idle() => match never {},
         }
         tokio::time::sleep(WAIT).await;
-        if let Err(pause) = write_all(&state, &lease, &mut session, &mut size, &mut failed).await {
+        let result = write_all(&state, &lease, &mut session, &mut size, &mut failed).await;
+        written();
+        if let Err(pause) = result {
             tokio::time::sleep(pause).await;
         }
     }

@@ -44,6 +44,8 @@ pub(in crate::worker) struct Held {
     source: Arc<OfClaim>,
     stage: Stage,
     bytes: usize,
+    /// Of these, the output.
+    output_bytes: usize,
 }
 
 /// If at least this much of a buffer is unused, the payload is copied to a buffer of its own size. The driver reads
@@ -69,7 +71,7 @@ impl Held {
             if job.payload.capacity() - job.payload.len() >= WASTE {
                 job.payload.shrink_to_fit();
             }
-            let held = Held { source: source.clone(), stage: Stage::Unstarted, bytes: bytes_of(&job) };
+            let held = Held { source: source.clone(), stage: Stage::Unstarted, bytes: bytes_of(&job), output_bytes: 0 };
             (job, held)
         };
         jobs.into_iter().map(hold).collect()
@@ -79,7 +81,7 @@ impl Held {
     pub(in crate::worker) fn unseen(registration: &Arc<Registration>, in_flight: &Arc<InFlight>) -> Held {
         let source = Arc::new(OfClaim { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, 1);
-        Held { source, stage: Stage::Unstarted, bytes: 0 }
+        Held { source, stage: Stage::Unstarted, bytes: 0, output_bytes: 0 }
     }
 
     /// How many jobs this value holds.
@@ -101,12 +103,13 @@ impl Held {
         self.moves_to(Stage::Running);
     }
 
-    /// Records that the job has run or is being released: its payload is gone, and an output of `bytes` waits to be
-    /// confirmed.
-    pub(in crate::worker) fn ended(&mut self, bytes: usize) {
-        self.holds(bytes);
-        if bytes > 0 {
-            self.source.in_flight.hold_output(bytes);
+    /// Records that the job has run or is being released: its payload is gone, and an output or an error waits to be
+    /// confirmed. (An error is short: it keeps no other job from running, as an output may.)
+    pub(in crate::worker) fn ended(&mut self, output_bytes: usize, error_bytes: usize) {
+        self.holds(output_bytes + error_bytes);
+        self.output_bytes = output_bytes;
+        if output_bytes > 0 {
+            self.source.in_flight.hold_output(output_bytes);
         }
         self.moves_to(Stage::AwaitingFinish);
     }
@@ -129,8 +132,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.stage == Stage::AwaitingFinish && self.bytes > 0 {
-            self.source.in_flight.drop_output(self.bytes);
+        if self.output_bytes > 0 {
+            self.source.in_flight.drop_output(self.output_bytes);
         }
         self.holds(0);
         self.source.in_flight.leave(self.stage);
@@ -151,7 +154,9 @@ mod tests {
         let (job, mut held) = Held::claimed(&registration, &in_flight, vec![job]).remove(0);
         assert_eq!((held.bytes(), in_flight.bytes()), (60_100, 60_100));
         drop(job);
-        held.ended(0);
+        held.ended(0, 10);
+        assert_eq!((in_flight.bytes(), in_flight.takes_no_memory()), (10, true));
+        drop(held);
         assert_eq!(in_flight.bytes(), 0);
     }
 }

@@ -121,7 +121,7 @@ impl Executor {
     ) {
         let Runs { state, completion, .. } = &*self.runs;
         let mut held = Held::unseen(registration, &state.in_flight);
-        held.ended(0);
+        held.ended(0, 0);
         completion.send(match error {
             Some(error) => {
                 let outcome = failure(&error, &state.config.retry, attempt);

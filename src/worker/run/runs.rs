@@ -178,7 +178,7 @@ impl Runs {
         self.state.in_flight.learn_output(output_bytes);
         let in_group = job.group_key().is_some();
         drop(job);
-        held.ended(output_bytes);
+        held.ended(output_bytes, finish.outcome.error_bytes());
         self.completion.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, in_group, held }));
         ended_at
     }
@@ -191,7 +191,7 @@ impl Runs {
         let Claimed { job, mut held, permit, .. } = claimed;
         let (job_id, fence) = (job.id(), job.fence());
         drop((job, permit));
-        held.ended(0);
+        held.ended(0, 0);
         self.completion.send(Ended::Unstarted { job_id, fence, held });
     }
 
@@ -209,7 +209,7 @@ impl Runs {
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let in_group = job.group_key().is_some();
         drop((job, permit));
-        held.ended(0);
+        held.ended(0, outcome.error_bytes());
         let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
         self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, by_handler: false, in_group, held }));
     }

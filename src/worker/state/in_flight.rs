@@ -4,6 +4,8 @@
 //! A job's [`Held`](crate::worker::lease::Held) is the only writer: it moves the job's count from stage to stage and
 //! removes it when dropped, so that no panic or early return leaves a job counted.
 
+use std::sync::Arc;
+
 use tokio::sync::Notify;
 
 use crate::sync::{AtomicUsize, Ordering};
@@ -27,8 +29,10 @@ const FORGETTING: usize = 32;
 pub(in crate::worker) struct InFlight {
     /// In the order of [`Stage`].
     jobs: [AtomicUsize; 4],
-    /// The payloads, checkpoints and outputs of all jobs.
+    /// The payloads, checkpoints, outputs and errors of all jobs.
     bytes: AtomicUsize,
+    /// The checkpoints that jobs have noted and that are not written yet. Not part of `bytes`.
+    noted_bytes: Arc<AtomicUsize>,
     /// The outputs alone.
     output_bytes: AtomicUsize,
     /// The size of the next output, estimated from earlier ones.
@@ -70,7 +74,12 @@ impl InFlight {
     }
 
     pub(in crate::worker) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Acquire)
+        self.bytes.load(Ordering::Acquire) + self.noted_bytes.load(Ordering::Acquire)
+    }
+
+    /// Where noted checkpoints are counted.
+    pub(in crate::worker) fn noted_bytes(&self) -> Arc<AtomicUsize> {
+        self.noted_bytes.clone()
     }
 
     pub(in crate::worker) fn output_bytes(&self) -> usize {
@@ -89,12 +98,17 @@ impl InFlight {
     /// Whether the whole memory limit is free. Unconfirmed jobs without output take none, however long a transaction
     /// keeps their rows locked.
     pub(in crate::worker) fn takes_no_memory(&self) -> bool {
-        self.unended() == 0 && self.output_bytes() == 0 // in this order: a job's output is counted before the job leaves its stage
+        self.unended() == 0 && self.holds_no_results() // in this order: a job's output is counted before the job leaves its stage
+    }
+
+    /// Whether jobs hold nothing that outlasts their run.
+    fn holds_no_results(&self) -> bool {
+        self.output_bytes() == 0 && self.noted_bytes.load(Ordering::Acquire) == 0
     }
 
     /// How much a job may grow when its output replaces its payload.
     fn growth(&self) -> usize {
-        let payloads = self.bytes().saturating_sub(self.output_bytes());
+        let payloads = self.bytes.load(Ordering::Acquire).saturating_sub(self.output_bytes());
         self.expected_output().saturating_sub(payloads / self.unended().max(1))
     }
 
@@ -104,7 +118,8 @@ impl InFlight {
         max_bytes.saturating_sub(held as u64)
     }
 
-    /// Whether one more job may start: its output must fit the limit. One job may always run while no output is held.
+    /// Whether one more job may start: its output must fit the limit. One job may always run while neither an output
+    /// nor a noted checkpoint is held.
     pub(in crate::worker) fn may_start(&self, max_bytes: u64) -> bool {
         self.has_room_for(self.started.load(Ordering::Acquire) + 1, max_bytes)
     }
@@ -124,7 +139,7 @@ impl InFlight {
 
     fn has_room_for(&self, started: usize, max_bytes: u64) -> bool {
         let bytes = self.bytes().saturating_add(self.growth().saturating_mul(started));
-        bytes as u64 <= max_bytes || (started == 1 && self.output_bytes() == 0)
+        bytes as u64 <= max_bytes || (started == 1 && self.holds_no_results())
     }
 
     /// Records the size of a job's output.
