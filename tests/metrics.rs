@@ -625,3 +625,27 @@ async fn shown_above(address: SocketAddr, series: &str, least: f64) -> f64 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+#[test]
+fn a_worker_serves_metrics_again_after_the_runtime_in_which_they_were_served_has_ended() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let (fixture, queue) = first.block_on(async {
+        let mut fixture = Fixture::new("two_runtimes").await;
+        fixture.config.metrics.listen = "127.0.0.1:0".to_string();
+        let queue = fixture.connect().await;
+        queue.serve_metrics().await.unwrap().expect("the port is free");
+        (fixture, queue)
+    });
+    drop(first);
+    runtime().block_on(async {
+        assert_eq!(queue.metrics_address(), None);
+        let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+        until("it has claimed", || worker.stats().last_claim_succeeded).await;
+        let (status, page) = get(queue.metrics_address().expect("it listens"), "/readyz").await;
+        assert_eq!((status, page.as_str()), (200, "ready\n"));
+        worker.shutdown().await.unwrap();
+        drop(queue);
+        fixture.remove().await;
+    });
+}

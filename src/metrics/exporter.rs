@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 
 #[cfg(feature = "prometheus")]
 use {
-    metrics_exporter_prometheus::PrometheusHandle, std::io::ErrorKind, std::sync::Arc, tokio::net::TcpListener,
-    tokio::sync::OnceCell,
+    metrics_exporter_prometheus::PrometheusHandle, parking_lot::Mutex, std::io::ErrorKind, std::sync::Arc,
+    tokio::net::TcpListener,
 };
 
 use crate::config::PortInUse;
@@ -37,18 +37,22 @@ pub(crate) struct Exporter {
     port_in_use: PortInUse,
     /// `None`: the program has installed its own recorder and serves it itself.
     recorder: Option<PrometheusHandle>,
-    listener: OnceCell<Arc<Listener>>,
+    listener: Mutex<Option<Arc<Listener>>>,
+    /// Held while it begins to listen.
+    beginning: tokio::sync::Mutex<()>,
 }
 
 #[cfg(feature = "prometheus")]
 impl Exporter {
     /// Installs the recorder, if there is none. Does not listen.
     pub(crate) fn new(address: SocketAddr, port_in_use: PortInUse) -> Exporter {
-        Exporter { address, port_in_use, recorder: recorder(), listener: OnceCell::new() }
+        let (listener, beginning) = Default::default();
+        Exporter { address, port_in_use, recorder: recorder(), listener, beginning }
     }
 
-    /// Starts the listener, if necessary. Returns its address, with the port that the system or `port_in_use` chose, or
-    /// `None` if another process uses the port and this process serves no metrics.
+    /// Starts the listener, if necessary: also if the runtime of the one before has ended. Returns its address, with the
+    /// port that the system or `port_in_use` chose, or `None` if another process uses the port and this process serves
+    /// no metrics.
     ///
     /// # Errors
     ///
@@ -58,9 +62,18 @@ impl Exporter {
         let Some(recorder) = &self.recorder else {
             return Err(self.refused("empty, because the program has installed a metrics recorder of its own"));
         };
-        let listening = self.listener.get_or_try_init(|| self.listener(recorder)).await;
-        match listening {
-            Ok(listener) => Ok(Some(listener.address)),
+        let _one_at_a_time = self.beginning.lock().await;
+        let before = self.listener.lock().clone();
+        if let Some(listener) = before.as_ref().filter(|listener| listener.serves()) {
+            return Ok(Some(listener.address));
+        }
+        match self.listener(recorder).await {
+            Ok(listener) => {
+                if let Some(ended) = before {
+                    listener.replaces(&ended);
+                }
+                Ok(Some(self.listener.lock().insert(listener).address))
+            }
             Err(error) if error.kind() == ErrorKind::AddrInUse && self.port_in_use == PortInUse::Warn => {
                 tracing::warn!(address = %self.address, "another process uses the port for metrics; this process serves none");
                 Ok(None)
@@ -102,12 +115,12 @@ impl Exporter {
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.listener.get().map(|listener| listener.address)
+        self.listener.lock().as_ref().filter(|listener| listener.serves()).map(|listener| listener.address)
     }
 
     /// Includes a worker in `/readyz` until the worker has stopped.
     pub(crate) fn watch(&self, worker: Box<dyn Health>) {
-        if let Some(listener) = self.listener.get() {
+        if let Some(listener) = &*self.listener.lock() {
             listener.watch(worker);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -22,6 +22,9 @@ use super::metric::{Kind, all};
 /// The recorder keeps each sample of a histogram until upkeep moves it into its bucket. Without regular upkeep, samples
 /// would pile up between scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How often the log says that no connection can be accepted.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// Limits for clients of the port, to leave descriptors for jobs and for connections to SQL Server.
 #[derive(Debug, Clone, Copy)]
@@ -70,8 +73,14 @@ impl Listener {
         workers.push(worker);
     }
 
+    /// Takes over the workers of a listener that has ended.
+    pub(super) fn replaces(&self, ended: &Listener) {
+        let workers = std::mem::take(&mut *ended.workers.lock());
+        self.workers.lock().extend(workers);
+    }
+
     /// Whether it still responds: its task ends with the runtime in which it was started.
-    fn serves(&self) -> bool {
+    pub(super) fn serves(&self) -> bool {
         self.server.get().is_some_and(|server| !server.is_finished())
     }
 
@@ -157,6 +166,7 @@ fn keep_up(every: Duration, run: impl Fn() + Send + 'static) -> std::io::Result<
 async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: PrometheusHandle, limits: Limits) {
     let mut connections = JoinSet::new();
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut warned_at: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -169,7 +179,10 @@ async fn serve(socket: TcpListener, listener: Weak<Listener>, recorder: Promethe
             Ok((stream, _)) => stream,
             Err(error) => {
                 // For example, out of file descriptors: wait until some are closed.
-                tracing::warn!(%error, "cannot accept a connection for metrics");
+                if warned_at.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+                    tracing::warn!(%error, "cannot accept a connection for metrics");
+                    warned_at = Some(Instant::now());
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
