@@ -4,13 +4,14 @@
 
 use super::admin::Admin;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::JobState;
 use crate::procedures::operator::{JobChange, JobCursor, JobFilter, OPERATOR_BATCH};
 use crate::queue::Queue;
+use crate::time::BootClock;
 
 /// The jobs of a filter that a change applies to, page by page; created by [`Admin::matching`]. Holds at most one page.
 #[derive(Debug, Clone)]
@@ -20,7 +21,8 @@ pub struct MatchingJobs {
     /// The states still to read, the current one first.
     filters: VecDeque<(JobState, JobFilter)>,
     after: Option<JobCursor>,
-    begin: Instant,
+    /// By the clock that runs on while the machine is suspended.
+    begin: Duration,
     /// How old jobs must have been at `begin`.
     age: Duration,
 }
@@ -55,7 +57,7 @@ impl MatchingJobs {
     pub async fn next(&mut self) -> Result<Option<MatchingPage>, Error> {
         let Some((state, filter)) = self.filters.front() else { return Ok(None) };
         let state = *state;
-        let filter = filter.clone().older_than(self.age.saturating_add(self.begin.elapsed()));
+        let filter = filter.clone().older_than(self.age.saturating_add(BootClock::default().now() - self.begin));
         let (jobs, next) = match self.change {
             // Ready jobs are listed by priority: a job that was moved to a later priority may be listed again.
             JobChange::SetPriority(priority) => {
@@ -116,7 +118,7 @@ impl Admin<'_> {
             change,
             filters: states.into_iter().map(in_state).collect(),
             after: None,
-            begin: Instant::now(),
+            begin: BootClock::default().now(),
             age: filter.older_than.unwrap_or_default(),
         })
     }

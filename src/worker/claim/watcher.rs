@@ -103,8 +103,13 @@ impl Watcher {
 
     /// Returns true as soon as there may be jobs, and false when the watch is no longer wanted.
     async fn finds_jobs(&mut self, mut first_look: Duration) -> bool {
-        while !self.watches.has_changed().unwrap_or(true) {
-            match self.look(first_look).await {
+        loop {
+            // A pause longer than the call's own time limit is spent here.
+            self.pause(first_look.saturating_sub(self.wait)).await;
+            if self.watches.has_changed().unwrap_or(true) {
+                return false;
+            }
+            match self.look(first_look.min(self.wait)).await {
                 Ok(Awaited { found: true, .. }) => return true,
                 Ok(Awaited { waited, .. }) => {
                     self.failed.reset();
@@ -125,7 +130,6 @@ impl Watcher {
             }
             first_look = self.poll_max.min(self.wait);
         }
-        false
     }
 
     /// Waits for `pause`, or less if the prefetcher sends a request.
@@ -137,16 +141,33 @@ impl Watcher {
         }
     }
 
-    /// Makes one call, which checks for the first time after `pause`.
-    async fn look(&mut self, pause: Duration) -> Result<Awaited, Error> {
-        // A pause longer than the call's own time limit is spent here.
-        let slept = pause.saturating_sub(self.wait);
-        tokio::time::sleep(slept).await;
+    /// Makes one call, which checks for the first time after `first_look`.
+    async fn look(&mut self, first_look: Duration) -> Result<Awaited, Error> {
         // Connecting has a time limit of its own.
         self.session.ensure_connected().await?;
-        let (first_look, poll_max, wait) = (pause - slept, self.poll_max.min(self.wait), self.wait);
+        let (poll_max, wait) = (self.poll_max.min(self.wait), self.wait);
         let most_sessions = Some(self.state.config.waiting_sessions).filter(|sessions| *sessions > 0);
         let mut session = self.session.within(wait + WAIT_GRACE);
         session.await_jobs(&self.state.queue, first_look, poll_max, wait, most_sessions).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WorkerConfig;
+
+    #[tokio::test]
+    async fn a_new_watch_does_not_wait_for_the_first_look_of_the_one_before() {
+        let (sender, mut watcher) = Watcher::new(&Arc::new(WorkerState::for_test(WorkerConfig::default())));
+        let long = Duration::from_secs(3_600);
+        let ends = async {
+            tokio::task::yield_now().await;
+            sender.end();
+            sender.begin(Duration::ZERO);
+        };
+        let looks = async { tokio::join!(watcher.finds_jobs(long), ends).0 };
+        let found = tokio::time::timeout(Duration::from_secs(30), looks).await.expect("it does not sleep on");
+        assert!(!found);
     }
 }

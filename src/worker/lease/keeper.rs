@@ -120,6 +120,8 @@ impl LeaseKeeper {
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
         let clock = self.clock.clone();
         let mut due_at = clock.now() + interval;
+        // A claim was rejected: an answer to a heartbeat that was sent before does not put off the next one.
+        let mut is_refused = false;
         loop {
             let worker_id = self.current.borrow().worker_id;
             let Renewal { sent_at, result } = tokio::select! {
@@ -131,10 +133,12 @@ impl LeaseKeeper {
                     let report = report(&self.current.borrow(), &self.state);
                     self.renewals.send(worker_id, report, clock.now());
                     due_at = clock.now() + interval;
+                    is_refused = false;
                     continue;
                 }
                 () = self.refused.notified() => {
                     due_at = clock.now();
+                    is_refused = true;
                     continue;
                 }
                 // If there are more than the channel keeps, the next heartbeat reports them.
@@ -160,13 +164,16 @@ impl LeaseKeeper {
                     resumed();
                     pauses.reset();
                     // Not counted from the response: if responses are slow, the lease would expire between renewals.
-                    due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
+                    if !is_refused {
+                        due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
+                    }
                 }
                 Err(Error::LeaseLost) => {
                     outage.answered("heartbeat");
                     self.renewals.give_up();
                     self.replace_registration().await;
                     resumed();
+                    is_refused = false;
                     due_at = clock.now() + interval;
                 }
                 Err(error) if error.is_transient() => {
