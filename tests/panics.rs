@@ -113,3 +113,19 @@ async fn a_recorder_that_panics_in_a_job_s_thread_loses_no_job() {
     ends_with_an_error(&fixture, builder, "the recorder's defect").await;
     fixture.remove().await;
 }
+
+/// Its queue has a name of its own: the gauge is the sum over the workers of all queues of that name.
+#[tokio::test]
+async fn a_recorder_that_panics_at_a_worker_s_end_panics_in_no_drop() {
+    let mut fixture = fixture("recorder_end").await;
+    fixture.config.queue.name = "panics: end".to_owned();
+    let queue = fixture.connect().await;
+    queue.admin().create(QueueOptions::default()).await.unwrap();
+    let recorder = PanickingRecorder("readpast_run_threads");
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let worker = Worker::builder(&queue, Handlers::any(|_, _| Ok(()))).start().await.unwrap();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(worker)));
+    assert!(dropped.is_ok());
+    drop(queue);
+    fixture.remove().await;
+}

@@ -293,6 +293,27 @@ async fn a_duty_that_fails_ends_no_worker_and_is_shown_until_it_succeeds() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_whose_failure_cannot_be_saved_is_a_duty_that_fails() {
+    let fixture = fixture("unsaved").await;
+    let each_second = Schedule::new("each second", "* * * * * *", NewJob::text("x").kind("scheduled"));
+    fixture.queue.admin().set_schedule(&each_second).await.unwrap();
+    for procedure in ["fire_schedule", "fail_schedule"] {
+        on_call(&fixture, procedure, |_| Some(error(8115, 16))).await;
+    }
+    let config = changed(WorkerConfig::default(), |worker| worker.promote_interval = Duration::from_millis(50));
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    let monitor = worker.monitor();
+    let fails = || monitor.failing_duties().iter().any(|(duty, _)| *duty == "schedules");
+    until("it is shown", fails).await;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(fails(), "the next turn does not end it");
+    }
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
 /// Claims find what the watch of an empty queue would have told it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_may_not_watch_its_empty_queue_claims_all_the_same() {

@@ -337,7 +337,9 @@ impl Prefetcher {
         let known = registration.held();
         let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
         self.lost_answers.recovered(self.session.command_timeout());
-        tracing::info!(released, "released the jobs of a claim whose response was lost");
+        if released > 0 {
+            tracing::info!(released, "released the jobs of a claim whose response was lost");
+        }
         Ok(())
     }
 

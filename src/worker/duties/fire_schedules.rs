@@ -34,7 +34,7 @@ pub(in crate::worker) async fn fire_schedules(
             return false;
         }
     };
-    let mut is_refused = false;
+    let mut any_failure = false;
     let mut has_more = due.len() >= BATCH;
     for mut schedule in due {
         if !state.stop.is_running() {
@@ -47,14 +47,16 @@ pub(in crate::worker) async fn fire_schedules(
                 return false;
             }
             Err(FireFailure::Worker(error, sql_error)) => {
-                is_refused = true;
+                any_failure = true;
                 state.duty_failures.failed_here(Duty::Schedules, error.clone(), sql_error, &state.metrics);
                 failed(state, session, patience, &schedule, &error).await;
             }
-            Err(FireFailure::Schedule(error)) => failed(state, session, patience, &schedule, &error).await,
+            Err(FireFailure::Schedule(error)) => {
+                any_failure |= !failed(state, session, patience, &schedule, &error).await;
+            }
         }
     }
-    if !is_refused {
+    if !any_failure {
         state.duty_failures.succeeded(Duty::Schedules);
     }
     has_more
@@ -116,15 +118,24 @@ async fn fire(
     Ok(plan.has_more)
 }
 
-async fn failed(state: &WorkerState, session: &mut Session, patience: &Patience, due: &DueSchedule, error: &str) {
+/// Saves why a schedule is not fired; returns whether that succeeded.
+async fn failed(
+    state: &WorkerState,
+    session: &mut Session,
+    patience: &Patience,
+    due: &DueSchedule,
+    error: &str,
+) -> bool {
     state.metrics.schedule_failures.increment(1);
     // Logged once, not with every retry.
     if due.error.as_deref() != Some(error) {
         tracing::error!(schedule = due.name, error, "cannot fire the schedule; retrying every ten seconds");
     }
-    if let Err(error) = session.within(patience.limit()).fail_schedule(&state.queue, due, error).await {
-        state.duty_failures.failed(Duty::Schedules, &error, &state.metrics);
+    let saved = session.within(patience.limit()).fail_schedule(&state.queue, due, error).await;
+    if let Err(error) = &saved {
+        state.duty_failures.failed(Duty::Schedules, error, &state.metrics);
         let sql_error = error.sql_number();
         tracing::warn!(schedule = due.name, sql_error, %error, "could not save why the schedule cannot be fired");
     }
+    saved.is_ok()
 }
