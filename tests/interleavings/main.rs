@@ -14,6 +14,11 @@ fn a_stopping_worker_overlooks_no_job_and_does_not_hang() {
 }
 
 #[test]
+fn a_stopping_worker_does_not_wait_for_jobs_that_only_leave() {
+    shuttle::check_random(worker::idle, ORDERS);
+}
+
+#[test]
 fn the_prefetcher_is_woken_when_jobs_are_wanted() {
     shuttle::check_random(worker::demand, ORDERS);
 }

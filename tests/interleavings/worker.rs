@@ -47,6 +47,20 @@ fn pass(in_flight: &InFlight, is_parked: bool) {
     in_flight.confirmed();
 }
 
+/// A worker whose last jobs, in any stage before the end, only leave, as they do if its lease was lost, is idle.
+pub fn idle() {
+    let in_flight = Arc::new(InFlight::default());
+    let stages = [Stage::Unstarted, Stage::Parked, Stage::Running];
+    stages.iter().for_each(|stage| in_flight.enter(*stage, 1));
+    let jobs = stages.map(|stage| {
+        let in_flight = in_flight.clone();
+        spawn(move || in_flight.leave(stage))
+    });
+    block_on(in_flight.idle());
+    assert_eq!(in_flight.jobs(), 0);
+    join(jobs);
+}
+
 /// A worker ends when its last two jobs, one of which waits for its kind, are confirmed: not before, and not never.
 pub fn idle_and_flushed() {
     let in_flight = Arc::new(InFlight::default());
