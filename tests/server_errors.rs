@@ -156,7 +156,9 @@ async fn a_connection_with_an_open_transaction_or_a_foreign_error_is_not_used_ag
         queue.admin().stats(None).await.unwrap();
         assert_eq!(after_two_pauses().await, connections, "{body}");
     }
-    assert!(!fixture.queue.admin().stats(None).await.unwrap().paused, "the transactions were undone");
+    // Waits for the end of the transactions, which stats does not.
+    let paused = fixture.session().await.number("SELECT COUNT(*) FROM [$(schema)].[queues] WHERE paused = 1").await;
+    assert_eq!(paused, 0, "the transactions were undone");
     on_call(&fixture, "pause", |_| Some(error(40613, 17))).await;
     queue.admin().stats(None).await.unwrap();
     assert_eq!(after_two_pauses().await, 1, "the database is elsewhere");
