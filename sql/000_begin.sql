@@ -76,7 +76,7 @@ GO
 -- built only if the session has created #readpast_offline_builds before (README.md).
 DECLARE @index nvarchar(128), @rows bigint, @message nvarchar(2048);
 SELECT TOP (1) @index = v.index_name, @rows = p.rows
-FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_lifo'), (N'jobs', N'jobs_ready_alone'),
+FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_alone'),
         (N'jobs', N'jobs_scheduled'), (N'jobs', N'jobs_claimed'), (N'jobs', N'jobs_finished'), (N'jobs', N'jobs_dedup'),
         (N'jobs', N'jobs_dead_keys'), (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_waiting'),
         (N'archive', N'archive_finished')) AS v (table_name, index_name)

@@ -11,7 +11,6 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         job_id         bigint           NOT NULL,
         queue_id       int              NOT NULL,
         state          tinyint          NOT NULL,
-        lifo           bit              NOT NULL,  -- the queue's order at enqueue; chooses the ready index
         -- 1: done, dead or cancelled (see jobs_dedup)
         ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,
         -- 1: only a worker that holds no other job gets it (see reap)

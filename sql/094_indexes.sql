@@ -17,12 +17,7 @@ BEGIN TRY
     -- then split, sort and collapse its changes for each of them.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_ready ON [$(schema)].[jobs] (queue_id, priority, job_id)
-            INCLUDE (due_at) WHERE state = 0 AND lifo = 0 AND alone = 0
-            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
-
-    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_lifo', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX jobs_ready_lifo ON [$(schema)].[jobs] (queue_id, priority, job_id DESC)
-            INCLUDE (due_at) WHERE state = 0 AND lifo = 1 AND alone = 0
+            INCLUDE (due_at) WHERE state = 0 AND alone = 0
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
     -- Nearly always empty.

@@ -112,27 +112,6 @@ BEGIN
 END;
 ELSE
 BEGIN
-    -- Between lifo and another order, unfinished jobs would be in the wrong ready index.
-    IF (@old_order = 'lifo' AND @claim_order <> 'lifo' OR @old_order <> 'lifo' AND @claim_order = 'lifo')
-        AND (   EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-                 WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-                 WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-                 WHERE queue_id = @queue_id AND state = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-                 WHERE queue_id = @queue_id AND state = 2)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-                 WHERE queue_id = @queue_id AND ended = 1)
-             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK)
-                 WHERE queue_id = @queue_id AND state = 6))
-    BEGIN
-        SET @message = CONCAT(N'queue ''', @queue, N''' is ', @old_order,
-            N' and has jobs; drain and purge it before changing it to ', @claim_order);
-        EXEC [$(schema)].[raise] 58003, @message;
-    END;
     UPDATE [$(schema)].[queues]
     SET claim_order  = ISNULL(@claim_order, claim_order),
         completion   = ISNULL(@completion, completion),
@@ -155,6 +134,10 @@ BEGIN
         THROW 58003, N'a queue that has had groups or batches cannot have delivery at_most_once', 1;
 END;
 COMMIT TRANSACTION;
+
+-- Jobs below a lifo queue's gaps are ready: the other orders must not start above them.
+IF @old_order = 'lifo' AND @claim_order <> 'lifo'
+    EXEC [$(schema)].[lower_marks] @queue_id, 0;
 
 SELECT @queue_id AS queue_id, @created AS created;
 GO

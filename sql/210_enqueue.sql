@@ -40,10 +40,10 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- Under SERIALIZABLE, the default of .NET's TransactionScope, the lookup of the key would lock a range.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @is_member bit = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0,
     @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0;
 
-SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
+SELECT @queue_id = queue_id, @delivery = delivery
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -108,10 +108,10 @@ BEGIN
         SET XACT_ABORT OFF;
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-                (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
+                (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
                  dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, plain)
             VALUES
-                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END, @lifo,
+                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
                  ISNULL(@priority, 0), @max_attempts, @now, @due, @correlation_id, @kind, @dedup_key,
                  CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))),
                  @time_limit_ms, @headers, @batch_id, @group_key,

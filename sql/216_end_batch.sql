@@ -23,16 +23,15 @@ SELECT @header = CONCAT(N'{"readpast-batch":{"batch_id":', batch_id, N',"done":'
 FROM [$(schema)].[batch_counts] WITH (ROWLOCK)
 WHERE batch_id = @batch_id;
 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16,
+    (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16,
      payload, time_limit_ms, headers, batch_id)
-SELECT @job_id, b.queue_id, 0, CASE WHEN q.claim_order = 'lifo' THEN 1 ELSE 0 END, b.priority, b.max_attempts, @now,
+SELECT @job_id, b.queue_id, 0, b.priority, b.max_attempts, @now,
        @now, b.correlation_id, b.kind, b.payload_utf16, b.payload, b.time_limit_ms,
            -- In front of the batch's own headers, or instead of an empty object.
        CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id
 FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
-INNER LOOP JOIN [$(schema)].[queues] AS q WITH (FORCESEEK (queues_pk (queue_id))) ON q.queue_id = b.queue_id
 WHERE b.batch_id = @batch_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

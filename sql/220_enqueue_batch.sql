@@ -19,7 +19,7 @@ SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @lifo bit, @delivery varchar(13), @has_details bit = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
     @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
     @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
     @texts nvarchar(max);
@@ -42,7 +42,7 @@ DECLARE @keyed TABLE
 );
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
-SELECT @queue_id = queue_id, @lifo = CASE WHEN claim_order = 'lifo' THEN 1 ELSE 0 END, @delivery = delivery
+SELECT @queue_id = queue_id, @delivery = delivery
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -160,11 +160,11 @@ BEGIN
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs, part) VALUES (@part_of, 0, @part);
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-        (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
+        (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
          payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, plain)
     SELECT i.own_id, @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
-           @lifo, ISNULL(n.priority, 0), n.max_attempts, @now,
+           ISNULL(n.priority, 0), n.max_attempts, @now,
            COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id, n.kind, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
@@ -195,11 +195,11 @@ BEGIN
             SET XACT_ABORT OFF;
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
-                    (job_id, queue_id, state, lifo, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
+                    (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
                      dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key)
                 SELECT i.own_id, @queue_id,
                     CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
-                    @lifo, ISNULL(n.priority, 0), n.max_attempts, @now,
+                    ISNULL(n.priority, 0), n.max_attempts, @now,
                     COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
                         DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                     n.correlation_id, n.kind, n.dedup_key, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,

@@ -3,7 +3,6 @@
 -- NOLOCK: a claim must not wait, and a mark that is too low only costs reading.
 CREATE OR ALTER PROCEDURE [$(schema)].[next_priority]
     @queue_id   int,
-    @is_lifo    bit,
     @at_least   smallint,
     @priority   smallint OUTPUT,
     @job_id     bigint OUTPUT,
@@ -26,17 +25,10 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- A new priority may come before the next one with a mark; READPAST, as in a claim.
 IF @known > @at_least
     SET @up_to = @known - 1;
-IF @is_lifo = 0 AND (@known IS NULL OR @known > @at_least)
+IF @known IS NULL OR @known > @at_least
     SELECT TOP (1) @unknown = j.priority
     FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority >= @at_least
-        AND j.priority <= @up_to
-    ORDER BY j.priority
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
-ELSE IF @known IS NULL OR @known > @at_least
-    SELECT TOP (1) @unknown = j.priority
-    FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority >= @at_least
+    WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority >= @at_least
         AND j.priority <= @up_to
     ORDER BY j.priority
     OPTION (MAXDOP 1, KEEPFIXED PLAN);

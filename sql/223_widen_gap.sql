@@ -19,16 +19,16 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- The ids left out before are mostly empty by now, and no claim has read them.
 IF @from_id > @mark AND @from_id <= @mark + 1000
     SELECT @from_id = @mark
-    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                      WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
+                      WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                           AND job_id >= @mark AND job_id < @from_id)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @from_id <= @mark AND @gap_from < @from_id
     SET @from_id = @gap_from;
 IF @from_id <= @mark AND @below_to > 0 AND @from_id > @below_to AND @from_id <= @below_to + 1000
     SELECT @from_id = @below_to
-    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                      WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+    WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
+                      WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                           AND job_id >= @below_to AND job_id < @from_id)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 UPDATE [$(schema)].[marks] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)

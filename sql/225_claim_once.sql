@@ -24,14 +24,14 @@ IF @is_lifo = 0
     INSERT @next (job_id, is_long)
     SELECT TOP (@room) job_id, CASE WHEN DATALENGTH(payload) > @max_payload_bytes THEN 1 ELSE 0 END
     FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-    WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+    WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
     ORDER BY job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE
     INSERT @next (job_id, is_long)
     SELECT TOP (@room) job_id, CASE WHEN DATALENGTH(payload) > @max_payload_bytes THEN 1 ELSE 0 END
-    FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+    FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+    WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
         AND job_id < @end_id
     ORDER BY job_id DESC
     OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -1,6 +1,5 @@
 -- For promote: compares the marks of a queue with its ready index, ghosts included, and so finds jobs that a mark has
--- passed over: their claim was rolled back, or their producer committed late. Also moves jobs to the right ready index
--- if their producer had read the queue's order before create_queue changed it.
+-- passed over: their claim was rolled back, or their producer committed late.
 --
 -- NOLOCK: the mark must not pass an uncommitted job. Sweeps take at most a twentieth of the time, and a slow one
 -- postpones the next by at most twenty minutes. A sweep whose caller gives up cannot record its duration, so each
@@ -14,7 +13,6 @@ SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint,
     @lowered bigint, @head bigint, @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint,
     @below_from bigint, @met int = 0, @took_ms bigint, @is_lifo bit = 0;
-DECLARE @misplaced TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 -- Not in a caller's transaction, which would keep the marks locked.
 IF @@TRANCOUNT > 0
@@ -24,32 +22,6 @@ IF @@TRANCOUNT > 0
 
 IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')
     SET @is_lifo = 1;
--- Found in the index, updated by key: a row before its index entry, the order of finish.
-IF @is_lifo = 0
-    INSERT @misplaced (job_id)
-    SELECT TOP (1000) j.job_id
-    FROM [$(schema)].[jobs] AS e WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-        ON j.job_id = e.job_id
-    WHERE e.queue_id = @queue_id AND e.state = 0 AND e.lifo = 1 AND e.alone = 0
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
-ELSE
-    INSERT @misplaced (job_id)
-    SELECT TOP (1000) j.job_id
-    FROM [$(schema)].[jobs] AS e WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-        ON j.job_id = e.job_id
-    WHERE e.queue_id = @queue_id AND e.state = 0 AND e.lifo = 0 AND e.alone = 0
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
-IF EXISTS (SELECT 1 FROM @misplaced)
-    UPDATE j
-    SET lifo = @is_lifo
-    FROM @misplaced AS m
-    INNER LOOP JOIN [$(schema)].[jobs] AS j
-        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
-    WHERE j.state = 0 AND j.lifo <> @is_lifo
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
-
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id)
     RETURN;
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
@@ -72,32 +44,32 @@ BEGIN
         -- In a gap, a job that a claim could take cuts it. Elsewhere, the highest job counts, even if uncommitted.
         IF @below_to > 0
             SELECT @missed = (SELECT TOP (1) j.job_id
-                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                     AND j.job_id >= @below_from AND j.job_id < @below_to
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @missed IS NULL
             SELECT @missed = (SELECT TOP (1) j.job_id
-                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+                FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                     AND j.job_id >= @from_id AND j.job_id < @mark
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+        SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                     AND j.job_id >= @mark
                         ORDER BY j.job_id DESC)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @head IS NULL
-            SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+            SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                     AND j.job_id >= @below_to AND j.job_id < @from_id
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @head IS NULL AND @below_to > 0
-            SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
+            SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                     AND j.job_id < @below_from
                             ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -113,7 +85,7 @@ BEGIN
     ELSE
     BEGIN
         SELECT @head = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                 ORDER BY j.job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- A job below the mark lowers it if a claim could take it. An uncommitted job does not: every claim would read
@@ -121,7 +93,7 @@ BEGIN
         IF @head < @mark
             SELECT @missed = (SELECT TOP (1) j.job_id
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
+                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                     AND j.job_id < @mark
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);

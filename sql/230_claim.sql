@@ -87,7 +87,7 @@ BEGIN
     RETURN CASE @is_limited WHEN 1 THEN @status ELSE 0 END + @alone_waits;
 END;
 
-EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
+EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
      @below_to OUTPUT, @below_from OUTPUT, @mark_highest OUTPUT, @mark_lowered OUTPUT;
 SELECT @part = CASE @is_lifo WHEN 1 THEN 0 ELSE 2 END, @from_id = @mark, @end_id = 9223372036854775807;
 WHILE @priority IS NOT NULL
@@ -108,7 +108,7 @@ BEGIN
             SELECT TOP (@room) job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at,
                 claimed_at, kind, payload_utf16, payload, details
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                 AND job_id >= @from_id
             ORDER BY job_id
         )
@@ -128,8 +128,8 @@ BEGIN
         (
             SELECT TOP (@room) job_id, state, fence, attempt, max_attempts, priority, worker_id, due_at, enqueued_at,
                 claimed_at, kind, payload_utf16, payload, details
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                 AND job_id >= @from_id AND job_id < @end_id
             ORDER BY job_id DESC
         )
@@ -177,7 +177,7 @@ BEGIN
     IF @priority = 32767
         BREAK;
     SET @at_least = @priority + 1;
-    EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
+    EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
          @below_to OUTPUT, @below_from OUTPUT, @mark_highest OUTPUT, @mark_lowered OUTPUT;
     SELECT @part = CASE @is_lifo WHEN 1 THEN 0 ELSE 2 END, @from_id = @mark, @end_id = 9223372036854775807;
 END;

@@ -152,7 +152,7 @@ BEGIN TRY
             BREAK;
         ELSE
         BEGIN
-            EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT,
+            EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT,
                  @gap_from OUTPUT, @below_to OUTPUT, @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;
             IF @priority IS NULL
                 BREAK;
@@ -167,7 +167,7 @@ BEGIN TRY
             (
                 SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
                 FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority
+                WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                     AND job_id >= @from_id
                 ORDER BY job_id
             )
@@ -182,8 +182,8 @@ BEGIN TRY
             WITH next_jobs AS
             (
                 SELECT TOP (@room) job_id, state, fence, attempt, worker_id, claimed_at, priority, payload
-                FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                     AND job_id >= @from_id AND job_id < @end_id
                 ORDER BY job_id DESC
             )

@@ -20,7 +20,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- adopt: look_for_rows
 WHILE @found = 0
 BEGIN
-    EXEC [$(schema)].[next_priority] @queue_id, @is_lifo, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
+    EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
          @below_to OUTPUT, @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;
     IF @priority IS NULL
         RETURN;
@@ -29,21 +29,21 @@ BEGIN
     ELSE IF @is_lifo = 0
         SELECT TOP (1) @found = 1
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority AND job_id >= @mark
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @mark
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     ELSE
         SELECT @found = 1
         WHERE EXISTS (SELECT 1
-                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                     AND job_id >= @mark)
             OR EXISTS (SELECT 1
-                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                     AND job_id >= @below_to AND job_id < @gap_from)
             OR EXISTS (SELECT 1
-                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+                WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
                     AND job_id < @below_from)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @priority = 32767

@@ -14,10 +14,10 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @claim_order varchar(4), @is_mine int = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @is_mine int = 0,
     @most int;
 
-SELECT @queue_id = queue_id, @paused = paused, @claim_order = claim_order
+SELECT @queue_id = queue_id, @paused = paused
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -58,50 +58,27 @@ BEGIN
         @first_id bigint, @last_id bigint, @end_id bigint, @due_at datetime2(3);
 
     -- One seek per priority. TOP and ORDER BY, which the index satisfies in any plan, unlike MIN and MAX.
-    IF @claim_order = 'lifo'
-        SELECT @priority = (SELECT TOP (1) j.priority
-            FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                            ORDER BY j.priority)
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    ELSE
-        SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
-                            ORDER BY j.priority)
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                        WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0
+                        ORDER BY j.priority)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     WHILE @priority IS NOT NULL AND @priorities < 100
     BEGIN
         SET @priorities = @priorities + 1;
-        IF @claim_order = 'lifo'
-            SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
-            FROM (SELECT TOP (10000) j.job_id, j.due_at
-                FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0 AND j.priority = @priority
-                  ORDER BY j.job_id) AS h
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        ELSE
-            SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
-            FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0 AND j.priority = @priority
-                  ORDER BY j.job_id) AS h
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SELECT @counted = COUNT_BIG(*), @first_id = MIN(h.job_id), @last_id = MAX(h.job_id), @due_at = MIN(h.due_at)
+        FROM (SELECT TOP (10000) j.job_id, j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
+              ORDER BY j.job_id) AS h
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
         IF @counted = 10000
         BEGIN
-            IF @claim_order = 'lifo'
-                SELECT @end_id = (SELECT TOP (1) j.job_id
-                    FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                                      AND j.priority = @priority
-                                  ORDER BY j.job_id DESC)
-                OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            ELSE
-                SELECT @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
-                                      AND j.priority = @priority
-                                  ORDER BY j.job_id DESC)
-                OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SELECT @end_id = (SELECT TOP (1) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0
+                                  AND j.priority = @priority
+                              ORDER BY j.job_id DESC)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- Extrapolates the density of the counted ids. The last job may be gone.
             IF @end_id > @last_id
                 SET @counted = @counted
@@ -111,19 +88,11 @@ BEGIN
         IF @oldest IS NULL OR @due_at < @oldest
             SET @oldest = @due_at;
 
-        IF @claim_order = 'lifo'
-            SELECT @priority = (SELECT TOP (1) j.priority
-                FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0
-                                    AND j.priority > @priority
-                                ORDER BY j.priority)
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        ELSE
-            SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                                WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0
-                                    AND j.priority > @priority
-                                ORDER BY j.priority)
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+                            WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0
+                                AND j.priority > @priority
+                            ORDER BY j.priority)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
 
     -- Jobs that must run alone.

@@ -20,9 +20,7 @@ IF @queue_id IS NULL
 
 SELECT @ready = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
-              WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-   OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
-              WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+              WHERE queue_id = @queue_id AND state = 0 AND alone = 0)
    OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
               WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

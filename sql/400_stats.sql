@@ -50,11 +50,7 @@ FROM [$(schema)].[queues] AS q WITH (NOLOCK)
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(c.due_at) AS oldest
                    FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c
-                   UNION ALL
-                   SELECT COUNT_BIG(*), MIN(c.due_at)
-                   FROM (SELECT TOP (@most) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c
+                         WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 0) AS c
                    UNION ALL
                    SELECT COUNT_BIG(*), MIN(c.due_at)
                    FROM (SELECT TOP (@most) j.due_at

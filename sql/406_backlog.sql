@@ -53,10 +53,7 @@ IF @paused = 0
 BEGIN
     SELECT @ready = (SELECT COUNT_BIG(*)
             FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 0 AND j.alone = 0) AS c)
-        + (SELECT COUNT_BIG(*)
-            FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_lifo))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.lifo = 1 AND j.alone = 0) AS c)
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0) AS c)
         + (SELECT COUNT_BIG(*)
             FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
                   WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)

@@ -22,13 +22,13 @@ SET NOCOUNT ON;
 -- adopt: refuse_states
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @before datetime2(3), @queue_id int, @claim_order varchar(4), @number tinyint, @purged int = 0, @rounds int = 0,
+DECLARE @before datetime2(3), @queue_id int, @number tinyint, @purged int = 0, @rounds int = 0,
     @found int, @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3);
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
 
-SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -102,53 +102,26 @@ BEGIN
     BEGIN
         -- The next priority and its oldest job.
         SET @enqueued_at = NULL;
-        IF @claim_order = 'lifo'
-        BEGIN
-            SELECT TOP (1) @priority = priority, @enqueued_at = '99991231'
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority >= @at_least
-            ORDER BY priority
-            OPTION (MAXDOP 1);
-            IF @enqueued_at IS NULL
-                BREAK;
-            SELECT TOP (1) @enqueued_at = enqueued_at
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-            ORDER BY job_id
-            OPTION (MAXDOP 1);
-        END;
-        ELSE
-            SELECT TOP (1) @priority = priority, @enqueued_at = enqueued_at
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-            WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority >= @at_least
-            ORDER BY priority, job_id
-            OPTION (MAXDOP 1);
+        SELECT TOP (1) @priority = priority, @enqueued_at = enqueued_at
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority >= @at_least
+        ORDER BY priority, job_id
+        OPTION (MAXDOP 1);
         IF @enqueued_at IS NULL
             BREAK;
         SET @at_least = CASE WHEN @priority < 32767 THEN @priority + 1 END;
         IF @enqueued_at > @before
             CONTINUE;
 
-        IF @claim_order = 'lifo'
-            INSERT @old (job_id)
-            SELECT p.job_id
-            FROM (SELECT TOP (@max - @purged - @found) job_id, enqueued_at
-                  FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-                  WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @priority
-                      AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
-                  ORDER BY job_id) AS p
-            WHERE p.enqueued_at <= @before
-            OPTION (MAXDOP 1);
-        ELSE
-            INSERT @old (job_id)
-            SELECT p.job_id
-            FROM (SELECT TOP (@max - @purged - @found) job_id, enqueued_at
-                  FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-                  WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @priority
-                      AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
-                  ORDER BY job_id) AS p
-            WHERE p.enqueued_at <= @before
-            OPTION (MAXDOP 1);
+        INSERT @old (job_id)
+        SELECT p.job_id
+        FROM (SELECT TOP (@max - @purged - @found) job_id, enqueued_at
+              FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+              WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority
+                  AND NOT EXISTS (SELECT 1 FROM @old AS o WHERE o.job_id = j.job_id)
+              ORDER BY job_id) AS p
+        WHERE p.enqueued_at <= @before
+        OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
     END;
 

@@ -42,10 +42,7 @@ BEGIN TRY
                WHERE queue_id = @queue_id AND ended_at IS NULL)
         SET @outcome = 'batch';
     IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready (queue_id)))
-               WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-        SET @outcome = 'jobs';
-    IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready_lifo (queue_id)))
-               WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+               WHERE queue_id = @queue_id AND state = 0 AND alone = 0)
         SET @outcome = 'jobs';
     IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (jobs_ready_alone (queue_id)))
                WHERE queue_id = @queue_id AND state = 0 AND alone = 1)

@@ -36,9 +36,7 @@ ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (NOLOCK, INDEX (ba
     WHERE queue_id = @queue_id AND ended_at IS NULL)
     SET @outcome = 'batch';
 ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
-                WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0)
-    OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_lifo))
-               WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0)
+                WHERE queue_id = @queue_id AND state = 0 AND alone = 0)
     OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
         WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
     OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_scheduled))
@@ -86,13 +84,8 @@ BEGIN
     -- As in purge: first the ids, then the rows in their order; both skip locked jobs.
     INSERT @old (job_id) SELECT TOP (@max) job_id
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-    WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 ORDER BY priority, job_id OPTION (MAXDOP 1);
+    WHERE queue_id = @queue_id AND state = 0 AND alone = 0 ORDER BY priority, job_id OPTION (MAXDOP 1);
     SET @room = @max - @@ROWCOUNT;
-    INSERT @old (job_id) SELECT TOP (@room) job_id
-        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-    WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 ORDER BY priority, job_id DESC
-        OPTION (MAXDOP 1);
-    SET @room = @room - @@ROWCOUNT;
     INSERT @old (job_id) SELECT TOP (@room) job_id
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
     WHERE queue_id = @queue_id AND state = 0 AND alone = 1 ORDER BY priority, job_id OPTION (MAXDOP 1);

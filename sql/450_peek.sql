@@ -174,16 +174,16 @@ BEGIN
     BEGIN
         INSERT @page (job_id, priority, alone)
         SELECT TOP (@take - @found) job_id, priority, 0
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority = @after_priority
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @after_priority
             AND job_id < @after
         ORDER BY job_id DESC
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
         INSERT @page (job_id, priority, alone)
         SELECT TOP (@take - @found) job_id, priority, 0
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_lifo))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 1 AND alone = 0 AND priority > @after_priority
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority > @after_priority
         ORDER BY priority, job_id DESC
         OPTION (MAXDOP 1);
     END;
@@ -192,7 +192,7 @@ BEGIN
         INSERT @page (job_id, priority, alone)
         SELECT TOP (@take - @found) job_id, priority, 0
             FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority = @after_priority
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @after_priority
             AND job_id > @after
         ORDER BY job_id
         OPTION (MAXDOP 1);
@@ -200,7 +200,7 @@ BEGIN
         INSERT @page (job_id, priority, alone)
         SELECT TOP (@take - @found) job_id, priority, 0
             FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND lifo = 0 AND alone = 0 AND priority > @after_priority
+        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority > @after_priority
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
     END;

@@ -111,8 +111,7 @@ async fn a_queue_is_kept_while_it_has_a_job_of_any_state_unless_they_are_to_go()
     let worker = "worker_id = NEWID(), claimed_at = enqueued_at, finished_at = enqueued_at";
     for state in [
         "state = 0, ended = 0",
-        "state = 0, ended = 0, lifo = 1",
-        "state = 0, ended = 0, alone = 1, lifo = 0",
+        "state = 0, ended = 0, alone = 1",
         "state = 1, ended = 0, alone = 0",
         "state = 2, ended = 0",
         "state = 3, ended = 1",

@@ -177,7 +177,6 @@ async fn unfinished_is_what_is_ready_scheduled_or_claimed() {
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     for (state, unfinished) in [
         ("state = 0", 1),
-        ("state = 0, lifo = 1", 1),
         ("state = 0, alone = 1", 1),
         ("state = 1", 1),
         ("state = 2", 1),
@@ -187,7 +186,7 @@ async fn unfinished_is_what_is_ready_scheduled_or_claimed() {
         session.sql(&format!("UPDATE [$(schema)].[jobs] SET {state}")).await;
         let said = session.number("EXEC [$(schema)].[unfinished] @queue = N'work'").await;
         assert_eq!(said, unfinished, "{state}");
-        session.sql("UPDATE [$(schema)].[jobs] SET lifo = 0, alone = 0").await;
+        session.sql("UPDATE [$(schema)].[jobs] SET alone = 0").await;
     }
     fixture.remove().await;
 }

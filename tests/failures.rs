@@ -157,8 +157,8 @@ async fn a_look_at_the_newest_costs_their_rows() {
     let mut session = fixture.session().await;
     let add = |state: i32, first: i64| {
         format!(
-            "INSERT [$(schema)].[jobs] (job_id, queue_id, lifo, payload_utf16, payload, state, ended, priority, enqueued_at, due_at, finished_at, error)
-             SELECT {first} + n.value, 1, 0, 0, 0x7B7D, {state}, CASE {state} WHEN 4 THEN 1 ELSE 0 END, 0, '2020-01-01', '2020-01-01',
+            "INSERT [$(schema)].[jobs] (job_id, queue_id, payload_utf16, payload, state, ended, priority, enqueued_at, due_at, finished_at, error)
+             SELECT {first} + n.value, 1, 0, 0x7B7D, {state}, CASE {state} WHEN 4 THEN 1 ELSE 0 END, 0, '2020-01-01', '2020-01-01',
                     DATEADD(SECOND, n.value / 1000, '2020-01-01'), CONCAT(N'no room on page ', n.value)
              FROM GENERATE_SERIES(1, 20000) AS n"
         )

@@ -292,8 +292,9 @@ async fn an_old_sql_server_is_refused_before_anything_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_index_is_built_over_many_rows_only_where_the_wait_is_agreed() {
     let fixture = Fixture::new("offline_build").await;
-    let fill = "INSERT [$(schema)].[jobs] (job_id, queue_id, state, lifo, payload_utf16, priority, enqueued_at, due_at, payload)
-                SELECT n.n, q.queue_id, 6, 0, 0, 0, SYSUTCDATETIME(), SYSUTCDATETIME(), 0x
+    let fill =
+        "INSERT [$(schema)].[jobs] (job_id, queue_id, state, payload_utf16, priority, enqueued_at, due_at, payload)
+                SELECT n.n, q.queue_id, 6, 0, 0, SYSUTCDATETIME(), SYSUTCDATETIME(), 0x
                 FROM [$(schema)].[queues] AS q
                 CROSS JOIN (SELECT TOP (10001) ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS n
                             FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11)) AS a (x)
@@ -335,7 +336,7 @@ fn every_index_that_a_later_run_would_build_is_looked_for_first() {
             count += 1;
         }
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 10);
 }
 
 /// Management Studio goes on with the next batch after an error.

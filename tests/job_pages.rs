@@ -44,8 +44,8 @@ async fn add_ended(session: &mut Session, count: i64, alike: i64) {
                        FROM [$(schema)].[jobs] WHERE state = 3;
                        DELETE FROM [$(schema)].[jobs] WHERE state = 3";
         let add = format!(
-            "INSERT [$(schema)].[jobs] (job_id, queue_id, lifo, payload_utf16, payload, state, ended, priority, enqueued_at, due_at, finished_at)
-             SELECT NEXT VALUE FOR [$(schema)].[job_ids], 1, 0, 0, 0x7B7D, {state}, 1, 0, DATEADD(MILLISECOND, n.value, CAST('2019-01-01' AS datetime2(3))),
+            "INSERT [$(schema)].[jobs] (job_id, queue_id, payload_utf16, payload, state, ended, priority, enqueued_at, due_at, finished_at)
+             SELECT NEXT VALUE FOR [$(schema)].[job_ids], 1, 0, 0x7B7D, {state}, 1, 0, DATEADD(MILLISECOND, n.value, CAST('2019-01-01' AS datetime2(3))),
                     '2019-01-01', DATEADD(MILLISECOND, (n.value - 1) / {alike}, CAST('2020-01-01' AS datetime2(3)))
              FROM GENERATE_SERIES(1, {count}) AS n"
         );
@@ -276,8 +276,8 @@ async fn a_page_backwards_or_between_times_or_of_a_worker_costs_its_rows() {
     }
 
     let claimed = format!(
-        "INSERT [$(schema)].[jobs] (job_id, queue_id, lifo, payload_utf16, payload, state, priority, enqueued_at, due_at, worker_id, claimed_at)
-         SELECT NEXT VALUE FOR [$(schema)].[job_ids], 1, 0, 0, 0x7B7D, 2, 0, '2020-01-01', '2020-01-01',
+        "INSERT [$(schema)].[jobs] (job_id, queue_id, payload_utf16, payload, state, priority, enqueued_at, due_at, worker_id, claimed_at)
+         SELECT NEXT VALUE FOR [$(schema)].[job_ids], 1, 0, 0x7B7D, 2, 0, '2020-01-01', '2020-01-01',
                 CAST(CONCAT('00000000-0000-0000-0000-00000000000', n.value % 4) AS uniqueidentifier), '2020-01-01'
          FROM GENERATE_SERIES(1, {count}) AS n"
     );

@@ -208,12 +208,12 @@ impl Scene {
     /// One job in each state, and nothing else.
     async fn prepare(&self, session: &mut Session) {
         let (worker, lost) = (self.worker.id, self.lost.id);
-        let columns = "job_id, queue_id, state, ended, lifo, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, \
+        let columns = "job_id, queue_id, state, ended, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, \
                        dedup_key, payload_utf16, payload";
         let before = "DATEADD(SECOND, -60, SYSUTCDATETIME())";
         let row = |id: i64, state: u8, worker: &str, finished: &str, key: &str| {
             format!(
-                "({id}, 1, {state}, {state} / 3, 0, 0, 1, 1, {before}, {before}, {worker}, {before}, {finished}, {key}, 0, 0x)"
+                "({id}, 1, {state}, {state} / 3, 0, 1, 1, {before}, {before}, {worker}, {before}, {finished}, {key}, 0, 0x)"
             )
         };
         let rows = [
@@ -239,7 +239,7 @@ impl Scene {
                  INSERT [$(schema)].[groups] (queue_id, group_key, in_turn) VALUES (1, N'a', 4);";
             let waiting = format!(
                 "INSERT [$(schema)].[jobs] ({columns}, group_key)
-                 VALUES (-8, 1, 6, 0, 0, 0, 0, 0, {before}, {before}, NULL, NULL, NULL, NULL, 0, 0x, N'a')"
+                 VALUES (-8, 1, 6, 0, 0, 0, 0, {before}, {before}, NULL, NULL, NULL, NULL, 0, 0x, N'a')"
             );
             session.sql(&format!("{groups} {waiting}")).await;
         }

@@ -50,24 +50,6 @@ async fn jobs_of_lost_workers_are_given_back_past_those_whose_rows_are_locked() 
     fixture.remove().await;
 }
 
-/// Jobs in the ready index of another order, whatever number of rows the session that calls `promote` has set.
-#[tokio::test(flavor = "multi_thread")]
-async fn misplaced_jobs_are_moved_past_those_whose_rows_are_locked() {
-    for (order, wrong) in [(ClaimOrder::Fifo, 1), (ClaimOrder::Lifo, 0)] {
-        let fixture = Fixture::with("misplaced_past", QueueOptions::default().claim_order(order)).await;
-        fixture.queue.enqueue_many(&numbers(30)).await.unwrap();
-        fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET lifo = {wrong}")).await;
-        let mut holder = holding(&fixture, "jobs", "job_id", "run_us").await;
-        first_number(&fixture, "SET ROWCOUNT 7; EXEC [$(schema)].[promote] @queue = N'work'").await;
-        let left = format!("SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (NOLOCK) WHERE lifo = {wrong}");
-        assert_eq!(first_number(&fixture, &left).await, 10, "{order:?}");
-        holder.sql("ROLLBACK TRANSACTION").await;
-        first_number(&fixture, "EXEC [$(schema)].[promote] @queue = N'work'").await;
-        assert_eq!(first_number(&fixture, &left).await, 0, "{order:?}");
-        fixture.remove().await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_jobs_expire_past_those_whose_rows_are_locked() {
     for (completion, table) in [(CompletionPolicy::Annotate, "jobs"), (CompletionPolicy::Archive, "archive")] {

@@ -50,8 +50,8 @@ impl Counted {
         for first in (1..=count).step_by(100_000) {
             let last = count.min(first + 99_999);
             let insert = format!(
-                "INSERT [$(schema)].[jobs] (job_id, queue_id, lifo, payload_utf16, payload, {columns})
-                 SELECT {first_id} + n.value, 1, 0, 0, 0x7B7D, {values}
+                "INSERT [$(schema)].[jobs] (job_id, queue_id, payload_utf16, payload, {columns})
+                 SELECT {first_id} + n.value, 1, 0, 0x7B7D, {values}
                  FROM GENERATE_SERIES(CAST({first} AS bigint), CAST({last} AS bigint)) AS n"
             );
             self.session.sql(&insert).await;

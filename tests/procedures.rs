@@ -185,24 +185,6 @@ async fn create_queue_refuses_what_cannot_be_and_names_it() {
     fixture.remove().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn create_queue_changes_to_lifo_only_without_jobs() {
-    let fixture = Fixture::new("create_lifo").await;
-    let mut session = fixture.session().await;
-    enqueue_some(&mut session, 1).await;
-    let change = "EXEC [$(schema)].[create_queue] @queue = N'work', @claim_order = 'lifo'";
-    let (number, message) = session.refusal(change).await;
-    assert_eq!(number, REFUSED);
-    assert!(message.contains("is fifo and has jobs"), "{message}");
-    assert_eq!(session.number("SELECT @@TRANCOUNT").await, 0, "nothing is left open");
-    // Between fifo and any there is nothing to move.
-    session.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @claim_order = 'any'").await;
-    session.sql("EXEC [$(schema)].[purge] @queue = N'work', @state = 'ready'").await;
-    session.sql(change).await;
-    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().claim_order, ClaimOrder::Lifo);
-    fixture.remove().await;
-}
-
 // enqueue
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,7 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if a setting is not possible, for example a change to `lifo` while there are jobs, or a
+    /// [`Error::Refused`] if a setting is not possible, for example a
     /// [`Keep::For`](crate::admin::Keep::For) of more than ten years; [`Error::PermissionDenied`] without an operator's
     /// permissions.
     pub async fn create(self, options: QueueOptions) -> Result<bool, Error> {

@@ -341,9 +341,9 @@ BEGIN
         WHERE k.place = @place AND @job_id IS NULL
         OPTION (MAXDOP 1);
         INSERT [four].[jobs] WITH (ROWLOCK)
-               (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
+               (job_id, queue_id, state, ended, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
                 payload_utf16, payload, plain, headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
-        SELECT NEXT VALUE FOR [four].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1,
+        SELECT NEXT VALUE FOR [four].[job_ids], @queue_id, 4, 1, 0, 0, @now, @now, 0, @now, @error, 1,
                k.payload, 0, k.headers, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
         FROM @rows AS k;
     END;
@@ -446,7 +446,7 @@ IF @@ROWCOUNT > 0
         ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [four].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+       (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_in_process], [their_reputation], [their_start_date], [their_end_date], [their_app_server], [their_attempts])
 OUTPUT inserted.job_id,
        inserted.fence,
@@ -458,7 +458,7 @@ OUTPUT inserted.job_id,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        N'{"headers":' + inserted.headers + N'}'
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, details)
-SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_scheduled_start_date], k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1,
+SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_scheduled_start_date], k.[their_id]), @queue_id, 2, @worker_id, @now, 1,
        CAST(k.[their_attempts] AS int) + 1, @now, @now, 0, NULL, 1, k.payload, 0,
        k.headers, k.[their_in_process], k.[their_reputation], k.[their_start_date], k.[their_end_date], k.[their_app_server], k.[their_attempts]
 FROM @rows AS k

@@ -183,7 +183,7 @@ IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
     RETURN @alone_waits;
 INSERT [heap_queue].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+       (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_Payload])
 OUTPUT inserted.job_id,
        inserted.fence,
@@ -194,7 +194,7 @@ OUTPUT inserted.job_id,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload)
-SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1,
+SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, @worker_id, @now, 1,
        1, @now, @now, 0, NULL, 0, ISNULL(k.[their_Payload], 0x), 1,
        NULL, k.[their_Payload]
 FROM @rows AS k

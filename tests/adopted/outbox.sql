@@ -279,9 +279,9 @@ BEGIN
         WHERE k.place = @place AND @job_id IS NULL
         OPTION (MAXDOP 1);
         INSERT [outbox].[jobs] WITH (ROWLOCK)
-               (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
+               (job_id, queue_id, state, ended, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
                 payload_utf16, payload, plain, headers, [their_id], [their_processed_at])
-        SELECT NEXT VALUE FOR [outbox].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 1,
+        SELECT NEXT VALUE FOR [outbox].[job_ids], @queue_id, 4, 1, 0, 0, @now, @now, 0, @now, @error, 1,
                k.payload, 0, k.headers, k.[their_id], k.[their_processed_at]
         FROM @rows AS k;
     END;
@@ -372,7 +372,7 @@ IF @@ROWCOUNT > 0
         ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [outbox].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+       (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_id], [their_processed_at])
 OUTPUT inserted.job_id,
        inserted.fence,
@@ -385,7 +385,7 @@ OUTPUT inserted.job_id,
        inserted.kind,
        N'{"headers":' + inserted.headers + N'}'
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, kind, details)
-SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, 0, @worker_id, @now, 1,
+SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id, 2, @worker_id, @now, 1,
        1, CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), 0, CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), 1, k.payload, 0,
        k.headers, k.[their_id], k.[their_processed_at]
 FROM @rows AS k

@@ -288,7 +288,7 @@ IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
     RETURN @alone_waits;
 INSERT [requests].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+       (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_id], [their_request], [their_InsertedDate])
 OUTPUT inserted.job_id,
        inserted.fence,
@@ -299,7 +299,7 @@ OUTPUT inserted.job_id,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload_utf16 END,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload)
-SELECT NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, 0, @worker_id, @now, 1,
+SELECT NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place), @queue_id, 2, @worker_id, @now, 1,
        1, CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), CAST(ISNULL(DATEADD(MINUTE, DATEDIFF(MINUTE, GETDATE(), GETUTCDATE()), k.[their_InsertedDate]), @now) AS datetime2(3)), 0, NULL, 1, ISNULL(CAST(CAST(CAST(k.[their_request] AS nvarchar(max)) AS nvarchar(max)) AS varbinary(max)), 0x), 1,
        NULL, k.[their_id], k.[their_request], k.[their_InsertedDate]
 FROM @rows AS k

@@ -308,9 +308,9 @@ BEGIN
         WHERE k.place = @place AND @job_id IS NULL
         OPTION (MAXDOP 1);
         INSERT [messages].[jobs] WITH (ROWLOCK)
-               (job_id, queue_id, state, ended, lifo, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
+               (job_id, queue_id, state, ended, fence, attempt, enqueued_at, due_at, priority, finished_at, error,
                 payload_utf16, payload, plain, headers, [their_Id], [their_Status])
-        SELECT NEXT VALUE FOR [messages].[job_ids], @queue_id, 4, 1, 0, 0, 0, @now, @now, 0, @now, @error, 0,
+        SELECT NEXT VALUE FOR [messages].[job_ids], @queue_id, 4, 1, 0, 0, @now, @now, 0, @now, @error, 0,
                k.payload, 0, k.headers, k.[their_Id], k.[their_Status]
         FROM @rows AS k;
     END;
@@ -398,7 +398,7 @@ IF @@ROWCOUNT > 0
         ON j.job_id = n.job_id
     INNER LOOP JOIN @rows AS k ON k.place = n.place
 INSERT [messages].[jobs] WITH (ROWLOCK)
-       (job_id, queue_id, state, lifo, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
+       (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_Id], [their_Status])
 OUTPUT inserted.job_id,
        inserted.fence,
@@ -410,7 +410,7 @@ OUTPUT inserted.job_id,
        CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.payload ELSE CAST(DATALENGTH(inserted.payload) AS binary(8)) END,
        N'{"headers":' + inserted.headers + N'}'
 INTO @answer (job_id, fence, attempt, priority, waited_ms, age_ms, payload_utf16, payload, details)
-SELECT NEXT VALUE FOR [messages].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, 0, @worker_id, @now, 1,
+SELECT NEXT VALUE FOR [messages].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_id, 2, @worker_id, @now, 1,
        1, @now, @now, 0, NULL, 0, k.payload, 0,
        k.headers, k.[their_Id], k.[their_Status]
 FROM @rows AS k
