@@ -392,21 +392,19 @@ async fn a_job_that_is_dead_stays_dead_however_late_its_acknowledgement_is() {
     give_sink(&fixture, WRITE_RESULTS).await;
     // As often as a result would be given up. What hangs does so until it is tried again, and is undone.
     let tries = Arc::new((Mutex::new(0_u64), Condvar::new()));
-    for (procedure, hanging) in [("finish", 1), ("finish_one", 5)] {
-        let tries = tries.clone();
-        dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |call| {
-            let (count, tried_again) = &*tries;
-            let mut count = count.lock();
-            *count += 1;
-            tried_again.notify_all();
-            if call > hanging {
-                return None;
-            }
-            let this = *count;
-            tried_again.wait_while(&mut count, |count| *count == this);
-            Some(SqlError::new(40501, "busy").severity(16))
-        });
-    }
+    let counted = tries.clone();
+    dev_server().await.faults().on_call(&fixture.procedure_to_fail("finish"), move |call| {
+        let (count, tried_again) = &*counted;
+        let mut count = count.lock();
+        *count += 1;
+        tried_again.notify_all();
+        if call > 6 {
+            return None;
+        }
+        let this = *count;
+        tried_again.wait_while(&mut count, |count| *count == this);
+        Some(SqlError::new(40501, "busy").severity(16))
+    });
     fixture.config.connection.command_timeout = Duration::from_secs(1);
     let queue = fixture.connect().await;
     queue.enqueue(&NewJob::text("x")).await.unwrap();
