@@ -156,16 +156,16 @@ pub mod admin;
 pub mod config;
 mod connection;
 mod error;
-#[cfg(test)]
-mod events;
 mod handler;
 mod id;
 mod job;
+#[cfg(test)]
+mod log_capture;
 mod login;
 pub mod metrics;
 mod procedures;
 mod queue;
-mod sync;
+mod sync_primitives;
 mod text;
 mod time;
 pub mod transaction;
@@ -178,7 +178,9 @@ pub use crate::id::{BatchId, Enqueued, Fence, JobId};
 pub use crate::job::{BatchEnd, BatchRow, FollowUp, Job, NewBatch, NewJob, Outcome, SealedBatch};
 pub use crate::procedures::producer::JobEnd;
 pub use crate::queue::Queue;
-pub use crate::worker::{Bottleneck, DrainProgress, Monitor, StopHandle, Summary, Worker, WorkerBuilder, WorkerStats};
+pub use crate::worker::{
+    Bottleneck, DrainProgress, StopHandle, Summary, Worker, WorkerBuilder, WorkerMonitor, WorkerStats,
+};
 
 /// The crates whose types stand in this crate's API. Their versions are part of it: a new major version of one of them
 /// is a breaking change here.

@@ -22,7 +22,7 @@ pub struct Finished(());
 
 impl IntoOutput for Finished {
     fn into_output(self) -> Result<Output, BoxError> {
-        Ok(Output::acknowledged())
+        Ok(Output::finished())
     }
 }
 
@@ -108,7 +108,7 @@ where
     };
     let follow_up_list = follow_up_list_type(schema);
     let command = finish_one_command(schema, queue, worker, &finish, &follow_up_list)?;
-    context.acknowledges();
+    context.finishes();
     match read_finish_one(run(client, schema, command).await?)? {
         None => Ok(Finished(())),
         Some(FinishResult::Lost | FinishResult::Dead) => Err(Error::LeaseLost),

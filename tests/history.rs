@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use readpast::admin::{Durations, HistoryRow, JobChange, QueueOptions};
+use readpast::admin::{DurationHistogram, HistoryRow, JobChange, QueueOptions};
 use readpast::{Error, Handlers, JobError, NewJob, Worker};
 
 use tokio::task::JoinSet;
@@ -94,7 +94,7 @@ async fn a_row_has_what_was_reported_since_the_one_before() {
     let history = fixture.queue.admin().history(HOUR).await.unwrap();
     assert_eq!(history[0].wait.percentile(1.0), Some(Duration::from_millis(8)));
     assert_eq!(history[1].wait.percentile(1.0), Some(Duration::from_millis(1 << 24)));
-    assert_eq!(history[2].run, Durations::default());
+    assert_eq!(history[2].run, DurationHistogram::default());
     fixture.remove().await;
 }
 
@@ -441,7 +441,7 @@ async fn every_run_of_a_worker_is_in_the_history_when_it_has_ended() {
     worker.stop_handle().stop();
     worker.run().await.unwrap();
     assert_eq!(total(&fixture).await, [20, 20, 10, 40, 40]);
-    let mut wait = Durations::default();
+    let mut wait = DurationHistogram::default();
     fixture.queue.admin().history(HOUR).await.unwrap().iter().for_each(|row| wait += &row.wait);
     assert!(wait.percentile(0.7).unwrap() > Duration::from_secs(60), "since they were due: {wait:?}");
     drop(session);

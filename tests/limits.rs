@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use readpast::{Bottleneck, Handlers, Monitor, Worker};
+use readpast::{Bottleneck, Handlers, Worker, WorkerMonitor};
 use tokio::sync::Semaphore;
 
 use crate::support::blocked::blocked_worker;
 use crate::support::{Fixture, changed, numbers, until};
 
-async fn limited_by(monitor: &Monitor, limit: Bottleneck) {
+async fn limited_by(monitor: &WorkerMonitor, limit: Bottleneck) {
     until(&format!("the limit is {limit:?}"), || monitor.stats().limited_by == limit).await;
 }
 

@@ -50,7 +50,7 @@ impl Drop for TemporaryFile {
 /// A worker that runs until its stop handle is called.
 struct Running {
     stop: readpast::StopHandle,
-    monitor: readpast::Monitor,
+    monitor: readpast::WorkerMonitor,
     ended: JoinHandle<Result<Summary, Error>>,
 }
 

@@ -1,7 +1,7 @@
 //! Installs and removes adoptions.
 
 use readpast::Queue;
-use readpast::admin::seam::{self, Seam};
+use readpast::admin::adopt_access::{self, AdoptAccess};
 
 use crate::error::Error;
 use crate::plan::Plan;
@@ -61,7 +61,11 @@ impl Adoption {
             head += format!("--   {}", line.replace("$(", "$ (")).trim_end();
             head += "\n";
         }
-        seam::in_one(&head, self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())), &self.schema)
+        adopt_access::in_one(
+            &head,
+            self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())),
+            &self.schema,
+        )
     }
 }
 
@@ -131,17 +135,17 @@ async fn end(queue: &Queue, gives_back: bool) -> Result<(), Error> {
     if adoption(&mut session).await?.is_none() {
         return Err(not_adopted(&session).into());
     }
-    let script = script::removal(gives_back, seam::UNINSTALL).map_err(internal)?;
+    let script = script::removal(gives_back, adopt_access::UNINSTALL).map_err(internal)?;
     Ok(session.run("remove.sql", &script).await?)
 }
 
-async fn planned(session: &mut Seam, mapping: &Mapping) -> Result<Adoption, Error> {
+async fn planned(session: &mut AdoptAccess, mapping: &Mapping) -> Result<Adoption, Error> {
     let found = catalog::read(session, &mapping.table.it).await?;
     plan_from(session, mapping, found).await
 }
 
 pub(super) async fn plan_from(
-    session: &mut Seam,
+    session: &mut AdoptAccess,
     mapping: &Mapping,
     found: (Option<Table>, String),
 ) -> Result<Adoption, Error> {
@@ -160,11 +164,11 @@ pub(super) async fn plan_from(
         let message = format!("schema {schema} has objects that are not readpast's; choose an unused name");
         return Err(mapping.refusal(line, message));
     }
-    let scripts = script::scripts(&plan, seam::scripts()).map_err(internal)?;
+    let scripts = script::scripts(&plan, adopt_access::scripts()).map_err(internal)?;
     Ok(Adoption { plan, schema, scripts })
 }
 
-async fn others(session: &mut Seam, mapping: &Mapping) -> Result<Vec<Table>, Error> {
+async fn others(session: &mut AdoptAccess, mapping: &Mapping) -> Result<Vec<Table>, Error> {
     let mut others: Vec<Table> = Vec::new();
     for end in [&mapping.done.it, &mapping.dead.it] {
         if let End::Move { table, .. } = end
@@ -178,12 +182,12 @@ async fn others(session: &mut Seam, mapping: &Mapping) -> Result<Vec<Table>, Err
 
 /// A test finds such an error before a release.
 fn internal(message: String) -> Error {
-    seam::internal(format!("the scripts of the adoption: {message}")).into()
+    adopt_access::internal(format!("the scripts of the adoption: {message}")).into()
 }
 
 const WHOSE_SCHEMA: &str = include_str!("../sql/whose_schema.sql");
 
-async fn is_somebody_elses(session: &mut Seam) -> Result<bool, Error> {
+async fn is_somebody_elses(session: &mut AdoptAccess) -> Result<bool, Error> {
     let mut results = session.query("whose schema", &WHOSE_SCHEMA.replace("$(schema)", session.schema())).await?;
     let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(false) };
     Ok(row.required::<i32>("is_somebody_elses")? == 1)

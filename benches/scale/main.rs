@@ -20,8 +20,8 @@ mod server;
 mod worker;
 mod world;
 
-/// The part of `src/sync.rs` that the included files use.
-mod sync {
+/// The part of `src/sync_primitives.rs` that the included files use.
+mod sync_primitives {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 }
 

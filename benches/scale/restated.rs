@@ -5,7 +5,7 @@
 
 use crate::world::{MS, Micros, SECOND};
 
-/// `src/connection/idle_connections.rs`: a connection that idled for so long is made anew.
+/// `src/connection/idle_trust.rs`: a connection that idled for so long is made anew.
 pub const MAX_IDLE: Micros = 60 * SECOND;
 
 /// `src/worker/claim/prefetcher.rs`: when a worker that waits for jobs claims whatever the watcher says.
@@ -45,23 +45,23 @@ pub const LONGEST_SLEEP: Micros = SECOND;
 /// `src/worker/lease/keeper.rs`: the shortest.
 pub const RENEW_AGAIN: Micros = 50 * MS;
 
-/// `src/worker/finish/tries.rs`: the pauses before an acknowledgement is repeated.
+/// `src/worker/finish/finish_tries.rs`: the pauses before an acknowledgement is repeated.
 pub const FINISH_AGAIN: (Micros, Micros) = (20 * MS, 5 * SECOND);
 
 /// `src/worker/worker.rs`: how many acknowledgements are under way at once.
-pub const COMPLETION_SESSIONS: usize = 2;
+pub const FINISH_SESSIONS: usize = 2;
 
 /// A file, its text, and what it must say for the rules above to be its own.
 type Said = (&'static str, &'static str, String);
 
 fn said() -> Vec<Said> {
-    let idle = ("src/connection/idle_connections.rs", include_str!("../../src/connection/idle_connections.rs"));
+    let idle = ("src/connection/idle_trust.rs", include_str!("../../src/connection/idle_trust.rs"));
     let prefetcher = ("src/worker/claim/prefetcher.rs", include_str!("../../src/worker/claim/prefetcher.rs"));
     let watcher = ("src/worker/claim/watcher.rs", include_str!("../../src/worker/claim/watcher.rs"));
     let maintenance = ("src/worker/duties/maintenance.rs", include_str!("../../src/worker/duties/maintenance.rs"));
     let validity = ("src/worker/lease/validity.rs", include_str!("../../src/worker/lease/validity.rs"));
     let keeper = ("src/worker/lease/keeper.rs", include_str!("../../src/worker/lease/keeper.rs"));
-    let retries = ("src/worker/finish/tries.rs", include_str!("../../src/worker/finish/tries.rs"));
+    let retries = ("src/worker/finish/finish_tries.rs", include_str!("../../src/worker/finish/finish_tries.rs"));
     let worker = ("src/worker/worker.rs", include_str!("../../src/worker/worker.rs"));
     let await_jobs = ("sql/235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql"));
     let tend = ("sql/290_tend.sql", include_str!("../../sql/290_tend.sql"));
@@ -100,7 +100,7 @@ fn said() -> Vec<Said> {
         (validity, seconds("LONGEST_SLEEP", LONGEST_SLEEP)),
         (keeper, format!("Pauses::new(Duration::from_millis({}), interval.min(LONGEST_SLEEP));", RENEW_AGAIN / MS)),
         (retries, again),
-        (worker, format!("const COMPLETION_SESSIONS: usize = {COMPLETION_SESSIONS};")),
+        (worker, format!("const FINISH_SESSIONS: usize = {FINISH_SESSIONS};")),
     ];
     all.into_iter().map(|((file, text), said)| (file, text, said)).collect()
 }

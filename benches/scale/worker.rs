@@ -3,7 +3,6 @@
 //! when, and what to give back) and [`InFlight`] (when the prefetcher is woken). What stands around it there, the
 //! waiting and the calls, is restated: here the threads, in `worker/` the rest, each section with its file.
 
-mod acknowledge;
 mod beside;
 #[path = "../../src/worker/state/call_size.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
@@ -12,6 +11,7 @@ mod claim;
 #[path = "../../src/worker/claim/demand.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod demand;
+mod finish;
 #[path = "../../src/worker/state/in_flight.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod in_flight;
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use readpast::config::WorkerConfig;
 
-use crate::restated::{COMPLETION_SESSIONS, FINISH_AGAIN, LONGEST_SLEEP, RENEW_AGAIN, SHORTEST_LOOK, WAIT};
+use crate::restated::{FINISH_AGAIN, FINISH_SESSIONS, LONGEST_SLEEP, RENEW_AGAIN, SHORTEST_LOOK, WAIT};
 use crate::server::{Answer, Call};
 use crate::world::{Connection, Event, MS, Micros, Task, World};
 
@@ -137,11 +137,11 @@ struct Maintenance {
 
 /// `src/worker/finish/finisher.rs`.
 struct Finish {
-    connections: [Connection; COMPLETION_SESSIONS],
+    connections: [Connection; FINISH_SESSIONS],
     ended: VecDeque<u32>,
     /// What each session has sent.
-    sent: [Option<Sent>; COMPLETION_SESSIONS],
-    repeats: [Pauses; COMPLETION_SESSIONS],
+    sent: [Option<Sent>; FINISH_SESSIONS],
+    repeats: [Pauses; FINISH_SESSIONS],
     /// The session that collects, and until when; `None`: until a job ends.
     collects: Option<(usize, Option<Micros>)>,
     look_at: Option<Micros>,
@@ -255,8 +255,8 @@ impl Worker {
                 Task::Watch if timer == self.watch.timer => self.watch_wakes(world),
                 Task::Lease if timer == self.lease.timer => self.renews(world),
                 Task::Maintain if timer == self.maintenance.timer => self.maintains(world),
-                Task::Finish(COMPLETION_SESSIONS) if timer == self.finish.timer => self.collected(world),
-                Task::Finish(session) if session < COMPLETION_SESSIONS && timer == 0 => self.sends(session, world),
+                Task::Finish(FINISH_SESSIONS) if timer == self.finish.timer => self.collected(world),
+                Task::Finish(session) if session < FINISH_SESSIONS && timer == 0 => self.sends(session, world),
                 _ => {}
             },
             Event::Answered(task, answer) => match task {
@@ -264,7 +264,7 @@ impl Worker {
                 Task::Watch => self.watch_answered(answer, world),
                 Task::Lease => self.renewed(answer, world),
                 Task::Maintain => self.maintained(answer, world),
-                Task::Finish(session) => self.acknowledged(session, answer, world),
+                Task::Finish(session) => self.finished(session, answer, world),
             },
         }
         if self.is_alive && self.is_in_demand() {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use readpast::config::WorkerConfig;
-use readpast::{Handlers, Monitor, NewJob, Queue, Worker};
+use readpast::{Handlers, NewJob, Queue, Worker, WorkerMonitor};
 use tokio::sync::mpsc;
 
 use super::Sizes;
@@ -80,7 +80,7 @@ async fn wake_up<T>(
 }
 
 /// When so many jobs are acknowledged.
-async fn until_done(monitor: &Monitor, jobs: u64) -> Instant {
+async fn until_done(monitor: &WorkerMonitor, jobs: u64) -> Instant {
     while monitor.stats().done < jobs {
         tokio::time::sleep(LOOK_INTERVAL).await;
     }

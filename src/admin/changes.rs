@@ -1,7 +1,7 @@
 //! Changing jobs: one, several, or all that match a filter.
 
 use super::admin::Admin;
-use super::matching::MatchingPage;
+use super::matching_jobs::MatchingPage;
 
 use crate::connection::Session;
 use crate::error::Error;

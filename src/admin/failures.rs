@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::error::{Error, GAP, error_pattern};
+use crate::error::{Error, GAP, grouping_key};
 use crate::id::JobId;
 use crate::job::JobState;
 use crate::procedures::operator::FailedJob;
@@ -76,7 +76,7 @@ pub(crate) fn group(jobs: Vec<FailedJob>) -> Failures {
     let mut by_pattern: HashMap<String, FailureGroup> = HashMap::new();
     for job in jobs {
         let error = job.error.unwrap_or_default();
-        let pattern = error_pattern(&error);
+        let pattern = grouping_key(&error);
         let group = by_pattern.entry(pattern).or_insert_with_key(|pattern| FailureGroup {
             pattern: pattern.clone(),
             count: 0,

@@ -3,22 +3,22 @@
 
 mod activity;
 mod admin;
+#[doc(hidden)]
+pub mod adopt_access;
 mod audit;
 mod changes;
 mod failures;
 mod jobs;
-mod matching;
+mod matching_jobs;
 mod queues;
 mod schedules;
 mod schema;
-#[doc(hidden)]
-pub mod seam;
 
 pub use activity::{Activity, Inflow};
 pub use admin::Admin;
 pub use changes::Target;
 pub use failures::{FailureGroup, Failures};
-pub use matching::{MatchingJobs, MatchingPage};
+pub use matching_jobs::{MatchingJobs, MatchingPage};
 
 pub use self::schema::{Check, CheckResult, Finding, install_script, uninstall_script};
 pub use crate::id::{AuditId, WorkerId};
@@ -28,4 +28,4 @@ pub use crate::procedures::operator::{
     AuditRow, Changed, Deleted, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobFilter, JobPage,
     JobProgress, JobRow, Keep, NewAudit, QueueOptions, QueueStats, Rate, ScheduleRow, WorkerRow,
 };
-pub use crate::time::Durations;
+pub use crate::time::DurationHistogram;

@@ -21,11 +21,11 @@ use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 use crate::config::connection_string::{Address, Place};
 use crate::config::{ConnectionConfig, Timeouts};
 use crate::error::Error;
-use crate::login::{Attempt, Credentials, Proof};
+use crate::login::{Attempt, LoginAttempts, Proof};
 use crate::metrics::QueueMetrics;
 
-use super::answer::{Allowance, AnswerLimit, Limited};
-use super::idle_connections::{IdleConnections, keep_alive};
+use super::answer_limit::{Allowance, AnswerLimit, Limited};
+use super::idle_trust::{IdleTrust, keep_alive};
 use super::without_warnings;
 
 /// How much to read from a socket at once. The driver asks for 8 KiB, half a packet: sixteen system calls for a claim
@@ -81,11 +81,11 @@ const MAX_REDIRECTS: usize = 3;
 pub(crate) struct Connector {
     driver: tiberius::Config,
     address: Address,
-    credentials: Arc<Credentials>,
+    credentials: Arc<LoginAttempts>,
     server: String,
     schema: String,
     timeouts: Timeouts,
-    pub(crate) idle: IdleConnections,
+    pub(crate) idle: IdleTrust,
     metrics: QueueMetrics,
 }
 
@@ -108,12 +108,12 @@ impl Connector {
         driver.lossy_utf16_decoding(true);
         Ok(Connector {
             driver,
-            credentials: Arc::new(Credentials::new(config.login()?)),
+            credentials: Arc::new(LoginAttempts::new(config.login()?)),
             server: options.address.to_string(),
             address: options.address,
             schema: config.schema.clone(),
             timeouts,
-            idle: IdleConnections::default(),
+            idle: IdleTrust::default(),
             metrics: QueueMetrics::new(queue),
         })
     }
@@ -126,7 +126,7 @@ impl Connector {
             server: self.server.clone(),
             schema: self.schema.clone(),
             timeouts: self.timeouts,
-            idle: IdleConnections::default(),
+            idle: IdleTrust::default(),
             metrics: QueueMetrics::new(queue),
         }
     }

@@ -2,16 +2,16 @@
 //!
 //! Only this module and the commands of `procedures` know the driver.
 
-mod answer;
+mod answer_limit;
 mod columns;
 mod connector;
-mod idle_connections;
+mod idle_trust;
 mod parameters;
 mod session;
 mod session_pool;
 mod without_warnings;
 
-pub(crate) use answer::{Answer, AnswerLimit};
+pub(crate) use answer_limit::{Answer, AnswerLimit};
 pub(crate) use columns::{Columns, all_rows, into_rows, one_row};
 pub(crate) use connector::Connector;
 pub(crate) use parameters::{big, id_rows, int, job_rows, ms, procedure, table_type, us};

@@ -14,7 +14,7 @@ use tiberius::{Command, Row};
 
 use crate::error::Error;
 
-use super::answer::{Answer, AnswerLimit};
+use super::answer_limit::{Answer, AnswerLimit};
 use super::columns::{Columns, columns, into_rows, one_row};
 use super::connector::{Connection, Connector};
 use super::parameters::procedure;

@@ -2,7 +2,7 @@
 
 mod driver;
 mod error;
-mod error_pattern;
+mod grouping_key;
 #[cfg(test)]
 mod message_tests;
 mod questions;
@@ -11,5 +11,5 @@ mod transient;
 
 pub(crate) use error::TOO_MUCH;
 pub use error::{BoxError, Error, InvalidPayload};
-pub(crate) use error_pattern::{GAP, error_pattern};
+pub(crate) use grouping_key::{GAP, grouping_key};
 pub(crate) use transient::LOCK_TIME_OUT;

@@ -69,7 +69,7 @@ impl Error {
         }
     }
 
-    /// Whether one of an acknowledgement's jobs is to blame for the sink's error. It is not if the error is transient
+    /// Whether one of a finish call's jobs is to blame for the sink's error. It is not if the error is transient
     /// or the sink is broken. For an error that cannot be read, one of the jobs is assumed to be to blame.
     pub(crate) fn blames_a_job(&self) -> bool {
         match self {

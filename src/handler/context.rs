@@ -10,7 +10,7 @@ use crate::job::{Job, Note, NotedRun};
 use crate::time::TEN_YEARS;
 
 use super::cancellations::Cancellations;
-use super::surroundings::{State, Surroundings};
+use super::shared_by_runs::{SharedByRuns, State};
 
 /// What a running handler can ask about its run.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct Context {
     /// Who claimed the job and when it started, or `None` in a test.
     run: Option<(WorkerId, Instant)>,
     /// Whether the handler has called [`finish_in`](crate::transaction::finish_in()).
-    acknowledging: AtomicBool,
-    surroundings: Arc<Surroundings>,
+    finishing: AtomicBool,
+    surroundings: Arc<SharedByRuns>,
 }
 
 impl Context {
@@ -31,9 +31,9 @@ impl Context {
         cancellations: Arc<Cancellations>,
         deadline: Option<Instant>,
         run: Option<(WorkerId, Instant)>,
-        surroundings: Arc<Surroundings>,
+        surroundings: Arc<SharedByRuns>,
     ) -> Context {
-        Context { job, cancellations, deadline, run, acknowledging: AtomicBool::new(false), surroundings }
+        Context { job, cancellations, deadline, run, finishing: AtomicBool::new(false), surroundings }
     }
 
     /// The running job.
@@ -238,12 +238,12 @@ impl Context {
     }
 
     /// Records that the handler finishes the job itself.
-    pub(crate) fn acknowledges(&self) {
-        self.acknowledging.store(true, Ordering::Release);
+    pub(crate) fn finishes(&self) {
+        self.finishing.store(true, Ordering::Release);
     }
 
-    pub(crate) fn was_acknowledging(&self) -> bool {
-        self.acknowledging.load(Ordering::Acquire)
+    pub(crate) fn was_finishing(&self) -> bool {
+        self.finishing.load(Ordering::Acquire)
     }
 
     /// The names of the job's schema and queue.
@@ -321,7 +321,7 @@ impl Context {
     }
 
     /// The surroundings of a context that was made for a test.
-    fn own_surroundings(&mut self) -> &mut Surroundings {
+    fn own_surroundings(&mut self) -> &mut SharedByRuns {
         Arc::get_mut(&mut self.surroundings).expect("only a worker's contexts share them")
     }
 

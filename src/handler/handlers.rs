@@ -11,8 +11,8 @@ use crate::job::{ALLOWED_KIND, Job, Outcome, is_kind};
 use super::context::Context;
 use super::kind_options::KindOptions;
 use super::output::{IntoOutput, Output};
-use super::places::Places;
-use super::surroundings::State;
+use super::shared_by_runs::State;
+use super::shared_limit::SharedLimit;
 use super::typed_job::TypedJob;
 use super::unknown_kinds::UnknownKinds;
 
@@ -214,7 +214,7 @@ impl Handlers {
     }
 
     /// The places that each handler's jobs share, or `None` if only the number of threads limits them.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Option<&Arc<Places>>> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = Option<&Arc<SharedLimit>>> {
         self.handlers.iter().map(|handler| handler.options.places.as_ref())
     }
 

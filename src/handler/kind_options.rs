@@ -7,7 +7,7 @@ use crate::config::RetryConfig;
 use crate::error::Error;
 use crate::time::TEN_YEARS;
 
-use super::places::Places;
+use super::shared_limit::SharedLimit;
 
 /// How this worker runs the jobs of one kind. For an option that is not set, the worker's configuration applies.
 ///
@@ -25,7 +25,7 @@ use super::places::Places;
 pub struct KindOptions {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
-    pub(crate) places: Option<Arc<Places>>,
+    pub(crate) places: Option<Arc<SharedLimit>>,
 }
 
 impl KindOptions {
@@ -74,7 +74,7 @@ impl KindOptions {
     /// own queue and a worker with that many threads. Jobs of a queue with delivery `at_most_once` cannot be postponed:
     /// all claimed jobs stay in memory, and when they reach `worker.max_in_flight`, nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
-        self.places = Some(Arc::new(Places::new(jobs)));
+        self.places = Some(Arc::new(SharedLimit::new(jobs)));
         self
     }
 

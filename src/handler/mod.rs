@@ -20,9 +20,10 @@ mod handlers;
 mod job_error;
 mod kind_options;
 mod output;
-mod places;
+mod retry_delay;
 mod run;
-mod surroundings;
+mod shared_by_runs;
+mod shared_limit;
 mod typed_job;
 mod unknown_kinds;
 
@@ -33,10 +34,11 @@ pub use handlers::Handlers;
 pub use job_error::JobError;
 pub use kind_options::KindOptions;
 pub use output::{IntoOutput, Json, Output};
+pub(crate) use retry_delay::retry_delay;
+pub(crate) use run::{RunResult, failure, panic_message};
+pub(crate) use shared_by_runs::{SharedByRuns, State};
 #[cfg(test)]
-pub(crate) use places::HOLD;
-pub(crate) use places::{Line, Permit, Places, Threads, WaiterId};
-pub(crate) use run::{RunResult, failure, panic_message, retry_delay};
-pub(crate) use surroundings::{State, Surroundings};
+pub(crate) use shared_limit::HOLD;
+pub(crate) use shared_limit::{Line, Permit, SharedLimit, Threads, WaiterId};
 pub use typed_job::TypedJob;
 pub(crate) use unknown_kinds::UnknownKinds;

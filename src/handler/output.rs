@@ -19,7 +19,7 @@ pub struct Output {
     bytes: Option<Vec<u8>>,
     follow_ups: Vec<FollowUp>,
     /// Whether the handler has finished the job itself.
-    acknowledged: bool,
+    finished: bool,
 }
 
 /// The most follow-ups of one job, the same as the most jobs that any transaction enqueues.
@@ -61,8 +61,8 @@ impl Output {
     }
 
     /// The output of a job that its handler has finished.
-    pub(crate) fn acknowledged() -> Output {
-        Output { acknowledged: true, ..Output::default() }
+    pub(crate) fn finished() -> Output {
+        Output { finished: true, ..Output::default() }
     }
 
     /// Rejects output that must not be sent. Running the job again would not help.
@@ -111,8 +111,8 @@ impl Output {
     }
 
     pub(crate) fn into_outcome(self) -> Outcome {
-        if self.acknowledged {
-            return Outcome::Acknowledged;
+        if self.finished {
+            return Outcome::ByHandler;
         }
         Outcome::Done { output: self.bytes, follow_ups: self.follow_ups }
     }

@@ -1,8 +1,8 @@
-//! One run of a handler, and the delay before a failed job's next attempt.
+//! One run of a handler.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::config::RetryConfig;
 use crate::error::BoxError;
@@ -13,16 +13,7 @@ use super::context::Context;
 use super::handlers::Handler;
 use super::job_error::{JobError, Verdict, message, verdict};
 use super::output::Output;
-
-/// Returns the delay before the attempt after number `attempt`: `base * 2^(attempt - 1)`, at most `max`, less up to a
-/// quarter at random, so that jobs that failed together do not come back together.
-pub(crate) fn retry_delay(policy: &RetryConfig, attempt: u32) -> Duration {
-    let doublings = attempt.saturating_sub(1).min(63);
-    let [base_ms, max_ms] = [policy.base, policy.max].map(|time| time.as_millis() as u64); // ten years at most
-    let full_ms = base_ms.saturating_mul(1 << doublings).min(max_ms);
-    let jitter_ms = fastrand::u64(0..=full_ms / 4);
-    Duration::from_millis(full_ms - jitter_ms)
-}
+use super::retry_delay::retry_delay;
 
 /// A job that has run.
 pub(crate) struct RunResult {
@@ -108,21 +99,6 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    const POLICY: RetryConfig = RetryConfig { base: Duration::from_secs(1), max: Duration::from_secs(60) };
-
-    #[test]
-    fn it_doubles_up_to_the_maximum_and_jitters_down_only() {
-        for (attempt, full_ms) in [(1, 1_000), (2, 2_000), (3, 4_000), (6, 32_000), (7, 60_000), (200, 60_000)] {
-            let delay = retry_delay(&POLICY, attempt).as_millis() as u64;
-            assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "attempt {attempt}: {delay} ms");
-        }
-    }
-}
-
-#[cfg(test)]
-mod run_tests {
     use std::fmt;
 
     use super::*;

@@ -102,8 +102,8 @@ impl UnknownKinds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events;
     use crate::job::NewJob;
+    use crate::log_capture;
 
     #[test]
     fn other_jobs_are_put_off_while_one_is_logged() {
@@ -111,7 +111,7 @@ mod tests {
         let observed = kinds.clone();
         let is_free = move || observed.unlogged.try_lock_for(Duration::from_secs(5)).is_some();
         let job = Job::for_test(NewJob::text("x").kind("unknown"));
-        let seen = events::seen(is_free, || drop((kinds.outcome(&job), kinds.outcome(&job))));
+        let seen = log_capture::seen(is_free, || drop((kinds.outcome(&job), kinds.outcome(&job))));
         assert_eq!(seen, [true], "one event, and the lock was free");
     }
 

@@ -5,9 +5,9 @@ mod headers;
 mod job;
 mod job_state;
 mod new_job;
-mod notes;
 mod outcome;
-mod policies;
+mod queue_policies;
+mod run_notes;
 mod schedule;
 mod trace_context;
 
@@ -17,9 +17,9 @@ pub use job::Job;
 pub use job_state::JobState;
 pub use new_job::NewJob;
 pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check_jobs, due_at, is_kind};
-pub(crate) use notes::{Note, NotedRun, Notes, Taken};
 pub use outcome::{FollowUp, Outcome};
-pub use policies::{ClaimOrder, CompletionPolicy, Delivery};
+pub use queue_policies::{ClaimOrder, CompletionPolicy, Delivery};
+pub(crate) use run_notes::{Note, NotedRun, RunNotes, Taken};
 pub use schedule::Schedule;
 pub(crate) use trace_context::TraceContext;
 #[cfg(feature = "opentelemetry")]

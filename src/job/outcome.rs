@@ -27,7 +27,7 @@ pub enum Outcome {
         follow_ups: Vec<FollowUp>,
     },
     /// The job is done, and its handler has finished it: [`finish_in`](crate::transaction::finish_in()).
-    Acknowledged,
+    ByHandler,
     /// The job failed. It runs again, or is dead if it has no attempts left.
     Retry {
         /// The time until it is due again.
@@ -74,7 +74,7 @@ impl Outcome {
     pub(crate) fn error_bytes(&self) -> usize {
         match self {
             Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => error.len(),
-            Outcome::Done { .. } | Outcome::Acknowledged => 0,
+            Outcome::Done { .. } | Outcome::ByHandler => 0,
         }
     }
 }

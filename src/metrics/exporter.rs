@@ -20,9 +20,9 @@ use {
 use crate::config::PortInUse;
 use crate::error::Error;
 
-use super::health::Health;
 #[cfg(feature = "prometheus")]
 use super::listener::{Listener, listening_at, recorder};
+use super::worker_health::WorkerHealth;
 
 /// How many ports to try after one that is in use, with `port_in_use = "next"`.
 #[cfg(feature = "prometheus")]
@@ -119,7 +119,7 @@ impl Exporter {
     }
 
     /// Includes a worker in `/readyz` until the worker has stopped.
-    pub(crate) fn watch(&self, worker: Box<dyn Health>) {
+    pub(crate) fn watch(&self, worker: Box<dyn WorkerHealth>) {
         if let Some(listener) = &*self.listener.lock() {
             listener.watch(worker);
         }
@@ -151,7 +151,7 @@ impl Exporter {
         None
     }
 
-    pub(crate) fn watch(&self, _worker: Box<dyn Health>) {}
+    pub(crate) fn watch(&self, _worker: Box<dyn WorkerHealth>) {}
 }
 
 #[cfg(all(test, feature = "prometheus"))]

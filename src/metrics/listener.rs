@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::health::Health;
-use super::metric::{Kind, all};
+use super::definitions::{Kind, all};
+use super::worker_health::WorkerHealth;
 
 /// The recorder keeps each sample of a histogram until upkeep moves it into its bucket. Without regular upkeep, samples
 /// would pile up between scrapes.
@@ -48,7 +48,7 @@ pub(super) struct Listener {
     wanted: SocketAddr,
     /// The address that was actually bound.
     pub(super) address: SocketAddr,
-    workers: Mutex<Vec<Box<dyn Health>>>,
+    workers: Mutex<Vec<Box<dyn WorkerHealth>>>,
     server: OnceLock<AbortHandle>,
 }
 
@@ -67,7 +67,7 @@ impl Listener {
         listener
     }
 
-    pub(super) fn watch(&self, worker: Box<dyn Health>) {
+    pub(super) fn watch(&self, worker: Box<dyn WorkerHealth>) {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());
         workers.push(worker);

@@ -14,22 +14,22 @@
 //! Times are in seconds. No label has an unbounded value: queues are named in the configuration, kinds by the worker's
 //! handlers, and all other values are listed here.
 
+mod definitions;
 mod exporter;
-mod health;
 mod labels;
-mod levels;
 #[cfg(feature = "prometheus")]
 mod listener;
-mod metric;
 mod queue_metrics;
 #[cfg(test)]
 mod tests;
+mod worker_health;
+mod worker_levels;
 mod worker_metrics;
 
+pub use definitions::{Kind, Metric, Unit, all};
 pub(crate) use exporter::Exporter;
-pub(crate) use health::Health;
 pub(crate) use labels::{DUTIES, LIMITS};
-pub(crate) use levels::{Levels, Scale};
-pub use metric::{Kind, Metric, Unit, all};
 pub(crate) use queue_metrics::{QueueMetrics, SampleMetrics};
+pub(crate) use worker_health::WorkerHealth;
+pub(crate) use worker_levels::{Scale, WorkerLevels};
 pub(crate) use worker_metrics::{KindMetrics, WorkerMetrics};

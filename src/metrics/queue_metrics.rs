@@ -8,12 +8,12 @@ use metrics::{Counter, Gauge};
 use crate::error::Error;
 use crate::id::Enqueued;
 
-use super::labels::{ERRORS, PROCEDURES, STATES};
-use super::metric::{
+use super::definitions::{
     CALL_ERRORS, CALL_SECONDS, CONNECTIONS, ENQUEUE_BATCH_JOBS, ENQUEUE_DUPLICATES, ENQUEUE_SECONDS, ENQUEUED_JOBS,
     Histogram, QUEUE_JOBS, QUEUE_OLDEST_READY_SECONDS, QUEUE_OPEN_BATCHES, QUEUE_PAUSED, QUEUE_SAMPLE_AGE_SECONDS,
     QUEUE_WORKERS, RECONNECTS, describe_all,
 };
+use super::labels::{ERRORS, PROCEDURES, STATES};
 
 /// Metrics of a [`Queue`](crate::queue::Queue) and of its workers' connections.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use crate::error::Error;
 use crate::job::Outcome;
 
+use super::definitions::{Kind, STAGES, all};
 use super::labels::{ERRORS, PROCEDURES};
-use super::levels::{Levels, Scale};
-use super::metric::{Kind, STAGES, all};
+use super::worker_levels::{Scale, WorkerLevels};
 use super::{KindMetrics, QueueMetrics, SampleMetrics, WorkerMetrics};
 
 /// Remembers which metrics were registered, and stores their values in its own atomics.
@@ -72,7 +72,7 @@ fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) 
     worker.claimed(500, time);
     worker.started(time);
     worker.job_done(time);
-    worker.acknowledged(500, time);
+    worker.confirmed(500, time);
     queue.enqueued(&[], time);
     for procedure in PROCEDURES {
         queue.answered(procedure, time);
@@ -242,9 +242,9 @@ fn recording_allocates_nothing() {
         }
         worker.claimed(500, time);
         worker.claimed(0, time);
-        worker.acknowledged(500, time);
+        worker.confirmed(500, time);
         worker.finished(500);
-        worker.levels(&Levels::default());
+        worker.levels(&WorkerLevels::default());
         queue.answered("claim", time);
         queue.answered("finish", time);
         queue.enqueued(&[], time);
@@ -265,19 +265,19 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     first.begin(scale);
     second.begin(Scale { threads: 6, lease: Duration::from_secs(20), ..scale });
     other.begin(scale);
-    first.levels(&Levels {
+    first.levels(&WorkerLevels {
         running: 2,
         lease_age: Duration::from_secs(9),
         limited: [1.0, 0.0, 0.0, 0.0, 0.0],
-        ..Levels::default()
+        ..WorkerLevels::default()
     });
-    second.levels(&Levels {
+    second.levels(&WorkerLevels {
         running: 5,
         lease_age: Duration::from_secs(8),
         limited: [0.0, 0.0, 1.0, 0.0, 0.0],
-        ..Levels::default()
+        ..WorkerLevels::default()
     });
-    other.levels(&Levels { running: 1, ..Levels::default() });
+    other.levels(&WorkerLevels { running: 1, ..WorkerLevels::default() });
     assert_eq!(value("readpast_running_jobs", &["two"]), 7.0);
     assert_eq!(value("readpast_running_jobs", &["one"]), 1.0);
     assert_eq!(value("readpast_run_threads", &["two"]), 8.0);
@@ -286,7 +286,7 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     assert_eq!(value("readpast_limited_ratio", &["two", "idle"]), 0.25);
     assert_eq!(value("readpast_limited_ratio", &["two", "busy"]), 0.75);
     second.end();
-    second.levels(&Levels { running: 3, ..Levels::default() }); // too late
+    second.levels(&WorkerLevels { running: 3, ..WorkerLevels::default() }); // too late
     assert_eq!(lease(), (9.0, 30.0));
     assert_eq!(value("readpast_running_jobs", &["two"]), 2.0);
     drop(first);
@@ -338,7 +338,7 @@ fn documentation() -> String {
          - At most 32 connections are open, for one request and ten seconds each; one more closes the oldest.\n\
          - A program with its own recorder for the [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves\n\
          \u{20} `listen` empty, and takes the buckets from `readpast::metrics::all()`.\n\n\
-         This page is generated from `src/metrics/metric.rs`.\n",
+         This page is generated from `src/metrics/definitions.rs`.\n",
     );
     for (stage, metrics) in STAGES {
         write!(text, "\n## {stage}\n\n| name | type | labels | what it tells |\n|---|---|---|---|\n").unwrap();

@@ -6,15 +6,15 @@ use metrics::Counter;
 
 use crate::job::Outcome;
 
-use super::labels::DUTIES;
-use super::levels::{LevelGauges, Levels, Scale};
-use super::metric::{
+use super::definitions::{
     BUFFER_WAIT_SECONDS, CANCELLED_JOBS, CLAIM_BATCH_JOBS, CLAIM_SECONDS, CLAIMED_JOBS, CLAIMS, CLAIMS_EMPTY,
     DEAD_JOBS, DEFERRED_JOBS, DUTY_FAILURES, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS, FINISHED_JOBS,
     FOLLOW_UPS, Histogram, JOB_AGE_SECONDS, LEASE_RENEWALS, LEASES_LOST, LOST_JOBS, OVERDUE_JOBS, PANICS,
     PROMOTED_JOBS, REAPED_JOBS, REAPED_WORKERS, REFUSED_RESULTS, RELEASED_JOBS, RUN_SECONDS, SCHEDULE_FAILURES,
     SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
 };
+use super::labels::DUTIES;
+use super::worker_levels::{LevelGauges, Scale, WorkerLevels};
 
 /// Metrics of a worker, except those of the single kinds.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl WorkerMetrics {
         self.job_age.record(age);
     }
 
-    pub(crate) fn acknowledged(&self, jobs: usize, took: Duration) {
+    pub(crate) fn confirmed(&self, jobs: usize, took: Duration) {
         self.finish_seconds.record(took);
         self.finish_batch_jobs.record(jobs as f64);
     }
@@ -152,7 +152,7 @@ impl WorkerMetrics {
         self.released_jobs.increment(jobs);
     }
 
-    pub(crate) fn levels(&self, levels: &Levels) {
+    pub(crate) fn levels(&self, levels: &WorkerLevels) {
         self.levels.set(levels);
     }
 
@@ -200,7 +200,7 @@ impl KindMetrics {
 
     pub(crate) fn run_ended(&self, outcome: &Outcome, run: Duration) {
         match outcome {
-            Outcome::Done { .. } | Outcome::Acknowledged => self.run_done(run),
+            Outcome::Done { .. } | Outcome::ByHandler => self.run_done(run),
             Outcome::Retry { .. } => self.run_retry.record(run),
             Outcome::Snooze { .. } => self.run_snooze.record(run),
             Outcome::Dead { .. } => self.run_dead.record(run),

@@ -14,13 +14,13 @@
 //! | `run/` | `Claimed` | `Ended` |
 //! | `finish/` | `Ended` | a call of `finish` or `release`; the job leaves memory once SQL Server has confirmed it |
 //!
-//! A job's `Held` (`lease/held.rs`) accompanies it through all stages and counts it in `state/in_flight.rs`, the only
+//! A job's `HeldJob` (`lease/held_job.rs`) accompanies it through all stages and counts it in `state/in_flight.rs`, the only
 //! signal that flows backwards. Each stage counts its results in `state/tally.rs`.
 //!
 //! | alongside the stages | module | signals |
 //! |---|---|---|
 //! | the lease | `lease/` | whether jobs may start, and the worker id for claims |
-//! | the queue's maintenance by one worker | `duties/`, elected by `lease/election.rs` | `state/arrivals.rs` |
+//! | the queue's maintenance by one worker | `duties/`, elected by `lease/election.rs` | `state/claim_signals.rs` |
 //! | checkpoints and progress of running jobs | `finish/notes_writer.rs` | |
 //! | the thread for everything except jobs | `io_thread.rs` | |
 //! | how the worker stops | `shutdown/`, on the signal of `state/stop.rs` | |
@@ -39,7 +39,7 @@ mod state;
 mod worker;
 
 pub use builder::WorkerBuilder;
-pub use report::{DrainProgress, Monitor};
+pub use report::{DrainProgress, WorkerMonitor};
 pub use state::{Bottleneck, StopHandle, WorkerStats};
 pub(crate) use worker::Stages;
 pub use worker::{Summary, Worker};

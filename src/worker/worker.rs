@@ -15,7 +15,7 @@ use crate::worker::claim::{Prefetcher, Watcher, most_ahead};
 use crate::worker::duties::Maintenance;
 use crate::worker::finish;
 use crate::worker::lease::{Lease, LeaseKeeper};
-use crate::worker::report::{self, DrainProgress, Left, Monitor, Readings};
+use crate::worker::report::{self, DrainProgress, Left, Readings, WorkerMonitor};
 use crate::worker::run::{DroppedElsewhere, Executor, FairPool, JobCode};
 use crate::worker::shutdown::{self, End};
 use crate::worker::state::{self, Phase, StopHandle, WorkerState, WorkerStats};
@@ -24,7 +24,7 @@ use super::io_thread;
 use super::io_thread::IoThread;
 
 /// How many finish calls are in flight: one session collects outcomes while the other waits for SQL Server.
-const COMPLETION_SESSIONS: usize = 2;
+const FINISH_SESSIONS: usize = 2;
 
 /// A running worker. Started by [`WorkerBuilder::start`](crate::WorkerBuilder::start), stopped by [`run`](Self::run),
 /// [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
@@ -49,7 +49,7 @@ pub(crate) struct Stages {
     /// The first stage: once it has returned, no more jobs come.
     pub(in crate::worker) prefetch: JoinSet<()>,
     /// The finish sessions: once all have returned, no more jobs are finished.
-    pub(in crate::worker) acknowledging: JoinSet<()>,
+    pub(in crate::worker) finishing: JoinSet<()>,
     pub(in crate::worker) others: JoinSet<()>,
 }
 
@@ -92,7 +92,7 @@ impl Worker {
         let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let pumped = pool.clone();
-        let (ended, completion, own_lines) = finish::channel(&state, move || pumped.pump());
+        let (ended, finisher, own_lines) = finish::channel(&state, move || pumped.pump());
         let executor = Executor::new(&state, pool, code, lease.clock(), ended, most_ahead(&state.config));
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
@@ -100,8 +100,8 @@ impl Worker {
         let mut stages = Stages::default();
         let resumed = executor.clone();
         stages.spawn(keeper.keep(move || resumed.pump()));
-        for _ in 0..COMPLETION_SESSIONS {
-            stages.acknowledging.spawn(completion.clone().run_session(state.session()).in_current_span());
+        for _ in 0..FINISH_SESSIONS {
+            stages.finishing.spawn(finisher.clone().run_session(state.session()).in_current_span());
         }
         let large_outputs = stages.spawn(own_lines.large_outputs.run(state.session()));
         let locked_rows = stages.spawn(own_lines.locked_rows.run(state.session()));
@@ -152,8 +152,8 @@ impl Worker {
 
     /// Returns a source of [`WorkerStats`] that outlives [`run`](Self::run) and [`drain`](Self::drain), which consume
     /// the worker: for a progress bar or a health page.
-    pub fn monitor(&self) -> Monitor {
-        Monitor { state: self.state.clone(), lease: self.lease.clone() }
+    pub fn monitor(&self) -> WorkerMonitor {
+        WorkerMonitor { state: self.state.clone(), lease: self.lease.clone() }
     }
 
     /// Returns the worker's current counts.
@@ -174,7 +174,7 @@ impl Worker {
     /// The error that made it impossible to continue: a revoked permission, a missing procedure or queue, or a newer
     /// schema that this release does not support. If SQL Server permanently rejects finish calls, they are retried for
     /// three more seconds, then the worker stops immediately. Transient errors never stop a worker, nor do errors of
-    /// the queue's maintenance ([`Monitor::failing_duties`]).
+    /// the queue's maintenance ([`WorkerMonitor::failing_duties`]).
     ///
     /// [`Error::Panicked`] if something panicked outside a handler, which is a defect of this crate or of the program's
     /// metrics recorder, tracing subscriber or hooks.
@@ -317,7 +317,7 @@ impl Worker {
             let ended = tokio::select! {
                 () = state.stop.reached(Phase::Stopping) => return,
                 Some(ended) = stages.prefetch.join_next() => ended,
-                Some(ended) = stages.acknowledging.join_next() => ended,
+                Some(ended) = stages.finishing.join_next() => ended,
                 Some(ended) = stages.others.join_next() => ended,
             };
             shutdown::note_panic(state, ended);

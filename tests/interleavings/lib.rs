@@ -4,7 +4,7 @@
 #![cfg(not(test))]
 
 pub mod queue;
-mod sync;
+mod sync_primitives;
 pub mod worker;
 
 #[allow(dead_code, reason = "no test of the model fails by it")]

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use shuttle::future::block_on;
 use shuttle::thread::{JoinHandle, spawn};
 
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, ThreadPool};
+use crate::sync_primitives::{AtomicU64, AtomicUsize, Ordering, ThreadPool};
 
 use fair_pool::FairPool;
 use filling::Filling;
@@ -34,7 +34,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// A job's way through memory, in the steps of `src/worker/lease/held.rs`.
+/// A job's way through memory, in the steps of `src/worker/lease/held_job.rs`.
 fn pass(in_flight: &InFlight, is_parked: bool) {
     let mut stage = Stage::Unstarted;
     let stages = [is_parked.then_some(Stage::Parked), Some(Stage::Running), Some(Stage::AwaitingFinish)];

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-use readpast::admin::{Durations, HistoryRow};
+use readpast::admin::{DurationHistogram, HistoryRow};
 
 use crate::texts;
 
@@ -73,8 +73,8 @@ pub struct Sum {
     /// Unfinished jobs.
     pub depth: u64,
     pub dead: u64,
-    pub wait: Durations,
-    pub run: Durations,
+    pub wait: DurationHistogram,
+    pub run: DurationHistogram,
 }
 
 /// Sums rows by parts of the span that ends with the last row; empty without rows.

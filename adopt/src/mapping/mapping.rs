@@ -1,6 +1,6 @@
 //! A mapping.
 
-use readpast::admin::seam::unreadable;
+use readpast::admin::adopt_access::unreadable;
 
 use crate::error::Error;
 use crate::expression::Predicate;

@@ -184,7 +184,7 @@ fn scope(host: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::connection_string::options::{ConnectionString, LoginSettings};
+    use crate::config::connection_string::connection_string::{ConnectionString, LoginSettings};
     use crate::login::AccessToken;
 
     fn login(extra: &str, settings: LoginSettings<'_>) -> Result<Login, String> {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::connection::{Columns, Session, int};
 use crate::error::Error;
-use crate::time::{Durations, of_json, rfc3339};
+use crate::time::{DurationHistogram, of_json, rfc3339};
 
 /// As long a span as history is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -24,7 +24,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// it is counted once. A minute without a sample, because no worker ran, has no row.
 ///
 /// Serialized as JSON, the time is in RFC 3339 format, durations are in seconds (`length_s`, `oldest_ready_s`), and the
-/// wait and run times are in the format of [`Durations`].
+/// wait and run times are in the format of [`DurationHistogram`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HistoryRow {
@@ -60,9 +60,9 @@ pub struct HistoryRow {
     pub died: u64,
     /// How long the jobs that started in this time had been ready. For a released or reaped job, this counts from when
     /// it was due.
-    pub wait: Durations,
+    pub wait: DurationHistogram,
     /// How long the runs took that ended in this time, whatever their outcome.
-    pub run: Durations,
+    pub run: DurationHistogram,
 }
 
 impl HistoryRow {

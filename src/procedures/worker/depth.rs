@@ -1,4 +1,4 @@
-//! A queue's depth: the sample, what is left of a drain, and waiting for ready jobs.
+//! A queue's depth: the sample, and what is left of a drain.
 
 use std::time::Duration;
 
@@ -113,40 +113,4 @@ impl Session {
             waiting: row.required("waiting")?,
         })
     }
-}
-
-impl Session {
-    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. SQL Server checks after `first`,
-    /// then after pauses that double up to `most`. If `most_sessions` sessions are waiting already, it checks once and
-    /// does not wait. `None` allows as many sessions as the server can hold.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownQueue`] and the errors of the connection. The call never changes anything.
-    pub(crate) async fn await_jobs(
-        &mut self,
-        queue: &str,
-        first: Duration,
-        most: Duration,
-        wait: Duration,
-        most_sessions: Option<usize>,
-    ) -> Result<Awaited, Error> {
-        let mut command = self.command("await_jobs");
-        command.bind_param("@queue", queue);
-        command.bind_param("@first_ms", int(ms(first)));
-        command.bind_param("@most_ms", int(ms(most.max(first))));
-        command.bind_param("@wait_ms", int(ms(wait)));
-        command.bind_param("@most_sessions", most_sessions.map(int));
-        let mut row = self.row("await_jobs", command).await?;
-        Ok(Awaited { found: row.required("found")?, waited: row.required("waited")? })
-    }
-}
-
-/// The result of waiting for jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Awaited {
-    /// Whether the queue has a job to claim.
-    pub(crate) found: bool,
-    /// Whether SQL Server waited. It does not if enough sessions are waiting.
-    pub(crate) waited: bool,
 }

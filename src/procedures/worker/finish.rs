@@ -134,7 +134,7 @@ impl Outcome {
             Outcome::Done { .. } => 0,
             // If the handler's transaction was committed, this matches no row. If it was not, this records a failed
             // attempt.
-            Outcome::Retry { .. } | Outcome::Acknowledged => 1,
+            Outcome::Retry { .. } | Outcome::ByHandler => 1,
             Outcome::Dead { .. } => 2,
             Outcome::Snooze { .. } => 3,
         }
@@ -143,7 +143,7 @@ impl Outcome {
     fn retry_ms(&self) -> Option<i64> {
         match self {
             Outcome::Retry { delay, .. } | Outcome::Snooze { delay, .. } => Some(ms(*delay)),
-            Outcome::Acknowledged => Some(UNCOMMITTED_RETRY_MS),
+            Outcome::ByHandler => Some(UNCOMMITTED_RETRY_MS),
             Outcome::Done { .. } | Outcome::Dead { .. } => None,
         }
     }
@@ -151,7 +151,7 @@ impl Outcome {
     fn error(&self) -> Option<&str> {
         match self {
             Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => Some(cut(error)),
-            Outcome::Acknowledged => Some(UNCOMMITTED),
+            Outcome::ByHandler => Some(UNCOMMITTED),
             Outcome::Done { .. } => None,
         }
     }

@@ -8,7 +8,7 @@ use crate::connection::{Columns, Session, all_rows, big, int, ms};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
-use crate::time::{Durations, to_json};
+use crate::time::{DurationHistogram, to_json};
 
 use super::depth::{DepthSample, read_sample};
 
@@ -78,9 +78,9 @@ pub(crate) struct Worked {
     /// Failed attempts after which the job was dead.
     pub(crate) dead: u64,
     /// How long the started jobs had been ready.
-    pub(crate) wait: Durations,
+    pub(crate) wait: DurationHistogram,
     /// How long the runs took.
-    pub(crate) run: Durations,
+    pub(crate) run: DurationHistogram,
 }
 
 impl Worked {

@@ -1,5 +1,6 @@
 //! The workers' calls.
 
+mod await_jobs;
 mod claim;
 mod depth;
 mod due_schedules;
@@ -8,8 +9,9 @@ mod finish;
 mod heartbeat;
 mod held_jobs;
 
+pub(crate) use await_jobs::Awaited;
 pub(crate) use claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, ClaimedUnseen, UnreadableJob, Withheld};
-pub(crate) use depth::{Awaited, DepthSample, Unfinished};
+pub(crate) use depth::{DepthSample, Unfinished};
 pub(crate) use due_schedules::{DueSchedule, Firing};
 pub(crate) use duties::{LostWorker, Promoted};
 pub(crate) use finish::{

@@ -19,7 +19,7 @@ use crate::handler::JobError;
 use crate::job::Delivery;
 use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, UnreadableJob, Withheld};
 use crate::time::Pauses;
-use crate::worker::lease::{Claimed, Held, Lease, Registration};
+use crate::worker::lease::{Claimed, HeldJob, Lease, Registration};
 use crate::worker::run::{Executor, Load};
 use crate::worker::state::{Bottleneck, CallSize, Phase, WorkerState};
 
@@ -215,7 +215,7 @@ impl Prefetcher {
         }
         registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
-        let held = Held::claimed(registration, &state.in_flight, jobs).into_iter();
+        let held = HeldJob::claimed(registration, &state.in_flight, jobs).into_iter();
         let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
     }

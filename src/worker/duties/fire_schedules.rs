@@ -12,8 +12,8 @@ use crate::procedures::worker::DueSchedule;
 use crate::time::rfc3339;
 use crate::worker::state::{Duty, WorkerState};
 
+use super::adaptive_timeout::AdaptiveTimeout;
 use super::firing_plan::FiringPlan;
-use super::patience::Patience;
 
 /// How many schedules one turn reads.
 const BATCH: usize = 100;
@@ -22,7 +22,7 @@ const BATCH: usize = 100;
 pub(in crate::worker) async fn fire_schedules(
     state: &WorkerState,
     session: &mut Session,
-    patience: &mut Patience,
+    patience: &mut AdaptiveTimeout,
 ) -> bool {
     let asked_at = Instant::now();
     let due = session.within(patience.limit()).due_schedules(&state.queue, BATCH).await;
@@ -76,7 +76,7 @@ enum FireFailure {
 async fn fire(
     state: &WorkerState,
     session: &mut Session,
-    patience: &mut Patience,
+    patience: &mut AdaptiveTimeout,
     due: &mut DueSchedule,
 ) -> Result<bool, FireFailure> {
     let plan = FiringPlan::of(due).map_err(|error| match cfg!(feature = "schedules") {
@@ -122,7 +122,7 @@ async fn fire(
 async fn failed(
     state: &WorkerState,
     session: &mut Session,
-    patience: &Patience,
+    patience: &AdaptiveTimeout,
     due: &DueSchedule,
     error: &str,
 ) -> bool {

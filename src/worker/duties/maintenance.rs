@@ -15,8 +15,8 @@ use crate::time::jittered;
 use crate::worker::lease::{Election, Lease};
 use crate::worker::state::{Duty, Phase, WorkerState};
 
+use super::adaptive_timeout::AdaptiveTimeout;
 use super::fire_schedules::fire_schedules;
-use super::patience::Patience;
 
 /// The maximum of jobs that one call promotes, returns to the queue or deletes, and of workers that it marks lost.
 const BATCH: usize = 1_000;
@@ -29,7 +29,7 @@ pub(in crate::worker) struct Maintenance {
     session: Session,
     lease: Lease,
     duties: Arc<Election>,
-    patience: Patience,
+    patience: AdaptiveTimeout,
 }
 
 struct Timer {
@@ -62,7 +62,7 @@ impl Timer {
 impl Maintenance {
     pub(in crate::worker) fn new(state: &Arc<WorkerState>, lease: Lease, duties: Arc<Election>) -> Maintenance {
         let session = state.session();
-        let patience = Patience::up_to(session.command_timeout());
+        let patience = AdaptiveTimeout::up_to(session.command_timeout());
         Maintenance { state: state.clone(), session, lease, duties, patience }
     }
 

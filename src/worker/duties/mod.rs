@@ -1,8 +1,8 @@
 //! The queue's maintenance by its elected worker.
 
+mod adaptive_timeout;
 mod fire_schedules;
 mod firing_plan;
 mod maintenance;
-mod patience;
 
 pub(super) use maintenance::Maintenance;

@@ -13,11 +13,11 @@ use crate::job::{NotedRun, Outcome};
 use crate::procedures::worker::{Finish, FinishResult, UNCOMMITTED};
 use crate::text::cut;
 use crate::time::Pauses;
-use crate::worker::lease::{Held, Registration};
+use crate::worker::lease::{HeldJob, Registration};
 use crate::worker::state::WorkerState;
 
+use super::finish_tries::{FinishRefusals, FinishTries};
 use super::notes_writer::{NOTES_BATCH, write_next};
-use super::tries::{Acknowledging, FinishTries};
 
 /// A job that has run, and the outcome to report to SQL Server.
 pub(in crate::worker) struct Ran {
@@ -28,7 +28,7 @@ pub(in crate::worker) struct Ran {
     pub(in crate::worker) by_handler: bool,
     /// The job belongs to a group, in which other jobs may be waiting for it to finish.
     pub(in crate::worker) in_group: bool,
-    pub(in crate::worker) held: Held,
+    pub(in crate::worker) held: HeldJob,
 }
 
 /// Shared by all sessions that finish jobs.
@@ -36,17 +36,17 @@ pub(in crate::worker) struct Confirmations {
     state: Arc<WorkerState>,
     /// Makes the pool look for jobs that can start now.
     pump: Box<dyn Fn() + Send + Sync>,
-    acknowledging: Acknowledging,
+    refusals: FinishRefusals,
 }
 
 impl Confirmations {
     pub(in crate::worker) fn new(state: Arc<WorkerState>, pump: Box<dyn Fn() + Send + Sync>) -> Confirmations {
-        Confirmations { acknowledging: Acknowledging::new(state.clone()), pump, state }
+        Confirmations { refusals: FinishRefusals::new(state.clone()), pump, state }
     }
 
     /// The tries of one call.
     pub(in crate::worker) fn repeats(&self) -> FinishTries<'_> {
-        FinishTries::new(&self.acknowledging)
+        FinishTries::new(&self.refusals)
     }
 
     /// The queue's sink rejected the job's result, or its follow-ups could not be enqueued: the attempt has failed.
@@ -59,7 +59,7 @@ impl Confirmations {
     }
 
     /// Handles SQL Server's response to a finish; `results` contains the jobs whose outcome was not recorded as
-    /// requested. Jobs that handlers have finished themselves must be [settled](settle_acknowledged) first.
+    /// requested. Jobs that handlers have finished themselves must be [settled](settle_by_handler) first.
     pub(in crate::worker) fn answered(
         &self,
         jobs: Vec<Ran>,
@@ -67,9 +67,9 @@ impl Confirmations {
         registration: &Registration,
         took: Duration,
     ) {
-        self.acknowledging.accepted();
+        self.refusals.accepted();
         let lost = results.iter().filter(|(_, result)| *result == FinishResult::Lost).count();
-        self.state.metrics.acknowledged(jobs.len() - lost, took);
+        self.state.metrics.confirmed(jobs.len() - lost, took);
         tracing::debug!(batch = jobs.len(), lost, ?took, "finished");
         self.confirmed(registration, jobs, &results);
     }
@@ -113,7 +113,7 @@ impl Confirmations {
             }
             let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
             match &finish.outcome {
-                Outcome::Acknowledged => tally.done(), // not sent: it has no row
+                Outcome::ByHandler => tally.done(), // not sent: it has no row
                 Outcome::Done { follow_ups, .. } => {
                     tally.done();
                     metrics.job_done(now.saturating_duration_since(*enqueued_at));
@@ -181,7 +181,7 @@ impl Confirmations {
 
     /// Counts released jobs, without those that were `lost`.
     pub(in crate::worker) fn released(&self, jobs: usize, lost: usize) {
-        self.acknowledging.accepted();
+        self.refusals.accepted();
         let released = (jobs - lost) as u64;
         self.state.tally.released(released);
         self.state.metrics.released(released);
@@ -228,8 +228,8 @@ pub(crate) fn runs_to_repeat(jobs: &[Ran]) -> Vec<NotedRun> {
 
 /// Jobs that their handlers had finished were sent as failed: those that SQL Server no longer had are done. Must be
 /// called before lost jobs are handled in any other way.
-pub(crate) fn settle_acknowledged(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
-    for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::Acknowledged) {
+pub(crate) fn settle_by_handler(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
+    for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::ByHandler) {
         let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));
         finish.outcome = match lost {
             Some(position) => {

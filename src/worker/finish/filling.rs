@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::sync::{AtomicBool, AtomicIsize, Ordering};
+use crate::sync_primitives::{AtomicBool, AtomicIsize, Ordering};
 
 /// How full the finisher's channel is.
 pub(in crate::worker) struct Filling {

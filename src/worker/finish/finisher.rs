@@ -24,10 +24,10 @@ use crate::error::Error;
 use crate::id::{Fence, JobId};
 use crate::job::Outcome;
 use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
-use crate::worker::lease::{Held, Registration};
+use crate::worker::lease::{HeldJob, Registration};
 use crate::worker::state::{CallSize, Phase, WorkerState};
 
-use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
+use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_by_handler};
 use super::filling::Filling;
 use super::large_outputs::{LargeOutput, LargeOutputSender, LargeOutputs};
 use super::locked_rows::{LOCK_WAIT_MS, LockedRows, LockedRowsSender};
@@ -45,7 +45,7 @@ pub(in crate::worker) enum Ended {
     Unstarted {
         job_id: JobId,
         fence: Fence,
-        held: Held,
+        held: HeldJob,
     },
 }
 
@@ -85,7 +85,7 @@ impl FinishSender {
 }
 
 /// The stage.
-pub(in crate::worker) struct Completion {
+pub(in crate::worker) struct Finisher {
     state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
@@ -112,13 +112,13 @@ struct Collecting {
 pub(in crate::worker) fn channel(
     state: &Arc<WorkerState>,
     pump: impl Fn() + Send + Sync + 'static,
-) -> (FinishSender, Arc<Completion>, OwnLines) {
+) -> (FinishSender, Arc<Finisher>, OwnLines) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let confirmations = Arc::new(Confirmations::new(state.clone(), Box::new(pump)));
     let (large, large_outputs) = large_outputs::channel(state, &confirmations);
     let (locked, locked_rows) = locked_rows::channel(state, &confirmations, &large);
     let filling = Arc::new(Filling::new(state.config.finish_batch_size));
-    let completion = Completion {
+    let finisher = Finisher {
         state: state.clone(),
         confirmations,
         collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
@@ -126,12 +126,12 @@ pub(in crate::worker) fn channel(
         locked,
     };
     let sender = FinishSender { ended: sender, large, filling, state: state.clone() };
-    (sender, Arc::new(completion), OwnLines { large_outputs, locked_rows })
+    (sender, Arc::new(finisher), OwnLines { large_outputs, locked_rows })
 }
 
-impl Completion {
+impl Finisher {
     /// Runs one session of the stage until its task is dropped.
-    pub(in crate::worker) async fn run_session(self: Arc<Completion>, mut session: Session) {
+    pub(in crate::worker) async fn run_session(self: Arc<Finisher>, mut session: Session) {
         let mut limit = CallSize::new(self.state.config.finish_batch_size);
         loop {
             let batch = tokio::select! {
@@ -142,7 +142,7 @@ impl Completion {
                 return; // all senders are gone
             }
             for part in split_into_calls(batch) {
-                self.acknowledge(&mut session, &mut limit, part).await;
+                self.finish_batch(&mut session, &mut limit, part).await;
             }
         }
     }
@@ -190,7 +190,7 @@ impl Completion {
     }
 
     /// Finishes a batch of one registration, with as many tries as it takes until SQL Server has responded.
-    async fn acknowledge(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
+    async fn finish_batch(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
         let Batch { registration, mut ran, releases, .. } = batch;
         // A job of an at_most_once queue no longer has a row, so there is nothing to report.
         let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
@@ -238,7 +238,7 @@ impl Completion {
                 Ok(mut results) => {
                     limit.answered(jobs);
                     search.accepted(jobs);
-                    settle_acknowledged(&mut unconfirmed[..jobs], &mut results);
+                    settle_by_handler(&mut unconfirmed[..jobs], &mut results);
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {
@@ -263,8 +263,7 @@ impl Completion {
                     if search.refused(jobs) {
                         let mut culprit = unconfirmed.remove(0);
                         open = open.saturating_sub(1);
-                        let was_a_result =
-                            matches!(culprit.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
+                        let was_a_result = matches!(culprit.finish.outcome, Outcome::Done { .. } | Outcome::ByHandler);
                         self.confirmations.refused(&mut culprit, &error);
                         let run = (culprit.finish.job_id, culprit.finish.fence);
                         self.confirmations.write_notes(session, registration, vec![run]).await;
@@ -328,7 +327,7 @@ impl Completion {
         drop(calling);
         match answer {
             Ok(mut results) => {
-                settle_acknowledged(&mut jobs, &mut results);
+                settle_by_handler(&mut jobs, &mut results);
                 self.confirmations.answered(jobs, results, registration, started_at.elapsed());
             }
             Err(error) if error.blames_a_job() => self.finish(session, limit, registration, jobs).await,
@@ -382,7 +381,7 @@ impl RefusedResults {
 struct Batch {
     registration: Arc<Registration>,
     ran: Vec<Ran>,
-    releases: Vec<(JobId, Fence, Held)>,
+    releases: Vec<(JobId, Fence, HeldJob)>,
     /// The size of the outputs and of the payloads of follow-ups.
     bytes: usize,
     follow_ups: usize,

@@ -26,8 +26,8 @@ use crate::worker::lease::Registration;
 use crate::worker::state::WorkerState;
 
 use super::confirmations::{Confirmations, Ran};
+use super::finish_tries::FinishTries;
 use super::locked_rows::LOCK_WAIT_MS;
-use super::tries::FinishTries;
 
 /// After how many tries an output is considered undeliverable. Each try takes the whole command timeout, so a link
 /// that is slow for a while has that long to recover.

@@ -29,9 +29,9 @@ use crate::time::Pauses;
 use crate::worker::lease::Registration;
 use crate::worker::state::WorkerState;
 
-use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_acknowledged};
+use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_by_handler};
+use super::finish_tries::FinishTries;
 use super::large_outputs::{LargeOutput, LargeOutputSender};
-use super::tries::FinishTries;
 
 /// How long SQL Server waits for a lock here: longer than a transaction takes that only commits, but short, because a
 /// list of 500 jobs with one locked row takes nine such waits.
@@ -129,7 +129,7 @@ impl LockedRows {
         let started_at = Instant::now();
         match self.finish(session, &registration, &list.jobs).await {
             Ok(mut results) => {
-                settle_acknowledged(&mut list.jobs, &mut results);
+                settle_by_handler(&mut list.jobs, &mut results);
                 let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                 if any_lost && list.is_open && self.confirmations.had_effect(session, &registration, repeats).await {
                     results.retain(|(_, result)| *result != FinishResult::Lost);
@@ -178,7 +178,7 @@ impl LockedRows {
         if !may_be_done {
             let job = &mut list.jobs[0];
             tracing::warn!(job_id = %job.finish.job_id, %error, "the sink rejected a result or a follow-up; the attempt failed");
-            let was_a_result = matches!(job.finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged);
+            let was_a_result = matches!(job.finish.outcome, Outcome::Done { .. } | Outcome::ByHandler);
             self.confirmations.refused(job, &error);
             if !was_a_result {
                 repeats.pause(FINISH, 1, error).await; // even the report that it failed is rejected

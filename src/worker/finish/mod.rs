@@ -2,12 +2,12 @@
 
 mod confirmations;
 mod filling;
+mod finish_tries;
 mod finisher;
 mod large_outputs;
 mod locked_rows;
 mod notes_writer;
 mod refused_result_search;
-mod tries;
 
 pub(super) use confirmations::Ran;
 pub(super) use finisher::{Ended, FinishSender, channel};

@@ -1,4 +1,4 @@
-//! Writes the progress and checkpoints of running jobs ([`Notes`](crate::job::Notes)): all of them, one second after
+//! Writes the progress and checkpoints of running jobs ([`RunNotes`](crate::job::RunNotes)): all of them, one second after
 //! the first, on a connection of its own. The notes of a job that failed or is given back are written before that is
 //! reported, by the finisher or the shutdown, because the next attempt must find them.
 

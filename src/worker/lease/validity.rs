@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync_primitives::{AtomicU64, Ordering};
 use crate::time::BootClock;
 
 /// The longest sleep before the clock is checked again.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metrics::{Levels, SampleMetrics};
+use crate::metrics::{SampleMetrics, WorkerLevels};
 use crate::queue::Queue;
 use crate::worker::lease::{Election, Lease};
 use crate::worker::state::WorkerState;
@@ -40,9 +40,9 @@ pub(in crate::worker) async fn keep_levels_shown(state: Arc<WorkerState>, lease:
     }
 }
 
-fn levels(state: &WorkerState, lease: &Lease) -> Levels {
+fn levels(state: &WorkerState, lease: &Lease) -> WorkerLevels {
     let WorkerState { in_flight, limited_by, .. } = state;
-    Levels {
+    WorkerLevels {
         buffered: in_flight.unstarted() + in_flight.parked(),
         running: in_flight.running(),
         awaiting_finish: in_flight.awaiting_finish(),

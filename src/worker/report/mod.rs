@@ -1,10 +1,10 @@
 //! The worker's reports about itself: its jobs, results and bottleneck.
 
+mod drain_progress;
 mod gauges;
-mod monitor;
-mod progress;
+mod worker_monitor;
 
+pub use drain_progress::DrainProgress;
+pub(super) use drain_progress::{Left, Readings, report_progress};
 pub(super) use gauges::{keep_depth_shown, keep_levels_shown};
-pub use monitor::Monitor;
-pub use progress::DrainProgress;
-pub(super) use progress::{Left, Readings, report_progress};
+pub use worker_monitor::WorkerMonitor;

@@ -18,7 +18,7 @@ use crate::id::{Fence, JobId};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
-use crate::worker::lease::{Claimed, Held, LeaseValidity, Registration};
+use crate::worker::lease::{Claimed, HeldJob, LeaseValidity, Registration};
 use crate::worker::state::WorkerState;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -42,7 +42,7 @@ impl Executor {
         pool: Arc<FairPool>,
         code: DroppedElsewhere<JobCode>,
         lease: Arc<LeaseValidity>,
-        completion: FinishSender,
+        finisher: FinishSender,
         ahead: usize,
     ) -> Executor {
         let (threads, config) = (state.threads, &state.config);
@@ -66,7 +66,7 @@ impl Executor {
             kind_metrics,
             kind_limits,
             unknown_kinds: UnknownKinds::new(config),
-            completion,
+            finisher,
             span: tracing::Span::current(),
         });
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
@@ -119,10 +119,10 @@ impl Executor {
         attempt: u32,
         error: Option<JobError>,
     ) {
-        let Runs { state, completion, .. } = &*self.runs;
-        let mut held = Held::unseen(registration, &state.in_flight);
+        let Runs { state, finisher, .. } = &*self.runs;
+        let mut held = HeldJob::unseen(registration, &state.in_flight);
         held.ended(0, 0);
-        completion.send(match error {
+        finisher.send(match error {
             Some(error) => {
                 let outcome = failure(&error, &state.config.retry, attempt);
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
     use crate::config::WorkerConfig;
-    use crate::handler::{Context, Handlers, KindOptions, Output, Permit, Places};
+    use crate::handler::{Context, Handlers, KindOptions, Output, Permit, SharedLimit};
     use crate::job::{Job, NewJob};
     use crate::worker::finish;
     use crate::worker::run::job_code::Hooks;
@@ -238,7 +238,7 @@ mod tests {
         clock.shift(LEASE);
         assert!(!registration.is_held() && clock.is_in_doubt(), "at once, without a look at SQL Server");
         assert!(clock.age() >= LEASE);
-        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
         let claimed_at = Instant::now();
         executor
             .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
@@ -260,7 +260,7 @@ mod tests {
         let (executor, starts) = counting_executor(&state, &clock);
         let registration = Arc::new(Registration::for_test(clock));
         executor.close();
-        let claimed = Held::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
+        let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
         let claimed_at = Instant::now();
         executor
             .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
@@ -275,7 +275,7 @@ mod tests {
         let config = WorkerConfig { max_in_flight_bytes: 1_000, ..WorkerConfig::default() };
         let state = Arc::new(WorkerState::for_test(config));
         let pool = FairPool::own(1, None).unwrap();
-        let (sender, completion, _large) = finish::channel(&state, pumping(&pool));
+        let (sender, finisher, _large) = finish::channel(&state, pumping(&pool));
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
@@ -283,7 +283,7 @@ mod tests {
         let registration = Arc::new(Registration::for_test(clock));
         // Without a row, so that no server is needed.
         let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
-        let claimed = Held::claimed(&registration, &state.in_flight, vec![job(), job()]);
+        let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![job(), job()]);
         let claimed_at = Instant::now();
         executor
             .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
@@ -291,7 +291,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(state.in_flight.unstarted(), 1);
-        let confirming = tokio::spawn(completion.run_session(state.session()));
+        let confirming = tokio::spawn(finisher.run_session(state.session()));
         let both = async {
             state.in_flight.idle().await;
             state.in_flight.flushed().await;
@@ -309,7 +309,7 @@ mod tests {
         starts: std::sync::mpsc::Receiver<()>,
         gate: std::sync::mpsc::Sender<()>,
         taken: Permit,
-        _acknowledged: Box<dyn Any>,
+        _outcomes: Box<dyn Any>,
     }
 
     impl Limited {
@@ -330,22 +330,22 @@ mod tests {
                 .options("limited", KindOptions::new().at_most(1))
                 .kind("long", long);
             handlers.check(&state.config).unwrap();
-            let places: Arc<Places> = handlers.places().flatten().next().unwrap().clone();
+            let places: Arc<SharedLimit> = handlers.places().flatten().next().unwrap().clone();
             let other = places.join(FairPool::own(1, None).unwrap());
             assert!(places.change(|line, now| line.take_place(other, now)));
             let taken = Permit::new(&places, other);
             let pool = FairPool::own(1, None).unwrap();
-            let (completion, batches, large) = finish::channel(&state, pumping(&pool));
+            let (finisher, batches, large) = finish::channel(&state, pumping(&pool));
             let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
-            let executor = Executor::new(&state, pool, code, clock, completion, 64);
-            let _acknowledged = Box::new((batches, large));
-            Limited { state, registration, executor, starts, gate, taken, _acknowledged }
+            let executor = Executor::new(&state, pool, code, clock, finisher, 64);
+            let _outcomes = Box::new((batches, large));
+            Limited { state, registration, executor, starts, gate, taken, _outcomes }
         }
 
         fn claimed(&self, kind: &str) -> Claimed {
             let job = Job::for_test(NewJob::text("").kind(kind));
-            let (job, held) = Held::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
+            let (job, held) = HeldJob::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
             Claimed { job, held, claimed_at: Instant::now(), permit: None }
         }
 
@@ -388,7 +388,7 @@ mod tests {
 
     fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
         let pool = FairPool::own(1, None).unwrap();
-        let (completion, ..) = finish::channel(state, pumping(&pool));
+        let (finisher, ..) = finish::channel(state, pumping(&pool));
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
         let handler = move |_: &Job, _: &Context| {
@@ -398,7 +398,7 @@ mod tests {
         let mut handlers = Handlers::any(handler);
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
-        let executor = Executor::new(state, pool, code, clock.clone(), completion, 64);
+        let executor = Executor::new(state, pool, code, clock.clone(), finisher, 64);
         (executor, starts)
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use crate::error::Error;
 use crate::handler::Threads;
-use crate::sync::{AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
+use crate::sync_primitives::{AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
 
 use super::turns::{Charge, Jobs, Member, MemberId, SLICE, Turns};
 

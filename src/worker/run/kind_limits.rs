@@ -5,7 +5,7 @@
 //!                             └──no──▶ waits here if its turn comes within HOLD ──otherwise──▶ postponed until its turn
 //! ```
 //!
-//! All workers that share the places also share the order of the line ([`Places`]), but each keeps its own waiting
+//! All workers that share the places also share the order of the line ([`SharedLimit`]), but each keeps its own waiting
 //! jobs.
 //!
 //! A waiting job occupies no thread and does not count as ready for one: other jobs are claimed past it. A kind with a
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::handler::{Line, Permit, Places, Threads, WaiterId};
+use crate::handler::{Line, Permit, SharedLimit, Threads, WaiterId};
 use crate::worker::lease::Claimed;
 
 /// By handler; `None` means without a limit.
 pub(in crate::worker) struct KindLimits(Vec<Option<KindLimit>>);
 
 struct KindLimit {
-    places: Arc<Places>,
+    places: Arc<SharedLimit>,
     waiter: WaiterId,
     /// Since when each job has waited, the longest wait first. Changed only under the lock on the line, which counts
     /// them.
@@ -43,10 +43,10 @@ pub(in crate::worker) enum Admission {
 impl KindLimits {
     /// Creates the limits, with the permits of each handler, for a worker on `threads`.
     pub(in crate::worker) fn new<'a>(
-        places: impl Iterator<Item = Option<&'a Arc<Places>>>,
+        places: impl Iterator<Item = Option<&'a Arc<SharedLimit>>>,
         threads: &Arc<impl Threads + 'static>,
     ) -> KindLimits {
-        let kind = |places: &Arc<Places>| KindLimit {
+        let kind = |places: &Arc<SharedLimit>| KindLimit {
             places: places.clone(),
             waiter: places.join(threads.clone()),
             waiting: Mutex::default(),
@@ -172,7 +172,7 @@ mod tests {
     use crate::handler::HOLD;
     use crate::id::Fence;
     use crate::job::{Job, NewJob};
-    use crate::worker::lease::Held;
+    use crate::worker::lease::HeldJob;
     use crate::worker::lease::LeaseValidity;
     use crate::worker::lease::Registration;
     use crate::worker::run::fair_pool::FairPool;
@@ -183,18 +183,18 @@ mod tests {
     fn jobs(state: &WorkerState, count: usize, fence: Fence) -> Vec<Claimed> {
         let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };
-        let held = Held::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
+        let held = HeldJob::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
         let claimed_at = Instant::now();
         held.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect()
     }
 
-    fn on_own_pool(places: &Arc<Places>) -> KindLimits {
+    fn on_own_pool(places: &Arc<SharedLimit>) -> KindLimits {
         KindLimits::new([Some(places)].into_iter(), &FairPool::own(1, None).unwrap())
     }
 
     /// One job is running, the one before it took a millisecond, and a hundred are waiting.
-    fn one_runs_and_others_wait(state: &WorkerState, fence: Fence) -> (Arc<Places>, KindLimits, Claimed) {
-        let places = Arc::new(Places::new(1));
+    fn one_runs_and_others_wait(state: &WorkerState, fence: Fence) -> (Arc<SharedLimit>, KindLimits, Claimed) {
+        let places = Arc::new(SharedLimit::new(1));
         let limits = on_own_pool(&places);
         let mut jobs = jobs(state, 102, fence).into_iter();
         drop(started(&limits, jobs.next().unwrap()));
@@ -270,7 +270,7 @@ mod tests {
     #[tokio::test]
     async fn those_that_wait_in_two_workers_start_in_the_order_in_which_they_came() {
         let state = WorkerState::for_test(WorkerConfig::default());
-        let places = Arc::new(Places::new(1));
+        let places = Arc::new(SharedLimit::new(1));
         let (one, other) = (on_own_pool(&places), on_own_pool(&places));
         [&one, &other].into_iter().for_each(|limits| set_mean_run(limits, Duration::from_millis(1)));
         let mut jobs = jobs(&state, 5, Fence(1)).into_iter();
@@ -331,7 +331,7 @@ mod tests {
     #[tokio::test]
     async fn a_place_that_one_worker_gives_back_wakes_the_other() {
         let state = WorkerState::for_test(WorkerConfig::default());
-        let places = Arc::new(Places::new(1));
+        let places = Arc::new(SharedLimit::new(1));
         let busy = on_own_pool(&places);
         let mut jobs = jobs(&state, 2, Fence(1)).into_iter();
         let running = started(&busy, jobs.next().unwrap());

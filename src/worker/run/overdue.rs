@@ -103,7 +103,7 @@ impl Overdue {
 mod tests {
     use super::*;
     use crate::config::WorkerConfig;
-    use crate::events;
+    use crate::log_capture;
 
     #[test]
     fn jobs_start_and_end_while_an_overdue_one_is_reported() {
@@ -114,7 +114,7 @@ mod tests {
         overdue.running.lock().insert((JobId(1), Fence(1)), late);
         let observed = overdue.clone();
         let is_free = move || observed.running.try_lock_for(Duration::from_secs(5)).is_some();
-        let seen = events::seen(is_free, || {
+        let seen = log_capture::seen(is_free, || {
             overdue.report(&state);
             overdue.report(&state);
         });

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::handler::{Context, RunResult, Surroundings, UnknownKinds};
+use crate::handler::{Context, RunResult, SharedByRuns, UnknownKinds};
 use crate::job::Outcome;
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
@@ -25,7 +25,7 @@ pub(super) struct Runs {
     pub(super) state: Arc<WorkerState>,
     pub(super) code: DroppedElsewhere<JobCode>,
     /// The handlers, with the state that they share.
-    pub(super) surroundings: DroppedElsewhere<Arc<Surroundings>>,
+    pub(super) surroundings: DroppedElsewhere<Arc<SharedByRuns>>,
     pub(super) buffer: Sender<Claimed>,
     pub(super) waiting: Receiver<Claimed>,
     /// No further job is started; jobs that would start are released instead.
@@ -40,7 +40,7 @@ pub(super) struct Runs {
     pub(super) kind_metrics: Arc<[KindMetrics]>,
     pub(super) kind_limits: KindLimits,
     pub(super) unknown_kinds: UnknownKinds,
-    pub(super) completion: FinishSender,
+    pub(super) finisher: FinishSender,
     /// The worker's token, the parent of each job's.
     pub(super) span: tracing::Span,
 }
@@ -158,7 +158,7 @@ impl Runs {
         self.code.hooks.start(context.job());
         let RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         drop((watched, permit));
-        let by_handler = context.was_acknowledging();
+        let by_handler = context.was_finishing();
         let job = context.into_job();
         self.code.hooks.end(&job, &outcome, ended_at - started_at);
 
@@ -170,7 +170,7 @@ impl Runs {
         let kind = handler.kind().cloned();
         let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
-        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::Acknowledged | Outcome::Snooze { .. }) {
+        if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::ByHandler | Outcome::Snooze { .. }) {
             held.registration().failed(finish.job_id, finish.fence);
         }
         let output_bytes = finish.outcome.bytes();
@@ -179,7 +179,7 @@ impl Runs {
         let in_group = job.group_key().is_some();
         drop(job);
         held.ended(output_bytes, finish.outcome.error_bytes());
-        self.completion.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, in_group, held }));
+        self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, in_group, held }));
         ended_at
     }
 
@@ -192,7 +192,7 @@ impl Runs {
         let (job_id, fence) = (job.id(), job.fence());
         drop((job, permit));
         held.ended(0, 0);
-        self.completion.send(Ended::Unstarted { job_id, fence, held });
+        self.finisher.send(Ended::Unstarted { job_id, fence, held });
     }
 
     pub(super) fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
@@ -211,7 +211,7 @@ impl Runs {
         drop((job, permit));
         held.ended(0, outcome.error_bytes());
         let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-        self.completion.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, by_handler: false, in_group, held }));
+        self.finisher.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, by_handler: false, in_group, held }));
     }
 
     fn drop_lost(&self, claimed: Claimed) {

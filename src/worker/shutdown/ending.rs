@@ -58,16 +58,16 @@ pub(in crate::worker) struct End {
 /// Stops a worker as far as SQL Server is concerned; dropping the worker stops the rest.
 pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
     let Worker { state, lease, executor, stages, own_lines, .. } = worker;
-    let Stages { prefetch, acknowledging, others } = stages;
+    let Stages { prefetch, finishing, others } = stages;
     let ending = Ending { state, executor, lease, own_lines };
     let mut given_back = 0;
     let in_order = tokio::select! {
         biased; // a worker that was stopped immediately releases nothing
         () = state.stop.reached(Phase::StoppingNow) => false,
-        in_order = ending.end_by(prefetch, acknowledging, &mut given_back) => in_order,
+        in_order = ending.end_by(prefetch, finishing, &mut given_back) => in_order,
         never = note_panics(state, others) => match never {},
     };
-    for stage in [prefetch, acknowledging, others] {
+    for stage in [prefetch, finishing, others] {
         while let Some(ended) = stage.try_join_next() {
             note_panic(state, ended);
         }
@@ -111,15 +111,10 @@ struct Ending<'a> {
 
 impl Ending<'_> {
     /// Returns whether the stop was graceful.
-    async fn end_by(
-        &self,
-        prefetch: &mut JoinSet<()>,
-        acknowledging: &mut JoinSet<()>,
-        given_back: &mut usize,
-    ) -> bool {
+    async fn end_by(&self, prefetch: &mut JoinSet<()>, finishing: &mut JoinSet<()>, given_back: &mut usize) -> bool {
         let Ending { state, executor, lease, own_lines } = *self;
         let deadline = state.config.shutdown_deadline;
-        let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, acknowledging)).await.is_ok();
+        let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, finishing)).await.is_ok();
         // (Results that no task can finish any more are not waited for.)
         let in_order = in_time && state.in_flight.awaiting_finish() == 0;
         if !in_order {
@@ -132,13 +127,13 @@ impl Ending<'_> {
             );
             let last = async {
                 all_ended(state, prefetch).await;
-                self.flushed(acknowledging).await;
+                self.flushed(finishing).await;
             };
             let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
             // A claim that still hangs must bring no jobs after the list of jobs to release was made. And a finish that
             // is sent again would mistake jobs that were released for jobs that it had finished.
             own_lines.iter().for_each(AbortHandle::abort);
-            for stages in [prefetch, acknowledging] {
+            for stages in [prefetch, finishing] {
                 stages.abort_all();
                 all_ended(state, stages).await;
             }
@@ -171,7 +166,7 @@ impl Ending<'_> {
     }
 
     /// Completes when no job is held any more, or none can be finished any more.
-    async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, acknowledging: &mut JoinSet<()>) {
+    async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, finishing: &mut JoinSet<()>) {
         let Ending { state, executor, .. } = *self;
         // A claim in progress completes first, so that it does not claim again what is released. A claim that hangs is
         // not waited for.
@@ -180,14 +175,14 @@ impl Ending<'_> {
         all_ended(state, prefetch).await;
         executor.close(); // releases the jobs of that claim, too, even if no thread is free to do it
         state.in_flight.idle().await;
-        self.flushed(acknowledging).await;
+        self.flushed(finishing).await;
     }
 
     /// Completes when every result is confirmed, or no task is left to finish jobs.
-    async fn flushed(&self, acknowledging: &mut JoinSet<()>) {
+    async fn flushed(&self, finishing: &mut JoinSet<()>) {
         tokio::select! {
             () = self.state.in_flight.flushed() => {}
-            () = all_ended(self.state, acknowledging) => {}
+            () = all_ended(self.state, finishing) => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a worker stops: on request, or when its queue has no unfinished job.
 
-mod drain;
 mod ending;
+mod stop_when_empty;
 
-pub(super) use drain::stop_when_empty;
 pub(super) use ending::{End, end, note_panic};
+pub(super) use stop_when_empty::stop_when_empty;

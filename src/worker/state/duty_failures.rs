@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, error_pattern};
+use crate::error::{Error, grouping_key};
 use crate::metrics::{DUTIES, WorkerMetrics};
 
-use super::outage::Outage;
+use super::outage_log::OutageLog;
 
 /// How long this worker yields the maintenance to other workers after a failure. Until one of them takes it, this
 /// worker continues with the tasks that succeed.
@@ -34,7 +34,7 @@ pub(in crate::worker) enum Duty {
 #[derive(Debug, Default)]
 pub(in crate::worker) struct DutyFailures {
     inner: Mutex<Inner>,
-    outage: Arc<Outage>,
+    outage: Arc<OutageLog>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ struct DutyFailure {
 }
 
 impl DutyFailures {
-    pub(in crate::worker) fn new(outage: Arc<Outage>) -> DutyFailures {
+    pub(in crate::worker) fn new(outage: Arc<OutageLog>) -> DutyFailures {
         DutyFailures { inner: Mutex::default(), outage }
     }
 
@@ -108,7 +108,7 @@ impl DutyFailures {
         let now = Instant::now();
         let last = &mut self.inner.lock().last[duty as usize];
         let is_alike =
-            |last: &DutyFailure| last.sql_error == sql_error && error_pattern(&last.error) == error_pattern(error);
+            |last: &DutyFailure| last.sql_error == sql_error && grouping_key(&last.error) == grouping_key(error);
         let known = last.as_ref().filter(|last| now - last.logged_at < LOGGED_EVERY && is_alike(last));
         let (logged_at, is_news) = known.map_or((now, true), |last| (last.logged_at, false));
         *last = Some(DutyFailure { error: error.to_owned(), sql_error, logged_at, stands: true });

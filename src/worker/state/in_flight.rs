@@ -1,14 +1,14 @@
 //! How many jobs a worker holds, by stage, with two signals: to the prefetcher that there is demand for more, and to
 //! the shutdown that no job is left.
 //!
-//! A job's [`Held`](crate::worker::lease::Held) is the only writer: it moves the job's count from stage to stage and
+//! A job's [`HeldJob`](crate::worker::lease::HeldJob) is the only writer: it moves the job's count from stage to stage and
 //! removes it when dropped, so that no panic or early return leaves a job counted.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync_primitives::{AtomicUsize, Ordering};
 
 /// The stage of a job in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

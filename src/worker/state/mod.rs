@@ -1,11 +1,11 @@
 //! The state that all stages of a worker share, and the signals between the stages.
 
-mod arrivals;
 mod bottleneck_meter;
 mod call_size;
+mod claim_signals;
 mod duty_failures;
 mod in_flight;
-mod outage;
+mod outage_log;
 mod pulse;
 mod stop;
 mod tally;

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::{Flag, State, Surroundings, panic_message};
-use crate::job::Notes;
+use crate::handler::{Flag, SharedByRuns, State, panic_message};
+use crate::job::RunNotes;
 
 /// A second signal within this time counts as the first: a program may signal twice at once, as `timeout` of the GNU
 /// coreutils does with the process and then its group.
@@ -121,8 +121,8 @@ impl StopHandle {
     }
 
     /// The parts of the worker that handlers can see.
-    pub(crate) fn surroundings(&self, state: State, notes: Arc<Notes>, place: (String, String)) -> Surroundings {
-        Surroundings::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place)
+    pub(crate) fn surroundings(&self, state: State, notes: Arc<RunNotes>, place: (String, String)) -> SharedByRuns {
+        SharedByRuns::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place)
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::procedures::worker::Worked;
-use crate::time::{BUCKETS, Durations, bucket};
+use crate::time::{BUCKETS, DurationHistogram, bucket};
 
 use super::worker_stats::WorkerStats;
 
@@ -173,7 +173,7 @@ impl TimeCounts {
         self.0[bucket(time)].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self) -> Durations {
-        Durations::of(std::array::from_fn(|bucket| self.0[bucket].load(Ordering::Relaxed)))
+    pub(crate) fn read(&self) -> DurationHistogram {
+        DurationHistogram::of(std::array::from_fn(|bucket| self.0[bucket].load(Ordering::Relaxed)))
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::config::WorkerConfig;
 use crate::connection::{Connector, Session};
-use crate::job::Notes;
+use crate::job::RunNotes;
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
 
-use super::arrivals::Arrivals;
 use super::bottleneck_meter::BottleneckMeter;
+use super::claim_signals::ClaimSignals;
 use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
-use super::outage::Outage;
+use super::outage_log::OutageLog;
 use super::pulse::Pulse;
 use super::stop::StopHandle;
 use super::tally::Tally;
@@ -30,10 +30,10 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) tally: Arc<Tally>,
     pub(in crate::worker) limited_by: BottleneckMeter,
     pub(in crate::worker) pulse: Pulse,
-    pub(in crate::worker) arrivals: Arrivals,
+    pub(in crate::worker) arrivals: ClaimSignals,
     pub(in crate::worker) duty_failures: DutyFailures,
-    pub(in crate::worker) notes: Arc<Notes>,
-    pub(in crate::worker) outage: Arc<Outage>,
+    pub(in crate::worker) notes: Arc<RunNotes>,
+    pub(in crate::worker) outage: Arc<OutageLog>,
     pub(in crate::worker) stop: StopHandle,
     pub(in crate::worker) metrics: WorkerMetrics,
 }
@@ -44,7 +44,7 @@ impl WorkerState {
     }
 
     fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
-        let outage = Arc::<Outage>::default();
+        let outage = Arc::<OutageLog>::default();
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
         WorkerState {
             queue: queue.to_owned(),
@@ -54,10 +54,10 @@ impl WorkerState {
             connector,
             limited_by: BottleneckMeter::new(threads, in_flight.clone(), tally.clone()),
             pulse: Pulse::new(),
-            notes: Arc::new(Notes::counted_in(in_flight.noted_bytes())),
+            notes: Arc::new(RunNotes::counted_in(in_flight.noted_bytes())),
             in_flight,
             tally,
-            arrivals: Arrivals::default(),
+            arrivals: ClaimSignals::default(),
             duty_failures: DutyFailures::new(outage.clone()),
             outage,
             stop: StopHandle::new(),

@@ -113,10 +113,11 @@ impl Charts {
 impl ChartRow {
     fn new(step: &Step) -> Option<ChartRow> {
         let sum = step.sum.as_ref()?;
-        let half_and_most = |times: &readpast::admin::Durations| match (times.percentile(0.5), times.percentile(0.95)) {
-            (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
-            _ => "–".to_owned(),
-        };
+        let half_and_most =
+            |times: &readpast::admin::DurationHistogram| match (times.percentile(0.5), times.percentile(0.95)) {
+                (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
+                _ => "–".to_owned(),
+            };
         Some(ChartRow {
             at: Time(step.at),
             done: number(sum.done),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 use readpast::admin::QueueOptions;
-use readpast::{Config, Monitor, Queue, Worker, WorkerStats};
+use readpast::{Config, Queue, Worker, WorkerMonitor, WorkerStats};
 use readpast_devserver::DevServer;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -127,7 +127,7 @@ fn settings() -> Config {
 /// One line per second, for a log or a pipe.
 async fn print_lines(output: Output, lanes: &[Lane], seconds: u32) -> Result<()> {
     let mut stop = StopSignals::watch()?;
-    let monitors: Vec<Monitor> = lanes.iter().map(|lane| lane.worker.monitor()).collect();
+    let monitors: Vec<WorkerMonitor> = lanes.iter().map(|lane| lane.worker.monitor()).collect();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.tick().await; // the first comes at once
     let mut done_before = vec![0; lanes.len()];

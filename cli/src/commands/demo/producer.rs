@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use readpast::admin::Schedule;
-use readpast::{Monitor, NewJob, Queue};
+use readpast::{NewJob, Queue, WorkerMonitor};
 
 use super::handlers::Order;
 
@@ -30,7 +30,7 @@ pub fn schedule() -> Schedule {
 }
 
 /// Enqueues until aborted.
-pub async fn run(queue: Queue, worker: Monitor) {
+pub async fn run(queue: Queue, worker: WorkerMonitor) {
     let mut number = 0;
     let mut done_before = 0;
     let mut turns = tokio::time::interval(EVERY);

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use readpast::Monitor;
+use readpast::WorkerMonitor;
 
 use crate::texts::number;
 
@@ -54,7 +54,7 @@ impl ServiceManager {
 
     /// Reports the status and, in half the watchdog's time, that the worker is alive, by the test of `/healthz`. Never
     /// returns if there is a socket.
-    pub async fn keep_telling(&self, worker: &Monitor) {
+    pub async fn keep_telling(&self, worker: &WorkerMonitor) {
         if self.socket.is_none() {
             return;
         }
@@ -105,7 +105,7 @@ fn watchdog(microseconds: Option<OsString>, pid: Option<OsString>, own_pid: u32)
 }
 
 /// `3 running, 12 waiting, 1,240 done, 2 dead`
-fn status(worker: &Monitor) -> String {
+fn status(worker: &WorkerMonitor) -> String {
     let stats = worker.stats();
     let [running, buffered] = [stats.running, stats.buffered].map(|jobs| number(jobs as u64));
     let lease = if stats.lease_held { "" } else { "; it does not hold its lease, or is stopping" };

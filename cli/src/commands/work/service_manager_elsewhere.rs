@@ -1,6 +1,6 @@
 //! For systems without systemd: does nothing.
 
-use readpast::Monitor;
+use readpast::WorkerMonitor;
 
 pub const VARIABLES: [&str; 0] = [];
 
@@ -16,5 +16,5 @@ impl ServiceManager {
 
     pub fn stopping(&self) {}
 
-    pub async fn keep_telling(&self, _worker: &Monitor) {}
+    pub async fn keep_telling(&self, _worker: &WorkerMonitor) {}
 }

@@ -20,8 +20,8 @@ const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“',
 /// numbers (except exit codes and signals), hexadecimal ids, GUIDs and quoted parts. Gaps with only punctuation between
 /// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Runs in linear
 /// time.
-pub(crate) fn error_pattern(error: &str) -> String {
-    let mut pattern = Pattern::default();
+pub(crate) fn grouping_key(error: &str) -> String {
+    let mut pattern = GroupingKey::default();
     let mut rest = headline(error);
     let mut after_word = false;
     while let Some(first) = rest.chars().next() {
@@ -77,7 +77,7 @@ fn is_guid(text: &str) -> bool {
 
 /// Adds the quoted part at the start of the text, and returns its length. Without a closing quotation mark, it is the
 /// whole text. An apostrophe closes a quote only at the end of a word, so not in "can't".
-fn quoted(text: &str, opening: char, closing: char, pattern: &mut Pattern) -> (usize, ControlFlow<()>) {
+fn quoted(text: &str, opening: char, closing: char, pattern: &mut GroupingKey) -> (usize, ControlFlow<()>) {
     let inside = &text[opening.len_utf8()..];
     let closes = |(at, _): &(usize, &str)| closing != '\'' || !inside[at + 1..].starts_with(is_word);
     match inside.match_indices(closing).find(closes) {
@@ -90,12 +90,12 @@ fn quoted(text: &str, opening: char, closing: char, pattern: &mut Pattern) -> (u
 }
 
 #[derive(Default)]
-struct Pattern {
+struct GroupingKey {
     text: String,
     chars: usize,
 }
 
-impl Pattern {
+impl GroupingKey {
     fn add(&mut self, text: &str) -> ControlFlow<()> {
         let chars = text.chars().count();
         if self.chars + chars > MAX_CHARS {
@@ -218,18 +218,18 @@ mod tests {
             ("exit code 12345678901 of code 3", "exit code … of code …"),
             ("Zeile 7 ist ungültig: größer als 3", "Zeile … ist ungültig: größer als …"),
         ] {
-            assert_eq!(error_pattern(error), pattern, "{error}");
+            assert_eq!(grouping_key(error), pattern, "{error}");
         }
     }
 
     #[test]
     fn a_line_that_ends_in_a_colon_goes_on_with_the_next() {
-        assert_eq!(error_pattern("no such file\n at line 7\n at line 9"), "no such file");
+        assert_eq!(grouping_key("no such file\n at line 7\n at line 9"), "no such file");
         assert_eq!(
-            error_pattern("\n\n  thread 'x' panicked at a.rs:7:5:\r\nno room\nnote: …"),
+            grouping_key("\n\n  thread 'x' panicked at a.rs:7:5:\r\nno room\nnote: …"),
             "thread '…' panicked at a.rs:…:\r\nno room"
         );
-        assert_eq!(error_pattern("caused by:\n\n"), "caused by:");
+        assert_eq!(grouping_key("caused by:\n\n"), "caused by:");
     }
 
     /// The position at which SQL Server cuts an error depends on the length of its numbers.
@@ -237,8 +237,8 @@ mod tests {
     fn a_long_error_has_the_same_pattern_wherever_it_is_cut() {
         let error = |id: u64| format!("cannot store page {id}: {}", "the disk is full ".repeat(40));
         let cut = |error: String| error.chars().take(400).collect::<String>();
-        let pattern = error_pattern(&cut(error(7)));
-        assert_eq!(error_pattern(&cut(error(1_234_567_890))), pattern);
+        let pattern = grouping_key(&cut(error(7)));
+        assert_eq!(grouping_key(&cut(error(1_234_567_890))), pattern);
         assert!((190..=MAX_CHARS).contains(&pattern.chars().count()), "{pattern}");
         assert!(["the", "disk", "is", "full"].contains(&pattern.rsplit(' ').next().unwrap()), "{pattern}");
     }
@@ -247,7 +247,7 @@ mod tests {
     fn a_text_of_any_length_is_read_once() {
         // Quadratic time would be minutes for each of these.
         for part in ["'", "'a", "'a'b", "\"", "7.", "-", "a1", "`x` ", ":\n", "deadbeef-", "…"] {
-            assert!(error_pattern(&part.repeat(1_000_000)).chars().count() <= MAX_CHARS);
+            assert!(grouping_key(&part.repeat(1_000_000)).chars().count() <= MAX_CHARS);
         }
     }
 
@@ -271,8 +271,8 @@ mod tests {
             "[a-f0-9x'\"`.,:+ \\-_/…\n(=zT]{0,300}",
             "([a-z]{1,12}|[0-9]{1,5}|'|\"|-| |, |[.:]|…|\n){0,120}",
         ]) {
-            let pattern = error_pattern(&error);
-            prop_assert_eq!(error_pattern(&pattern), pattern);
+            let pattern = grouping_key(&error);
+            prop_assert_eq!(grouping_key(&pattern), pattern);
         }
 
         #[test]
@@ -282,7 +282,7 @@ mod tests {
             let error = |which: fn(&(String, String)) -> &String| {
                 parts.iter().map(|(before, part, after)| format!("{before} {} {after}", which(part))).collect::<Vec<_>>().join(" ")
             };
-            prop_assert_eq!(error_pattern(&error(|(one, _)| one)), error_pattern(&error(|(_, other)| other)));
+            prop_assert_eq!(grouping_key(&error(|(one, _)| one)), grouping_key(&error(|(_, other)| other)));
         }
     }
 }

@@ -15,20 +15,20 @@ const MAX_IDLE: Duration = Duration::from_secs(60);
 
 /// What the connections of a queue learn from each other.
 #[derive(Debug)]
-pub(crate) struct IdleConnections {
+pub(crate) struct IdleTrust {
     max_idle_ns: AtomicU64,
     clock: BootClock,
     unanswered_since_ns: AtomicU64,
 }
 
-impl Default for IdleConnections {
-    fn default() -> IdleConnections {
+impl Default for IdleTrust {
+    fn default() -> IdleTrust {
         let max_idle_ns = AtomicU64::new(MAX_IDLE.as_nanos() as u64);
-        IdleConnections { max_idle_ns, clock: BootClock::default(), unanswered_since_ns: AtomicU64::new(0) }
+        IdleTrust { max_idle_ns, clock: BootClock::default(), unanswered_since_ns: AtomicU64::new(0) }
     }
 }
 
-impl IdleConnections {
+impl IdleTrust {
     pub(crate) fn max_idle(&self) -> Duration {
         Duration::from_nanos(self.max_idle_ns.load(Ordering::Acquire))
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_doubtful_after_a_minute_after_a_suspension_and_when_a_later_call_got_no_answer() {
-        let idle = IdleConnections::default();
+        let idle = IdleTrust::default();
         let answered_at = idle.clock.now();
         idle.clock.shift(Duration::from_secs(59));
         assert!(!idle.is_doubtful(answered_at));

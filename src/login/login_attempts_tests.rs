@@ -9,12 +9,12 @@ use crate::login::standing::PROVED_FOR;
 const LIMIT: Duration = Duration::from_secs(15);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn password() -> Credentials {
+fn password() -> LoginAttempts {
     let password = Password::Given(Secret::new("p"));
-    Credentials::new(Login::Sql { user: Secret::new("u"), password })
+    LoginAttempts::new(Login::Sql { user: Secret::new("u"), password })
 }
 
-impl Credentials {
+impl LoginAttempts {
     async fn begin(&self) -> Result<Attempt<'_>, Error> {
         self.attempt(Instant::now() + LIMIT, LIMIT).await
     }
@@ -29,7 +29,7 @@ impl Credentials {
 }
 
 /// Begins `logins` logins at once; each takes a second, and has the given outcome. Returns how many were sent.
-async fn log_in_at_once(credentials: &Arc<Credentials>, logins: usize, are_let_in: bool) -> usize {
+async fn log_in_at_once(credentials: &Arc<LoginAttempts>, logins: usize, are_let_in: bool) -> usize {
     let logging_in: Vec<_> = (0..logins)
         .map(|_| {
             let credentials = credentials.clone();
@@ -152,7 +152,7 @@ async fn late_words_about_an_older_password_do_not_count() {
     let file = std::env::temp_dir().join(format!("readpast-{}.txt", uuid::Uuid::new_v4()));
     let write = |text: &str| std::fs::write(&file, text).unwrap();
     write("old");
-    let credentials = Credentials::new(Login::Sql { user: Secret::new("u"), password: Password::File(file.clone()) });
+    let credentials = LoginAttempts::new(Login::Sql { user: Secret::new("u"), password: Password::File(file.clone()) });
     credentials.is_let_in().await;
     let (refused_late, let_in_late) = (credentials.begin().await.unwrap(), credentials.begin().await.unwrap());
     tokio::time::sleep(SECOND).await;
@@ -168,7 +168,7 @@ async fn late_words_about_an_older_password_do_not_count() {
 }
 
 /// Returns the times at which logins are sent within a day if each is refused with this error.
-async fn refusals(credentials: &Credentials, number: i32) -> Vec<Duration> {
+async fn refusals(credentials: &LoginAttempts, number: i32) -> Vec<Duration> {
     let began_at = Instant::now();
     let mut sent_after = Vec::new();
     while began_at.elapsed() < Duration::from_secs(24 * 3600) {
@@ -211,7 +211,7 @@ async fn a_locked_account_is_tried_every_five_minutes_in_the_end() {
 /// The default lease is 30 seconds, and there must be time for a try after the longest pause.
 #[tokio::test(start_paused = true)]
 async fn what_no_try_locks_is_tried_again_within_seconds_and_by_all_at_once() {
-    let credentials = Arc::new(Credentials::new(Login::Integrated));
+    let credentials = Arc::new(LoginAttempts::new(Login::Integrated));
     let sent_after = refusals(&credentials, 18456).await;
     assert!(sent_after[1] <= OTHER_PAUSES.0 + SECOND);
     assert!(sent_after.windows(2).all(|pair| pair[1] - pair[0] <= OTHER_PAUSES.1 + SECOND));
@@ -237,7 +237,7 @@ async fn answers_to_attempts_that_began_before_the_refusal_add_nothing_to_the_pa
 /// 18452: the login is from an untrusted domain, or no domain controller could be asked.
 #[tokio::test(start_paused = true)]
 async fn a_refused_windows_account_is_final_at_the_start_and_passes_later() {
-    let credentials = Credentials::new(Login::Integrated);
+    let credentials = LoginAttempts::new(Login::Integrated);
     assert!(!credentials.is_refused(18452).await.is_transient());
     assert!(!credentials.begin().await.unwrap_err().is_transient(), "within the pause as well");
     tokio::time::sleep(OTHER_PAUSES.0).await;
@@ -257,7 +257,7 @@ async fn each_token_that_is_refused_makes_the_pause_longer() {
         let token = AccessToken::new(format!("token {}", *fetches.borrow()), expires_at);
         async move { Ok(token) }
     });
-    let credentials = Credentials::new(Login::Own(tokens));
+    let credentials = LoginAttempts::new(Login::Own(tokens));
     credentials.is_let_in().await;
     let began_at = Instant::now();
     while began_at.elapsed() < Duration::from_secs(60) {

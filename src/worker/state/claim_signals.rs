@@ -13,14 +13,14 @@ use crate::procedures::worker::ClaimLimit;
 
 /// A signal to the prefetcher and one from it, and the limit that its last claim met.
 #[derive(Debug, Default)]
-pub(in crate::worker) struct Arrivals {
+pub(in crate::worker) struct ClaimSignals {
     expected: Notify,
     found_nothing: Notify,
     limited: AtomicBool,
     ends_make_room: AtomicBool,
 }
 
-impl Arrivals {
+impl ClaimSignals {
     /// Signals that a claim may find jobs.
     pub(in crate::worker) fn expect(&self) {
         self.expected.notify_one();

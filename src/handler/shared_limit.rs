@@ -35,7 +35,7 @@ const OFFER: Duration = Duration::from_millis(500);
 const PASSED_OVER: Duration = Duration::from_secs(10);
 
 /// The places that all clones of the options share.
-pub(crate) struct Places(Mutex<Line>);
+pub(crate) struct SharedLimit(Mutex<Line>);
 
 /// The number of taken places, and the queue for them.
 pub(crate) struct Line {
@@ -85,14 +85,14 @@ pub(crate) trait Threads: Send + Sync {
 
 /// A job's place, which is returned on drop.
 pub(crate) struct Permit {
-    places: Arc<Places>,
+    places: Arc<SharedLimit>,
     waiter: WaiterId,
     started_at: Option<Instant>,
 }
 
 impl Permit {
     /// Creates the permit for a place that `waiter` has just taken.
-    pub(crate) fn new(places: &Arc<Places>, waiter: WaiterId) -> Permit {
+    pub(crate) fn new(places: &Arc<SharedLimit>, waiter: WaiterId) -> Permit {
         Permit { places: places.clone(), waiter, started_at: None }
     }
 
@@ -109,13 +109,13 @@ impl Drop for Permit {
     }
 }
 
-impl Places {
-    pub(crate) fn new(at_most: usize) -> Places {
+impl SharedLimit {
+    pub(crate) fn new(at_most: usize) -> SharedLimit {
         let now = Instant::now();
         let (waiters, joined, offer) = (Vec::new(), 0, None);
         let line =
             Line { at_most, taken: 0, waiters, joined, offer, changed_at: now, booked_until: now, later_until: now };
-        Places(Mutex::new(line))
+        SharedLimit(Mutex::new(line))
     }
 
     pub(crate) fn at_most(&self) -> usize {
@@ -290,7 +290,7 @@ impl Line {
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for SharedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Places").field("at_most", &self.at_most()).finish_non_exhaustive()
     }
@@ -319,20 +319,20 @@ mod tests {
     }
 
     /// Adds a worker with this many waiting jobs.
-    fn waiting(places: &Places, any_is_free: bool, jobs: usize) -> (Arc<Own>, WaiterId) {
+    fn waiting(places: &SharedLimit, any_is_free: bool, jobs: usize) -> (Arc<Own>, WaiterId) {
         let own = Arc::new(Own { any_is_free: AtomicBool::new(any_is_free), woken: AtomicUsize::new(0) });
         let id = places.join(own.clone());
         places.change(|line, now| line.set_waiting(id, jobs, Some(now)));
         (own, id)
     }
 
-    fn take(places: &Arc<Places>, waiter: WaiterId) -> Option<Permit> {
+    fn take(places: &Arc<SharedLimit>, waiter: WaiterId) -> Option<Permit> {
         places.change(|line, now| line.take_place(waiter, now)).then(|| Permit::new(places, waiter))
     }
 
     #[test]
     fn a_busy_worker_that_has_waited_longest_gets_no_place_until_a_thread_of_its_asks() {
-        let places = Arc::new(Places::new(1));
+        let places = Arc::new(SharedLimit::new(1));
         let (_, running) = waiting(&places, true, 0);
         let mut permit = take(&places, running);
         let (busy_threads, busy) = waiting(&places, false, 1);
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_does_not_come_for_its_place_is_passed_over() {
-        let places = Arc::new(Places::new(1));
+        let places = Arc::new(SharedLimit::new(1));
         let (_, running) = waiting(&places, true, 0);
         let permit = take(&places, running);
         let (_, absent) = waiting(&places, true, 1);
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn several_places_that_become_free_together_are_offered_one_after_the_other() {
-        let places = Arc::new(Places::new(2));
+        let places = Arc::new(SharedLimit::new(2));
         let (_, running) = waiting(&places, true, 0);
         let permits = [take(&places, running), take(&places, running)];
         let (_, first) = waiting(&places, true, 1);
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn how_long_a_kind_is_put_off_does_not_depend_on_how_long_the_jobs_of_another_take() {
-        let places = Places::new(1);
+        let places = SharedLimit::new(1);
         let [(_, short), (_, long)] = [waiting(&places, true, 0), waiting(&places, true, 0)];
         places.change(|line, now| {
             line.set_mean_run(short, Duration::from_millis(10));

@@ -7,33 +7,33 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Runtime;
 
-use crate::job::Notes;
+use crate::job::RunNotes;
 
 use super::cancellations::Flag;
 
 /// What all runs of one worker share.
 #[derive(Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct SharedByRuns {
     pub(super) stopping: Flag,
     pub(super) stopping_now: Flag,
     pub(super) state: State,
-    pub(super) notes: Arc<Notes>,
+    pub(super) notes: Arc<RunNotes>,
     /// The names of the schema and the queue.
     pub(super) place: (String, String),
     /// Started by the first [`Context::block_on`].
     pub(super) runtime: OnceLock<Runtime>,
 }
 
-impl Surroundings {
+impl SharedByRuns {
     /// `place` is the schema and the queue.
     pub(crate) fn new(
         stopping: Flag,
         stopping_now: Flag,
         state: State,
-        notes: Arc<Notes>,
+        notes: Arc<RunNotes>,
         place: (String, String),
-    ) -> Surroundings {
-        Surroundings { stopping, stopping_now, state, notes, place, runtime: OnceLock::new() }
+    ) -> SharedByRuns {
+        SharedByRuns { stopping, stopping_now, state, notes, place, runtime: OnceLock::new() }
     }
 
     pub(crate) fn is_stopping_now(&self) -> bool {
@@ -54,9 +54,9 @@ impl Surroundings {
     }
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for SharedByRuns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Surroundings { stopping, stopping_now, state, notes, place, runtime: _ } = self;
+        let SharedByRuns { stopping, stopping_now, state, notes, place, runtime: _ } = self;
         f.debug_struct("Surroundings")
             .field("stopping", stopping)
             .field("stopping_now", stopping_now)
@@ -67,7 +67,7 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-impl Drop for Surroundings {
+impl Drop for SharedByRuns {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background(); // the last context may go on a thread that must not wait

@@ -1,4 +1,4 @@
-//! A histogram of wait or run times with fixed buckets: [`Durations`].
+//! A histogram of wait or run times with fixed buckets: [`DurationHistogram`].
 //!
 //! A worker counts each job in one bucket and sends the counts with its heartbeat. SQL Server adds them up per worker
 //! and minute (sql/328_note_history.sql), and readers add them up further. Counts can be added up; percentiles cannot.
@@ -26,16 +26,16 @@ const LAST: usize = BUCKETS - 1;
 /// use std::time::Duration;
 ///
 /// # fn example(rows: &[readpast::admin::HistoryRow]) -> Option<Duration> {
-/// let mut run = readpast::admin::Durations::default();
+/// let mut run = readpast::admin::DurationHistogram::default();
 /// rows.iter().for_each(|row| run += &row.run);
 /// run.percentile(0.95)
 /// # }
 /// # assert_eq!(example(&[]), None);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Durations([u64; BUCKETS]);
+pub struct DurationHistogram([u64; BUCKETS]);
 
-impl Durations {
+impl DurationHistogram {
     /// The number of jobs counted.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
@@ -67,22 +67,22 @@ impl Durations {
         self.0.iter().enumerate().map(|(bucket, jobs)| (upper_bound(bucket), *jobs))
     }
 
-    pub(crate) fn of(counts: [u64; BUCKETS]) -> Durations {
-        Durations(counts)
+    pub(crate) fn of(counts: [u64; BUCKETS]) -> DurationHistogram {
+        DurationHistogram(counts)
     }
 
-    pub(crate) fn since(&self, before: &Durations) -> Durations {
-        Durations(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
+    pub(crate) fn since(&self, before: &DurationHistogram) -> DurationHistogram {
+        DurationHistogram(std::array::from_fn(|bucket| self.0[bucket] - before.0[bucket]))
     }
 }
 
-impl AddAssign<&Durations> for Durations {
-    fn add_assign(&mut self, other: &Durations) {
+impl AddAssign<&DurationHistogram> for DurationHistogram {
+    fn add_assign(&mut self, other: &DurationHistogram) {
         self.0.iter_mut().zip(&other.0).for_each(|(sum, jobs)| *sum += jobs);
     }
 }
 
-impl Serialize for Durations {
+impl Serialize for DurationHistogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Bucket {
@@ -111,7 +111,7 @@ fn upper_bound(bucket: usize) -> Option<Duration> {
 }
 
 /// Encodes the times for heartbeats and `history` (sql/320_heartbeat.sql).
-pub(crate) fn to_json(wait: &Durations, run: &Durations) -> String {
+pub(crate) fn to_json(wait: &DurationHistogram, run: &DurationHistogram) -> String {
     let mut json = String::from("{");
     for (letter, times) in [('w', wait), ('r', run)] {
         for (bucket, jobs) in times.0.iter().enumerate().filter(|(_, jobs)| **jobs > 0) {
@@ -124,10 +124,10 @@ pub(crate) fn to_json(wait: &Durations, run: &Durations) -> String {
 }
 
 /// Decodes wait and run times from `history`. Unknown buckets are ignored.
-pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Durations, Durations) {
+pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (DurationHistogram, DurationHistogram) {
     let times = |letter: char| {
         let jobs = |bucket: usize| counts.get(&format!("{letter}{bucket}")).copied().unwrap_or(0);
-        Durations(std::array::from_fn(jobs))
+        DurationHistogram(std::array::from_fn(jobs))
     };
     (times('w'), times('r'))
 }
@@ -136,8 +136,8 @@ pub(crate) fn of_json(counts: &HashMap<String, u64>) -> (Durations, Durations) {
 mod tests {
     use super::*;
 
-    fn times(jobs: &[(u64, u64)]) -> Durations {
-        let mut times = Durations::default();
+    fn times(jobs: &[(u64, u64)]) -> DurationHistogram {
+        let mut times = DurationHistogram::default();
         for (ms, count) in jobs {
             times.0[bucket(Duration::from_millis(*ms))] += count;
         }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_time_is_counted_below_the_next_power_of_two() {
         let below = |time| {
-            let mut times = Durations::default();
+            let mut times = DurationHistogram::default();
             times.0[bucket(time)] = 1;
             times.buckets().find(|(_, jobs)| *jobs == 1).unwrap().0
         };
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn percentiles_lie_in_their_bucket_as_if_its_jobs_were_spread_evenly() {
         let ms = Duration::from_millis;
-        assert_eq!(Durations::default().percentile(0.5), None);
+        assert_eq!(DurationHistogram::default().percentile(0.5), None);
         let one = times(&[(5, 10)]);
         assert_eq!(one.percentile(0.0), Some(ms(4)));
         assert_eq!(one.percentile(0.5), Some(ms(6)));
@@ -200,8 +200,8 @@ mod tests {
         let json = to_json(&wait, &run);
         assert_eq!(json, r#"{"w0":3,"w25":1,"r3":7}"#);
         assert_eq!(of_json(&serde_json::from_str(&json).unwrap()), (wait, run));
-        assert_eq!(to_json(&Durations::default(), &Durations::default()), "{}");
-        let most = Durations([i64::MAX as u64; BUCKETS]);
+        assert_eq!(to_json(&DurationHistogram::default(), &DurationHistogram::default()), "{}");
+        let most = DurationHistogram([i64::MAX as u64; BUCKETS]);
         assert!(to_json(&most, &most).len() <= 1_400, "varchar(1400) in sql/");
     }
 

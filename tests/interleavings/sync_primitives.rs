@@ -1,4 +1,4 @@
-//! Shuttle's atomics, locks and threads, as `src/sync.rs` offers them.
+//! Shuttle's atomics, locks and threads, as `src/sync_primitives.rs` offers them.
 
 use shuttle::sync;
 

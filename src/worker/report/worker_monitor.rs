@@ -1,26 +1,26 @@
-//! Reads a worker's stats at any time, for programs, health pages and progress bars: [`Monitor`].
+//! Reads a worker's stats at any time, for programs, health pages and progress bars: [`WorkerMonitor`].
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::metrics::Health;
+use crate::metrics::WorkerHealth;
 use crate::worker::lease::Lease;
 use crate::worker::state::{WorkerState, WorkerStats};
 
 /// Reads a worker's stats while [`Worker::run`](crate::Worker::run) is running.
 #[derive(Clone)]
-pub struct Monitor {
+pub struct WorkerMonitor {
     pub(in crate::worker) state: Arc<WorkerState>,
     pub(in crate::worker) lease: Lease,
 }
 
-impl fmt::Debug for Monitor {
+impl fmt::Debug for WorkerMonitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Monitor").field(&self.stats()).finish()
     }
 }
 
-impl Monitor {
+impl WorkerMonitor {
     /// Returns the worker's jobs, results and health at this moment. Cheap: a few atomic reads and two briefly held
     /// locks.
     pub fn stats(&self) -> WorkerStats {
@@ -55,13 +55,13 @@ impl Monitor {
     }
 }
 
-impl Health for Monitor {
+impl WorkerHealth for WorkerMonitor {
     fn has_ended(&self) -> bool {
         self.state.stop.has_ended()
     }
 
     fn is_alive(&self) -> bool {
-        Monitor::is_alive(self)
+        WorkerMonitor::is_alive(self)
     }
 
     fn holds_lease(&self) -> bool {
@@ -73,6 +73,6 @@ impl Health for Monitor {
     }
 
     fn failing_duties(&self) -> Vec<&'static str> {
-        Monitor::failing_duties(self).into_iter().map(|(duty, _)| duty).collect()
+        WorkerMonitor::failing_duties(self).into_iter().map(|(duty, _)| duty).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! `src/worker/finish/finisher.rs`: one session collects, another waits for SQL Server meanwhile.
 
-use crate::restated::COMPLETION_SESSIONS;
+use crate::restated::FINISH_SESSIONS;
 use crate::server::{Answer, Call};
 use crate::world::{Event, MS, Micros, Task, World};
 
@@ -31,7 +31,7 @@ impl Worker {
             return self.collected(world);
         }
         self.finish.timer += 1;
-        world.at(until.max(world.now), self.id, Event::Timer(Task::Finish(COMPLETION_SESSIONS), self.finish.timer));
+        world.at(until.max(world.now), self.id, Event::Timer(Task::Finish(FINISH_SESSIONS), self.finish.timer));
     }
 
     /// A job has ended, or is to be given back.
@@ -58,7 +58,7 @@ impl Worker {
         self.finish.look_at = Some(world.now + self.linger());
         self.finish.sent[session] = Some(Sent { jobs, given_back });
         self.sends(session, world);
-        if let Some(free) = (0..COMPLETION_SESSIONS).find(|session| self.finish.sent[*session].is_none()) {
+        if let Some(free) = (0..FINISH_SESSIONS).find(|session| self.finish.sent[*session].is_none()) {
             self.collects(free, world);
         }
     }
@@ -71,7 +71,7 @@ impl Worker {
         self.call(Task::Finish(session), call, world);
     }
 
-    pub(super) fn acknowledged(&mut self, session: usize, answer: Answer, world: &mut World) {
+    pub(super) fn finished(&mut self, session: usize, answer: Answer, world: &mut World) {
         if answer == Answer::Failed {
             let pause = micros(self.finish.repeats[session].next());
             return world.at(world.now + pause, self.id, Event::Timer(Task::Finish(session), 0));

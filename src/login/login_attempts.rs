@@ -62,7 +62,7 @@ const OTHER_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::fr
 
 /// Shared by all connections of a queue and its clones.
 #[derive(Debug)]
-pub(crate) struct Credentials {
+pub(crate) struct LoginAttempts {
     source: LoginSource,
     standing: Mutex<Standing>,
     clock: BootClock,
@@ -91,7 +91,7 @@ pub(crate) enum Proof {
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
-    credentials: &'a Credentials,
+    credentials: &'a LoginAttempts,
     proof: Proof,
     begun_at: Instant,
     deadline: Instant,
@@ -101,15 +101,15 @@ pub(crate) struct Attempt<'a> {
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
-impl Credentials {
-    pub(crate) fn new(login: Login) -> Credentials {
+impl LoginAttempts {
+    pub(crate) fn new(login: Login) -> LoginAttempts {
         let source = match login {
             Login::Sql { user, password } => LoginSource::Sql { user, password },
             Login::Integrated => LoginSource::Integrated,
             Login::Entra(identity) => LoginSource::Tokens(tokens(identity)),
             Login::Own(tokens) => LoginSource::Tokens(tokens),
         };
-        Credentials {
+        LoginAttempts {
             source,
             standing: Mutex::default(),
             clock: BootClock::default(),
@@ -367,5 +367,5 @@ fn tokens(_: super::login::Identity) -> TokenSource {
 }
 
 #[cfg(test)]
-#[path = "credentials_tests.rs"]
+#[path = "login_attempts_tests.rs"]
 mod tests;

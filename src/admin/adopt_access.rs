@@ -17,19 +17,19 @@ pub fn check_schema(schema: &str) -> Result<(), Error> {
 
 /// A session of a queue.
 #[derive(Debug)]
-pub struct Seam {
+pub struct AdoptAccess {
     session: Lent,
 }
 
 impl Admin<'_> {
     /// Returns a session for the crate readpast-adopt.
     #[doc(hidden)]
-    pub async fn seam(self) -> Result<Seam, Error> {
-        Ok(Seam { session: self.queue.any_session().await? })
+    pub async fn seam(self) -> Result<AdoptAccess, Error> {
+        Ok(AdoptAccess { session: self.queue.any_session().await? })
     }
 }
 
-impl Seam {
+impl AdoptAccess {
     /// The schema of the queue's settings.
     pub fn schema(&self) -> &str {
         self.session.schema()

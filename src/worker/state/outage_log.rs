@@ -13,7 +13,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// Whether SQL Server is away, from the results of a worker's calls.
 #[derive(Debug, Default)]
-pub(in crate::worker) struct Outage {
+pub(in crate::worker) struct OutageLog {
     is_on: AtomicBool,
     lasting: Mutex<Option<Lasting>>,
 }
@@ -34,7 +34,7 @@ enum Line {
     Lasts { since: Instant, failed: u64 },
 }
 
-impl Outage {
+impl OutageLog {
     /// Records the failure of a call that is retried until it succeeds ([`answered`](Self::answered)). Returns whether
     /// the outage explains the error, so that the caller need not log it. It does not explain a deadlock, for example.
     pub(in crate::worker) fn tells_of(&self, call: &'static str, error: &Error) -> bool {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_a_line_at_its_beginning_one_a_minute_and_one_at_its_end() {
-        let (outage, start) = (Outage::default(), Instant::now());
+        let (outage, start) = (OutageLog::default(), Instant::now());
         let at = |seconds, call| match outage.failed(call, true, start + Duration::from_secs(seconds)) {
             Line::None => "",
             Line::Begin => "begin",
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_error_of_one_call_alone_is_no_outage() {
-        let outage = Outage::default();
+        let outage = OutageLog::default();
         let (message, procedure) = ("deadlock".into(), "claim".into());
         assert!(!outage.tells_of("claim", &Error::Sql { number: 1205, severity: 13, message, procedure, line: 1 }));
         assert!(!outage.is_on());

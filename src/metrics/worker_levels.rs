@@ -7,14 +7,14 @@ use std::time::Duration;
 use metrics::Gauge;
 use parking_lot::Mutex;
 
-use super::labels::LIMITS;
-use super::metric::{
+use super::definitions::{
     BUFFER_CAPACITY_JOBS, BUFFER_JOBS, DRAINING, FINISH_WAITING_JOBS, IN_FLIGHT_BYTES, IN_FLIGHT_LIMIT_BYTES,
     IN_FLIGHT_LIMIT_JOBS, LEASE_AGE_SECONDS, LEASE_SECONDS, LIMITED_RATIO, RUN_THREADS, RUNNING_JOBS,
 };
+use super::labels::LIMITS;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Levels {
+pub(crate) struct WorkerLevels {
     pub(crate) buffered: usize,
     pub(crate) running: usize,
     pub(crate) awaiting_finish: usize,
@@ -38,7 +38,7 @@ struct Running {
     id: u64,
     queue: String,
     scale: Scale,
-    levels: Levels,
+    levels: WorkerLevels,
     drains: bool,
 }
 
@@ -117,7 +117,7 @@ impl LevelGauges {
 
     pub(super) fn begin(&self, scale: Scale) {
         let worker =
-            Running { id: self.id, queue: self.queue.clone(), scale, levels: Levels::default(), drains: false };
+            Running { id: self.id, queue: self.queue.clone(), scale, levels: WorkerLevels::default(), drains: false };
         self.change(|running| {
             running.push(worker);
             true
@@ -125,7 +125,7 @@ impl LevelGauges {
     }
 
     /// Sets the levels, if the worker is running.
-    pub(super) fn set(&self, levels: &Levels) {
+    pub(super) fn set(&self, levels: &WorkerLevels) {
         self.change_own(|own| own.levels = *levels);
     }
 
@@ -270,8 +270,8 @@ mod tests {
         }
     }
 
-    fn running(running: usize) -> Levels {
-        Levels { running, ..Levels::default() }
+    fn running(running: usize) -> WorkerLevels {
+        WorkerLevels { running, ..WorkerLevels::default() }
     }
 
     #[test]

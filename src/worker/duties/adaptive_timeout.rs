@@ -13,14 +13,14 @@ use crate::error::Error;
 const SHORTEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub(in crate::worker) struct Patience {
+pub(in crate::worker) struct AdaptiveTimeout {
     limit: Duration,
     longest: Duration,
 }
 
-impl Patience {
-    pub(in crate::worker) fn up_to(command_timeout: Duration) -> Patience {
-        Patience { limit: SHORTEST.min(command_timeout), longest: command_timeout }
+impl AdaptiveTimeout {
+    pub(in crate::worker) fn up_to(command_timeout: Duration) -> AdaptiveTimeout {
+        AdaptiveTimeout { limit: SHORTEST.min(command_timeout), longest: command_timeout }
     }
 
     pub(in crate::worker) fn limit(&self) -> Duration {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_slow_server_gets_more_time_and_keeps_it_while_it_is_slow() {
-        let mut patience = Patience::up_to(Duration::from_secs(30));
+        let mut patience = AdaptiveTimeout::up_to(Duration::from_secs(30));
         for seconds in [2, 4, 8, 16, 30, 30] {
             assert_eq!(patience.limit(), Duration::from_secs(seconds));
             patience.after(patience.limit(), &timed_out());
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_a_connection_logs_in_with_gets_more_time_too() {
-        let mut patience = Patience::up_to(Duration::from_secs(30));
+        let mut patience = AdaptiveTimeout::up_to(Duration::from_secs(30));
         let no_token = Err(Error::Credentials { source_name: "the vault".to_string(), message: String::new() });
         patience.after::<()>(Duration::from_millis(5), &no_token);
         assert_eq!(patience.limit(), SHORTEST, "it fails, and more time is no help");
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn no_limit_is_longer_than_the_command_time_out() {
-        let mut patience = Patience::up_to(Duration::from_secs(1));
+        let mut patience = AdaptiveTimeout::up_to(Duration::from_secs(1));
         patience.after(Duration::from_millis(5), &Ok(()));
         assert_eq!(patience.limit(), Duration::from_secs(1));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A worker as the exporter knows it, for `/healthz` and `/readyz`.
 #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only the exporter asks"))]
-pub(crate) trait Health: fmt::Debug + Send + Sync {
+pub(crate) trait WorkerHealth: fmt::Debug + Send + Sync {
     /// Whether the worker has stopped or is stopping at once.
     fn has_ended(&self) -> bool;
 

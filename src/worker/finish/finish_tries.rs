@@ -15,15 +15,15 @@ use crate::worker::state::WorkerState;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether finishing works, for all connections that do it.
-pub(in crate::worker) struct Acknowledging {
+pub(in crate::worker) struct FinishRefusals {
     state: Arc<WorkerState>,
     /// When SQL Server permanently rejected a call, if it has accepted none since.
     refused_at: Mutex<Option<Instant>>,
 }
 
-impl Acknowledging {
-    pub(in crate::worker) fn new(state: Arc<WorkerState>) -> Acknowledging {
-        Acknowledging { state, refused_at: Mutex::default() }
+impl FinishRefusals {
+    pub(in crate::worker) fn new(state: Arc<WorkerState>) -> FinishRefusals {
+        FinishRefusals { state, refused_at: Mutex::default() }
     }
 
     /// Records that SQL Server has accepted a call.
@@ -50,7 +50,7 @@ impl Acknowledging {
 
 /// The tries of one call.
 pub(in crate::worker) struct FinishTries<'a> {
-    acknowledging: &'a Acknowledging,
+    refusals: &'a FinishRefusals,
     pauses: Pauses,
     /// How many have failed.
     tries: u32,
@@ -61,8 +61,8 @@ impl<'a> FinishTries<'a> {
     /// that is just starting.
     const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
-    pub(in crate::worker) fn new(acknowledging: &'a Acknowledging) -> FinishTries<'a> {
-        FinishTries { acknowledging, pauses: Pauses::new(Self::PAUSES.0, Self::PAUSES.1), tries: 0 }
+    pub(in crate::worker) fn new(refusals: &'a FinishRefusals) -> FinishTries<'a> {
+        FinishTries { refusals, pauses: Pauses::new(Self::PAUSES.0, Self::PAUSES.1), tries: 0 }
     }
 
     pub(in crate::worker) async fn pause(&mut self, procedure: &'static str, batch: usize, error: Error) {
@@ -77,27 +77,27 @@ impl<'a> FinishTries<'a> {
     /// Counts and logs a failure after which the call is retried in `retry_in`.
     pub(in crate::worker) fn note(&mut self, procedure: &'static str, batch: usize, error: Error, retry_in: Duration) {
         self.tries += 1;
-        self.acknowledging.state.metrics.finish_retries.increment(1);
+        self.refusals.state.metrics.finish_retries.increment(1);
         if error.is_transient() {
-            if !self.acknowledging.state.outage.tells_of(ACKNOWLEDGING, &error) {
+            if !self.refusals.state.outage.tells_of(FINISHING, &error) {
                 let (attempt, sql_error) = (self.tries, error.sql_number());
                 tracing::warn!(procedure, batch, attempt, sql_error, %error, ?retry_in, "finish failed; retrying");
             }
         } else {
             // Nothing is dropped yet: if the cause is fixed soon, the outcomes still arrive.
-            self.acknowledging.refused(error);
+            self.refusals.refused(error);
         }
     }
 }
 
 /// One name for all finish calls in the log of outages, because the worker sends them on several connections.
-const ACKNOWLEDGING: &str = "finish";
+const FINISHING: &str = "finish";
 
 impl Drop for FinishTries<'_> {
     /// Records that the call succeeded, or is not retried any more.
     fn drop(&mut self) {
         if self.tries > 0 {
-            self.acknowledging.state.outage.answered(ACKNOWLEDGING);
+            self.refusals.state.outage.answered(FINISHING);
         }
     }
 }

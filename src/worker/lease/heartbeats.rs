@@ -22,7 +22,7 @@ use crate::procedures::worker::{Heartbeat, WorkerReport};
 /// The most heartbeats in progress.
 const MOST: usize = 2;
 
-pub(in crate::worker) struct Renewals {
+pub(in crate::worker) struct Heartbeats {
     /// In the order in which they were sent.
     under_way: Vec<UnderWay>,
     /// The session whose response came last, while it is not in use.
@@ -47,11 +47,11 @@ pub(in crate::worker) struct Renewal {
     pub(in crate::worker) result: Result<Heartbeat, Error>,
 }
 
-impl Renewals {
+impl Heartbeats {
     /// Starts with a session that already has a connection.
-    pub(in crate::worker) fn new(session: Session, limit: Duration) -> Renewals {
+    pub(in crate::worker) fn new(session: Session, limit: Duration) -> Heartbeats {
         let connector = session.connector();
-        Renewals { under_way: Vec::new(), session: Some(session), connector, limit }
+        Heartbeats { under_way: Vec::new(), session: Some(session), connector, limit }
     }
 
     pub(in crate::worker) fn may_send(&self) -> bool {

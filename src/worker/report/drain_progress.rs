@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::queue::Queue;
 use crate::worker::state::WorkerStats;
 
-use super::monitor::Monitor;
+use super::worker_monitor::WorkerMonitor;
 
 /// The window of the rate.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -128,7 +128,7 @@ impl Readings {
 /// Shows the progress until the future is dropped.
 pub(in crate::worker) async fn report_progress(
     queue: &Queue,
-    monitor: &Monitor,
+    monitor: &WorkerMonitor,
     every: Duration,
     readings: &mut Readings,
     show: &mut impl FnMut(&DrainProgress),

@@ -64,7 +64,7 @@ pub(crate) type NotedRun = (JobId, Fence);
 /// The notes of all jobs of a worker; for each job, those of the run with the highest fence. If a lease was lost, a job
 /// may run twice in one process. The notes of the older run are then ignored.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct RunNotes {
     unwritten: Mutex<BTreeMap<JobId, (Fence, Note)>>,
     /// The size of the checkpoints in memory, including those that are being written.
     bytes: Arc<AtomicUsize>,
@@ -74,10 +74,10 @@ pub(crate) struct Notes {
     writing: tokio::sync::Mutex<()>,
 }
 
-impl Notes {
+impl RunNotes {
     /// Notes whose size is counted in `bytes`.
-    pub(crate) fn counted_in(bytes: Arc<AtomicUsize>) -> Notes {
-        Notes { bytes, ..Notes::default() }
+    pub(crate) fn counted_in(bytes: Arc<AtomicUsize>) -> RunNotes {
+        RunNotes { bytes, ..RunNotes::default() }
     }
 
     pub(crate) fn note(&self, run: NotedRun, newer: Note) {
@@ -162,7 +162,7 @@ fn remove(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): Noted
 
 /// Notes taken out to be written. On drop, unwritten notes go back; notes that are newer win.
 pub(crate) struct Taken<'a> {
-    notes: &'a Notes,
+    notes: &'a RunNotes,
     unwritten: Vec<(NotedRun, Note)>,
     /// Goes back in any case.
     put_off: Vec<(NotedRun, Note)>,
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_was_noted_since_wins_over_what_could_not_be_written() {
-        let (notes, run) = (Notes::default(), (JobId(1), Fence(2)));
+        let (notes, run) = (RunNotes::default(), (JobId(1), Fence(2)));
         notes.note(run, Note::checkpoint(vec![1]).unwrap());
         notes.note(run, Note::progress(0.25, "a quarter"));
         let taken = notes.take_all();
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn of_two_runs_of_a_job_the_one_with_the_higher_fence_counts() {
-        let (notes, old, new) = (Notes::default(), (JobId(1), Fence(1)), (JobId(1), Fence(2)));
+        let (notes, old, new) = (RunNotes::default(), (JobId(1), Fence(1)), (JobId(1), Fence(2)));
         let checkpoint = |byte| Note::checkpoint(vec![byte]).unwrap();
         notes.note(old, checkpoint(1));
         let taken = notes.take_all();

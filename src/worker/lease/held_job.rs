@@ -20,7 +20,7 @@ use super::registration::Registration;
 /// A job in memory, as the prefetcher passes it on.
 pub(in crate::worker) struct Claimed {
     pub(in crate::worker) job: Job,
-    pub(in crate::worker) held: Held,
+    pub(in crate::worker) held: HeldJob,
     pub(in crate::worker) claimed_at: Instant,
     /// The permit of its kind, if that has a limit.
     pub(in crate::worker) permit: Option<Permit>,
@@ -40,7 +40,7 @@ struct OfClaim {
 }
 
 /// The resources of one job in memory.
-pub(in crate::worker) struct Held {
+pub(in crate::worker) struct HeldJob {
     source: Arc<OfClaim>,
     stage: Stage,
     bytes: usize,
@@ -57,13 +57,13 @@ fn bytes_of(job: &Job) -> usize {
     job.payload.len() + job.checkpoint().map_or(0, <[u8]>::len)
 }
 
-impl Held {
+impl HeldJob {
     /// Holds the unstarted jobs of one claim.
     pub(in crate::worker) fn claimed(
         registration: &Arc<Registration>,
         in_flight: &Arc<InFlight>,
         jobs: Vec<Job>,
-    ) -> Vec<(Job, Held)> {
+    ) -> Vec<(Job, HeldJob)> {
         let source = Arc::new(OfClaim { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, jobs.len());
         in_flight.grow(jobs.iter().map(bytes_of).sum());
@@ -71,17 +71,18 @@ impl Held {
             if job.payload.capacity() - job.payload.len() >= WASTE {
                 job.payload.shrink_to_fit();
             }
-            let held = Held { source: source.clone(), stage: Stage::Unstarted, bytes: bytes_of(&job), output_bytes: 0 };
+            let held =
+                HeldJob { source: source.clone(), stage: Stage::Unstarted, bytes: bytes_of(&job), output_bytes: 0 };
             (job, held)
         };
         jobs.into_iter().map(hold).collect()
     }
 
     /// Holds a claimed job whose payload is not in memory.
-    pub(in crate::worker) fn unseen(registration: &Arc<Registration>, in_flight: &Arc<InFlight>) -> Held {
+    pub(in crate::worker) fn unseen(registration: &Arc<Registration>, in_flight: &Arc<InFlight>) -> HeldJob {
         let source = Arc::new(OfClaim { registration: registration.clone(), in_flight: in_flight.clone() });
         in_flight.enter(Stage::Unstarted, 1);
-        Held { source, stage: Stage::Unstarted, bytes: 0, output_bytes: 0 }
+        HeldJob { source, stage: Stage::Unstarted, bytes: 0, output_bytes: 0 }
     }
 
     /// How many jobs this value holds.
@@ -130,7 +131,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldJob {
     fn drop(&mut self) {
         if self.output_bytes > 0 {
             self.source.in_flight.drop_output(self.output_bytes);
@@ -151,7 +152,7 @@ mod tests {
         let in_flight = Arc::<InFlight>::default();
         let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
         let job = Job::for_test(NewJob::bytes(vec![1; 100])).with_checkpoint(vec![2; 60_000]);
-        let (job, mut held) = Held::claimed(&registration, &in_flight, vec![job]).remove(0);
+        let (job, mut held) = HeldJob::claimed(&registration, &in_flight, vec![job]).remove(0);
         assert_eq!((held.bytes(), in_flight.bytes()), (60_100, 60_100));
         drop(job);
         held.ended(0, 10);
