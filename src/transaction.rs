@@ -4,7 +4,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use tiberius::Command;
 
 use crate::config::check_schema;
-use crate::connection::{Answer, AnswerLimit, into_rows, one_row};
+use crate::connection::{Answer, AnswerSizeLimit, into_rows, one_row};
 use crate::error::{BoxError, Error};
 use crate::handler::{Context, IntoOutput, Output};
 use crate::id::{BatchId, Enqueued, Fence};
@@ -240,7 +240,7 @@ where
     Ok(enqueued)
 }
 
-/// Runs a command on the caller's own connection.
+/// JobStarter a command on the caller's own connection.
 pub(crate) async fn run<S>(
     client: &mut tiberius::Client<S>,
     schema: &str,
@@ -249,6 +249,6 @@ pub(crate) async fn run<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let answer = async { Answer::read(command.exec(client).await?, AnswerLimit::PLAIN).await };
+    let answer = async { Answer::read(command.exec(client).await?, AnswerSizeLimit::PLAIN).await };
     answer.await.map_err(|error| Error::from_driver(error, "the caller's connection", schema))
 }

@@ -1,7 +1,7 @@
 //! A table's columns, indexes and constraints, from the catalog.
 
 use crate::error::Error;
-use readpast::admin::adopt_access::AdoptAccess;
+use readpast::admin::adopt_seam::AdoptSeam;
 
 use super::names::{TableName, bracketed, literal};
 
@@ -194,7 +194,7 @@ impl Table {
 
 /// Reads the table's description and the database's name. The table is `None` if it does not exist, or if the login may
 /// not see it.
-pub(super) async fn read(session: &mut AdoptAccess, name: &TableName) -> Result<(Option<Table>, String), Error> {
+pub(super) async fn read(session: &mut AdoptSeam, name: &TableName) -> Result<(Option<Table>, String), Error> {
     let sql = CATALOG.replace("/*{table_literal}*/", &literal(&name.sql()));
     let mut results = session.query("catalog", &sql).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Installs and removes adoptions.
 
 use readpast::Queue;
-use readpast::admin::adopt_access::{self, AdoptAccess};
+use readpast::admin::adopt_seam::{self, AdoptSeam};
 
 use crate::error::Error;
 use crate::plan::Plan;
@@ -61,11 +61,7 @@ impl Adoption {
             head += format!("--   {}", line.replace("$(", "$ (")).trim_end();
             head += "\n";
         }
-        adopt_access::in_one(
-            &head,
-            self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())),
-            &self.schema,
-        )
+        adopt_seam::in_one(&head, self.scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())), &self.schema)
     }
 }
 
@@ -135,17 +131,17 @@ async fn end(queue: &Queue, gives_back: bool) -> Result<(), Error> {
     if adoption(&mut session).await?.is_none() {
         return Err(not_adopted(&session).into());
     }
-    let script = script::removal(gives_back, adopt_access::UNINSTALL).map_err(internal)?;
+    let script = script::removal(gives_back, adopt_seam::UNINSTALL).map_err(internal)?;
     Ok(session.run("remove.sql", &script).await?)
 }
 
-async fn planned(session: &mut AdoptAccess, mapping: &Mapping) -> Result<Adoption, Error> {
+async fn planned(session: &mut AdoptSeam, mapping: &Mapping) -> Result<Adoption, Error> {
     let found = catalog::read(session, &mapping.table.it).await?;
     plan_from(session, mapping, found).await
 }
 
 pub(super) async fn plan_from(
-    session: &mut AdoptAccess,
+    session: &mut AdoptSeam,
     mapping: &Mapping,
     found: (Option<Table>, String),
 ) -> Result<Adoption, Error> {
@@ -164,11 +160,11 @@ pub(super) async fn plan_from(
         let message = format!("schema {schema} has objects that are not readpast's; choose an unused name");
         return Err(mapping.refusal(line, message));
     }
-    let scripts = script::scripts(&plan, adopt_access::scripts()).map_err(internal)?;
+    let scripts = script::scripts(&plan, adopt_seam::scripts()).map_err(internal)?;
     Ok(Adoption { plan, schema, scripts })
 }
 
-async fn others(session: &mut AdoptAccess, mapping: &Mapping) -> Result<Vec<Table>, Error> {
+async fn others(session: &mut AdoptSeam, mapping: &Mapping) -> Result<Vec<Table>, Error> {
     let mut others: Vec<Table> = Vec::new();
     for end in [&mapping.done.it, &mapping.dead.it] {
         if let End::Move { table, .. } = end
@@ -182,12 +178,12 @@ async fn others(session: &mut AdoptAccess, mapping: &Mapping) -> Result<Vec<Tabl
 
 /// A test finds such an error before a release.
 fn internal(message: String) -> Error {
-    adopt_access::internal(format!("the scripts of the adoption: {message}")).into()
+    adopt_seam::internal(format!("the scripts of the adoption: {message}")).into()
 }
 
 const WHOSE_SCHEMA: &str = include_str!("../sql/whose_schema.sql");
 
-async fn is_somebody_elses(session: &mut AdoptAccess) -> Result<bool, Error> {
+async fn is_somebody_elses(session: &mut AdoptSeam) -> Result<bool, Error> {
     let mut results = session.query("whose schema", &WHOSE_SCHEMA.replace("$(schema)", session.schema())).await?;
     let Some(mut row) = results.pop().and_then(|mut rows| rows.pop()) else { return Ok(false) };
     Ok(row.required::<i32>("is_somebody_elses")? == 1)

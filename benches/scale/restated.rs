@@ -42,7 +42,7 @@ pub const EXPIRE_EVERY: Micros = 60 * SECOND;
 /// `src/worker/lease/validity.rs`: the longest pause between two tries to renew a lease.
 pub const LONGEST_SLEEP: Micros = SECOND;
 
-/// `src/worker/lease/keeper.rs`: the shortest.
+/// `src/worker/lease/lease_keeper.rs`: the shortest.
 pub const RENEW_AGAIN: Micros = 50 * MS;
 
 /// `src/worker/finish/finish_tries.rs`: the pauses before an acknowledgement is repeated.
@@ -60,7 +60,7 @@ fn said() -> Vec<Said> {
     let watcher = ("src/worker/claim/watcher.rs", include_str!("../../src/worker/claim/watcher.rs"));
     let maintenance = ("src/worker/duties/maintenance.rs", include_str!("../../src/worker/duties/maintenance.rs"));
     let validity = ("src/worker/lease/validity.rs", include_str!("../../src/worker/lease/validity.rs"));
-    let keeper = ("src/worker/lease/keeper.rs", include_str!("../../src/worker/lease/keeper.rs"));
+    let keeper = ("src/worker/lease/lease_keeper.rs", include_str!("../../src/worker/lease/lease_keeper.rs"));
     let retries = ("src/worker/finish/finish_tries.rs", include_str!("../../src/worker/finish/finish_tries.rs"));
     let worker = ("src/worker/worker.rs", include_str!("../../src/worker/worker.rs"));
     let await_jobs = ("sql/235_await_jobs.sql", include_str!("../../sql/235_await_jobs.sql"));

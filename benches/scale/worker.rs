@@ -19,9 +19,9 @@ pub mod one_pool;
 #[path = "../../src/time/pauses.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
 mod pauses;
-#[path = "../../src/worker/run/turns.rs"]
+#[path = "../../src/worker/run/worker_turns.rs"]
 #[allow(dead_code, unused_imports, reason = "only what the simulation needs is used here, and no tests")]
-mod turns;
+mod worker_turns;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -115,7 +115,7 @@ enum Watching {
     PausesAfterError,
 }
 
-/// `src/worker/lease/keeper.rs`.
+/// `src/worker/lease/lease_keeper.rs`.
 struct Lease {
     connection: Connection,
     pauses: Pauses,

@@ -1,24 +1,24 @@
 //! The operator's calls: installing the schema; creating, watching and changing queues and their jobs. They start from
 //! [`Queue::admin`](crate::Queue::admin).
 
-mod activity;
 mod admin;
 #[doc(hidden)]
-pub mod adopt_access;
+pub mod adopt_seam;
 mod audit;
 mod changes;
 mod failures;
 mod jobs;
 mod matching_jobs;
+mod queue_activity;
 mod queues;
 mod schedules;
 mod schema;
 
-pub use activity::{Activity, Inflow};
 pub use admin::Admin;
 pub use changes::Target;
 pub use failures::{FailureGroup, Failures};
 pub use matching_jobs::{MatchingJobs, MatchingPage};
+pub use queue_activity::{Inflow, QueueActivity};
 
 pub use self::schema::{Check, CheckResult, Finding, install_script, uninstall_script};
 pub use crate::id::{AuditId, WorkerId};

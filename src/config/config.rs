@@ -5,7 +5,7 @@ use crate::error::Error;
 use super::connection::ConnectionConfig;
 use super::metrics::MetricsConfig;
 use super::queue::QueueConfig;
-use super::table::{Section, Table, defaults};
+use super::settings_table::{Section, Table, defaults};
 use super::worker::WorkerConfig;
 
 /// All settings.

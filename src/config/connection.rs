@@ -6,8 +6,8 @@ use crate::config::connection_string::{ConnectionString, LoginSettings, PACKET_S
 use crate::error::Error;
 use crate::login::{Login, TokenSource};
 
-use super::ranges::refused_text;
-use super::table::{Section, Table, check, defaults};
+use super::range_checks::refused_text;
+use super::settings_table::{Section, Table, check, defaults};
 
 /// How to connect to SQL Server: section `connection`.
 #[derive(Debug, Clone, PartialEq)]

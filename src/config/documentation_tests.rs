@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::connection::ConnectionConfig;
-use super::table::{Allowed, Setting, Value, settings, split};
+use super::settings_table::{Allowed, Setting, Value, settings, split};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/");
 
@@ -221,7 +221,7 @@ fn every_key_sets_a_field_of_its_own() {
     let mut seen = vec![Config::default()];
     for setting in settings::<Config>() {
         let value = ["next", "12321", "true"].into_iter().find_map(|text| setting.read(text)).expect("one is right");
-        let config = super::table::with(&Config::default(), [(setting.key, value)].into());
+        let config = super::settings_table::with(&Config::default(), [(setting.key, value)].into());
         assert!(!seen.contains(&config), "{}", setting.key);
         seen.push(config);
     }

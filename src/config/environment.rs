@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use crate::error::Error;
 
 use super::config::Config;
-use super::ranges::{refused, refused_text};
-use super::table;
-use super::table::{Allowed, Setting, Value, nearest};
+use super::range_checks::{refused, refused_text};
+use super::settings_table;
+use super::settings_table::{Allowed, Setting, Value, nearest};
 
 pub(super) fn apply(
     config: &mut Config,
@@ -21,7 +21,7 @@ pub(super) fn apply(
     if prefix.len() < 2 || !prefix.ends_with('_') || !is_plain(prefix) {
         return Err(refused_text("the prefix of the environment", prefix, "A-Z, 0-9 and _, with a _ at the end"));
     }
-    let settings = table::settings::<Config>();
+    let settings = settings_table::settings::<Config>();
     let mut values = BTreeMap::new();
     for (name, value) in variables {
         let Some(name) = name.to_str().filter(|name| name.starts_with(prefix)) else {
@@ -39,7 +39,7 @@ pub(super) fn apply(
             }
         }
     }
-    *config = table::with(config, values);
+    *config = settings_table::with(config, values);
     Ok(())
 }
 

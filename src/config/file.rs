@@ -11,9 +11,9 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Error;
 
 use super::config::Config;
-use super::ranges::{refused, shown};
-use super::table;
-use super::table::{Allowed, Setting, Value, is_section, nearest, sections, split};
+use super::range_checks::{refused, shown};
+use super::settings_table;
+use super::settings_table::{Allowed, Setting, Value, is_section, nearest, sections, split};
 
 struct Mistake {
     place: Range<usize>,
@@ -71,10 +71,10 @@ fn not_a_section(name: &str, value: &Spanned<DeValue<'_>>) -> Mistake {
 }
 
 fn apply_table(config: &mut Config, table: &DeTable<'_>) -> Result<(), Mistake> {
-    let settings = table::settings::<Config>();
+    let settings = settings_table::settings::<Config>();
     let mut values = BTreeMap::new();
     read_table(&settings, "", table, &mut values)?;
-    *config = table::with(config, values);
+    *config = settings_table::with(config, values);
     Ok(())
 }
 

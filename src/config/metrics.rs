@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::error::Error;
 
-use super::table::{Section, Table, check, defaults};
+use super::settings_table::{Section, Table, check, defaults};
 
 /// Where metrics are served: section `metrics`.
 #[derive(Debug, Clone, PartialEq, Eq)]

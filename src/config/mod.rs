@@ -16,8 +16,8 @@ mod file;
 mod load;
 mod metrics;
 mod queue;
-mod ranges;
-mod table;
+mod range_checks;
+mod settings_table;
 mod worker;
 
 pub use config::Config;
@@ -25,7 +25,7 @@ pub use connection::ConnectionConfig;
 pub(crate) use connection::{Timeouts, check_schema};
 pub use metrics::{MetricsConfig, PortInUse};
 pub use queue::QueueConfig;
-pub(crate) use ranges::{check_range, refused};
+pub(crate) use range_checks::{check_range, refused};
 pub use worker::{RetryConfig, WorkerConfig};
 
 pub use self::connection_string::ConnectionString;

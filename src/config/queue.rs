@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::text::MAX_NAME_UNITS;
 
-use super::table::{Section, Table, check, defaults};
+use super::settings_table::{Section, Table, check, defaults};
 
 /// Section `queue`.
 #[derive(Debug, Clone, PartialEq)]

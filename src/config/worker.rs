@@ -8,8 +8,8 @@ use crate::text::MAX_NAME_UNITS;
 use crate::time::TEN_YEARS;
 
 use super::connection::Timeouts;
-use super::ranges::{check_time_at_most, refused};
-use super::table::{Section, Table, check, defaults};
+use super::range_checks::{check_time_at_most, refused};
+use super::settings_table::{Section, Table, check, defaults};
 
 /// Section `worker`.
 #[derive(Debug, Clone, PartialEq)]

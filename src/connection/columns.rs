@@ -8,7 +8,7 @@ use tiberius::{ColumnData, FromSqlOwned, Row};
 use crate::error::Error;
 use crate::time::from_datetime2;
 
-use super::answer_limit::Answer;
+use super::answer_size_limit::Answer;
 
 /// The rows of a procedure's only result set.
 pub(crate) fn into_rows(call: &'static str, answer: Answer) -> Vec<Columns> {

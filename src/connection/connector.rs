@@ -1,4 +1,4 @@
-//! Opens connections to SQL Server. `idle_connections.rs` decides whether an idle connection is still usable.
+//! Opens connections to SQL Server. `idle_trust.rs` decides whether an idle connection is still usable.
 //!
 //! A connection ends with the tokio runtime in which it was opened, because its socket belongs to that runtime's
 //! poller. Clones of a queue may be used in several runtimes, and a worker's runtime ends with the worker
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::login::{Attempt, LoginAttempts, Proof};
 use crate::metrics::QueueMetrics;
 
-use super::answer_limit::{Allowance, AnswerLimit, Limited};
+use super::answer_size_limit::{Allowance, AnswerSizeLimit, Limited};
 use super::idle_trust::{IdleTrust, keep_alive};
 use super::without_warnings;
 
@@ -54,7 +54,7 @@ impl Connection {
 
     /// Sets the maximum response of the next call. If the response is larger, the call fails and the connection is
     /// unusable.
-    pub(crate) fn expect_answer(&self, limit: AnswerLimit) {
+    pub(crate) fn expect_answer(&self, limit: AnswerSizeLimit) {
         self.allowance.grant(limit);
     }
 
@@ -188,7 +188,7 @@ impl Connector {
                 driver.handshake_timeout(Some(self.timeouts.connect)); // it continues after the caller has given up
             }
             let allowance = Arc::new(Allowance::default());
-            allowance.grant(AnswerLimit::LOGIN);
+            allowance.grant(AnswerSizeLimit::LOGIN);
             let stream = Limited::new(stream, allowance.clone());
             let stream = BufReader::with_capacity(READ_BYTES, stream).compat_write();
             let connecting = without_warnings::without_warnings(tiberius::Client::connect(driver, stream));

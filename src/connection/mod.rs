@@ -2,7 +2,7 @@
 //!
 //! Only this module and the commands of `procedures` know the driver.
 
-mod answer_limit;
+mod answer_size_limit;
 mod columns;
 mod connector;
 mod idle_trust;
@@ -11,7 +11,7 @@ mod session;
 mod session_pool;
 mod without_warnings;
 
-pub(crate) use answer_limit::{Answer, AnswerLimit};
+pub(crate) use answer_size_limit::{Answer, AnswerSizeLimit};
 pub(crate) use columns::{Columns, all_rows, into_rows, one_row};
 pub(crate) use connector::Connector;
 pub(crate) use parameters::{big, id_rows, int, job_rows, ms, procedure, table_type, us};

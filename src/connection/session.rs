@@ -14,7 +14,7 @@ use tiberius::{Command, Row};
 
 use crate::error::Error;
 
-use super::answer_limit::{Answer, AnswerLimit};
+use super::answer_size_limit::{Answer, AnswerSizeLimit};
 use super::columns::{Columns, columns, into_rows, one_row};
 use super::connector::{Connection, Connector};
 use super::parameters::procedure;
@@ -130,15 +130,15 @@ impl Session {
         Command::new(procedure(self.schema(), name))
     }
 
-    /// Runs a command completely. Its response has no payload and no output.
+    /// JobStarter a command completely. Its response has no payload and no output.
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<Answer, Error> {
-        self.run_up_to(AnswerLimit::PLAIN, call, command).await
+        self.run_up_to(AnswerSizeLimit::PLAIN, call, command).await
     }
 
-    /// Runs a command completely. A response over `limit` is an error.
+    /// JobStarter a command completely. A response over `limit` is an error.
     pub(crate) async fn run_up_to(
         &mut self,
-        limit: AnswerLimit,
+        limit: AnswerSizeLimit,
         call: &str,
         command: Command<'_>,
     ) -> Result<Answer, Error> {
@@ -167,7 +167,7 @@ impl Session {
         Ok((one_row(call, next())?, next()))
     }
 
-    /// Runs a batch and ignores its results.
+    /// JobStarter a batch and ignores its results.
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
         self.query_results(call, sql).await.map(drop)
     }
@@ -178,17 +178,17 @@ impl Session {
         self.batch(call, &format!("SET LOCK_TIMEOUT {lock_wait_ms}")).await
     }
 
-    /// Runs a batch, and returns the rows of each result.
+    /// JobStarter a batch, and returns the rows of each result.
     pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
         Ok(self.query_results(call, sql).await?.into_iter().map(|rows| columns(call, rows)).collect())
     }
 
     async fn query_results(&mut self, call: &str, sql: &str) -> Result<Vec<Vec<Row>>, Error> {
         let mut connection = self.take_connection(call).await?;
-        connection.expect_answer(AnswerLimit::PLAIN);
+        connection.expect_answer(AnswerSizeLimit::PLAIN);
         let answer = async {
             let stream = connection.client.simple_query(sql).await?;
-            Answer::read_batch(stream, AnswerLimit::PLAIN).await
+            Answer::read_batch(stream, AnswerSizeLimit::PLAIN).await
         };
         let result = self.in_time(call, answer).await;
         self.settle(connection, result).await
@@ -249,7 +249,7 @@ impl Session {
     async fn put_back_if_clean(&mut self, mut connection: Connection) {
         let end = tokio::time::Instant::now() + self.connector.timeouts().connect;
         let end = self.deadline.map_or(end, |(deadline, _)| deadline.min(end));
-        connection.expect_answer(AnswerLimit::LOGIN);
+        connection.expect_answer(AnswerSizeLimit::LOGIN);
         let asked = async { connection.client.simple_query("SELECT @@TRANCOUNT").await?.into_row().await };
         if let Ok(Ok(Some(row))) = tokio::time::timeout_at(end, asked).await
             && row.get(0) == Some(0)

@@ -1,4 +1,4 @@
-//! The connections shared by a queue and its clones. `idle_connections.rs` decides how long an idle one is kept.
+//! The connections shared by a queue and its clones. `idle_trust.rs` decides how long an idle one is kept.
 
 use std::convert::Infallible;
 use std::sync::Arc;

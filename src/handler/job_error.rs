@@ -48,7 +48,7 @@ pub(crate) enum Verdict {
     RetryIn(Duration),
     /// Not retried.
     Dead,
-    /// Runs again after this delay, and this attempt does not count.
+    /// JobStarter again after this delay, and this attempt does not count.
     Snooze(Duration),
 }
 

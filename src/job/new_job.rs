@@ -213,7 +213,7 @@ impl NewJob {
     /// The next job starts soon after the previous one is finished. If the finish or the enqueue is part of your own
     /// transaction ([`finish_in`](crate::transaction::finish_in()), [`enqueue_in`](crate::transaction::enqueue_in)), it
     /// starts within about a second after the commit. Queues with
-    /// [`Delivery::AtMostOnce`](super::queue_policies::Delivery::AtMostOnce) reject group keys.
+    /// [`Delivery::AtMostOnce`](super::order_completion_delivery::Delivery::AtMostOnce) reject group keys.
     pub fn group_key(mut self, key: impl Into<String>) -> NewJob {
         self.group_key = Some(key.into());
         self
@@ -222,7 +222,7 @@ impl NewJob {
     /// Adds the job to a batch ([`Queue::create_batch`](crate::queue::Queue::create_batch)). If the batch is sealed,
     /// nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
     /// [follow-up](crate::handler::Output::enqueue) fails. A duplicate ([`dedup_key`](NewJob::dedup_key)) is not added
-    /// to the batch. Queues with [`Delivery::AtMostOnce`](super::queue_policies::Delivery::AtMostOnce) reject batches.
+    /// to the batch. Queues with [`Delivery::AtMostOnce`](super::order_completion_delivery::Delivery::AtMostOnce) reject batches.
     pub fn batch(mut self, batch: BatchId) -> NewJob {
         self.batch = Some(batch);
         self

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::handler::Handlers;
 use crate::job::{Job, Outcome};
 use crate::queue::Queue;
-use crate::worker::run::{DroppedElsewhere, FairPool, Hooks, JobCode};
+use crate::worker::run::{DroppedElsewhere, FairPool, HandlersAndHooks, Hooks};
 use crate::worker::state::WorkerState;
 
 use super::io_thread;
@@ -25,7 +25,7 @@ const LEAST_STACK: usize = 256 * 1024;
 #[must_use = "a worker does nothing until it is started"]
 pub struct WorkerBuilder {
     queue: Queue,
-    code: DroppedElsewhere<JobCode>,
+    code: DroppedElsewhere<HandlersAndHooks>,
     config: WorkerConfig,
     lease: Option<Duration>,
     thread_pool: Option<Arc<rayon::ThreadPool>>,
@@ -64,7 +64,7 @@ impl Worker {
     pub fn builder(queue: &Queue, handlers: Handlers) -> WorkerBuilder {
         WorkerBuilder {
             queue: queue.clone(),
-            code: DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() }),
+            code: DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() }),
             config: queue.worker_config().clone(),
             lease: None,
             thread_pool: None,
@@ -139,7 +139,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
+    /// JobStarter the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
     /// Workers can share a pool: while each has jobs, the threads' time is divided in proportion to their
     /// [`weight`](Self::weight)s, however long their jobs are. Jobs are not interrupted: a worker may have to wait
     /// until running jobs finish, and then gets the next free thread.

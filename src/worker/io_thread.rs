@@ -43,7 +43,7 @@ impl IoThread {
     }
 }
 
-/// Runs a future on the thread and waits for it.
+/// JobStarter a future on the thread and waits for it.
 ///
 /// # Errors
 ///

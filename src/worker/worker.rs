@@ -16,7 +16,7 @@ use crate::worker::duties::Maintenance;
 use crate::worker::finish;
 use crate::worker::lease::{Lease, LeaseKeeper};
 use crate::worker::report::{self, DrainProgress, Left, Readings, WorkerMonitor};
-use crate::worker::run::{DroppedElsewhere, Executor, FairPool, JobCode};
+use crate::worker::run::{DroppedElsewhere, Executor, FairPool, HandlersAndHooks};
 use crate::worker::shutdown::{self, End};
 use crate::worker::state::{self, Phase, StopHandle, WorkerState, WorkerStats};
 
@@ -84,7 +84,7 @@ impl Worker {
         queue: Queue,
         state: Arc<WorkerState>,
         pool: Arc<FairPool>,
-        code: DroppedElsewhere<JobCode>,
+        code: DroppedElsewhere<HandlersAndHooks>,
         io: IoThread,
     ) -> Result<Worker, Error> {
         let mut session = state.session();

@@ -8,12 +8,12 @@ mod filling;
 #[path = "../../src/worker/state/in_flight.rs"]
 #[allow(dead_code, reason = "not all that is counted is looked at")]
 mod in_flight;
-#[path = "../../src/worker/run/turns.rs"]
-#[allow(dead_code, reason = "the model has one worker")]
-mod turns;
 #[path = "../../src/worker/lease/validity.rs"]
 #[allow(dead_code, reason = "the model does not wait for the clock")]
 mod validity;
+#[path = "../../src/worker/run/worker_turns.rs"]
+#[allow(dead_code, reason = "the model has one worker")]
+mod worker_turns;
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -27,8 +27,8 @@ use crate::sync_primitives::{AtomicU64, AtomicUsize, Ordering, ThreadPool};
 use fair_pool::FairPool;
 use filling::Filling;
 use in_flight::{InFlight, Stage};
-use turns::Jobs;
 use validity::LeaseValidity;
+use worker_turns::Jobs;
 
 fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use askama::Template;
 use parking_lot::Mutex;
-use readpast::admin::{Activity, HistoryRow, Inflow, QueueStats, Role, ScheduleRow, WorkerRow};
+use readpast::admin::{HistoryRow, Inflow, QueueActivity, QueueStats, Role, ScheduleRow, WorkerRow};
 use readpast::{Error, Queue};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -66,7 +66,7 @@ pub enum Part {
 
 #[derive(Debug, Clone)]
 pub struct Line {
-    pub activity: Activity,
+    pub activity: QueueActivity,
     pub counts: Counts,
     /// Approximate enqueue rate; `None`: unknown.
     pub in_per_s: Option<f64>,
@@ -240,7 +240,7 @@ impl Readings {
         let counted_at = self.exact.lock().as_ref().map(|exact| exact.at);
         let line = |mut stats| {
             let counts = self.complete(&mut stats);
-            let activity = Activity::new(stats, Some(&workers));
+            let activity = QueueActivity::new(stats, Some(&workers));
             let inflow = inflow.entry(activity.stats.queue.clone()).or_default();
             let counted_at = if counts.are_exact() { Some(at) } else { counted_at };
             let in_per_s = inflow.note(counted_at, &activity);
@@ -263,7 +263,7 @@ struct In {
 
 impl In {
     /// `counted_at`: when all unfinished jobs were counted.
-    fn note(&mut self, counted_at: Option<Instant>, activity: &Activity) -> Option<f64> {
+    fn note(&mut self, counted_at: Option<Instant>, activity: &QueueActivity) -> Option<f64> {
         if let Some(at) = counted_at
             && self.noted_at.is_none_or(|noted| noted < at)
         {

@@ -1,6 +1,6 @@
 //! A mapping.
 
-use readpast::admin::adopt_access::unreadable;
+use readpast::admin::adopt_seam::unreadable;
 
 use crate::error::Error;
 use crate::expression::Predicate;

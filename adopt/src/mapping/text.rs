@@ -1,6 +1,6 @@
 //! Parses and checks the text of a mapping.
 
-use readpast::admin::adopt_access::check_schema;
+use readpast::admin::adopt_seam::check_schema;
 use toml::de::{DeTable, DeValue};
 
 use crate::expression::{Value, Word, read_predicate, read_value};

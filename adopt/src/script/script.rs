@@ -77,14 +77,14 @@ pub(crate) fn removal(gives_back: bool, uninstall: &str) -> Result<String, Strin
 
 #[cfg(test)]
 mod tests {
-    use readpast::admin::adopt_access;
+    use readpast::admin::adopt_seam;
 
     use super::*;
     use crate::patches::places;
 
     #[test]
     fn each_place_of_the_scripts_has_its_change() {
-        for (name, text) in adopt_access::scripts() {
+        for (name, text) in adopt_seam::scripts() {
             match CHANGES.iter().find(|(changed, _)| changed == name) {
                 Some((_, change)) => _ = applied(text, change).unwrap_or_else(|error| panic!("{name}: {error}")),
                 None => assert_eq!(places(text).collect::<Vec<_>>(), [""; 0], "{name} has places and no changes"),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_no_change_to_a_script_is_a_script() {
-        let is_ours = |name: &str| adopt_access::scripts().iter().any(|(known, _)| *known == name);
+        let is_ours = |name: &str| adopt_seam::scripts().iter().any(|(known, _)| *known == name);
         for (name, text) in CHANGES.iter().filter(|(name, _)| !is_ours(name)) {
             assert!(!text.contains("--@ "), "{name} changes a script that is not there");
         }

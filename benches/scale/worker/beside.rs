@@ -71,7 +71,7 @@ impl Worker {
     }
 }
 
-/// `src/worker/lease/keeper.rs`.
+/// `src/worker/lease/lease_keeper.rs`.
 impl Worker {
     fn renew_at(&mut self, at: Micros, world: &mut World) {
         self.lease.timer += 1;

@@ -1,10 +1,10 @@
-//! Queues that share the threads of one process: whose turn it is, by `src/worker/run/turns.rs` itself.
+//! Queues that share the threads of one process: whose turn it is, by `src/worker/run/worker_turns.rs` itself.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::turns::{Charge, Jobs, Turns};
+use super::worker_turns::{Charge, Jobs, WorkerTurns};
 
 /// A queue of the process: its weight, and how long its jobs take.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl Jobs for Endless {
 
 /// Which part of the threads' time each queue gets.
 pub fn shares_of_time(threads: usize, queues: &[Share], time: Duration) -> Vec<f64> {
-    let mut members = Turns::default();
+    let mut members = WorkerTurns::default();
     let jobs: Vec<Arc<dyn Jobs>> = queues.iter().map(|_| Arc::new(Endless(1)) as Arc<dyn Jobs>).collect();
     for (queue, jobs) in queues.iter().zip(&jobs) {
         let weak: Weak<dyn Jobs> = Arc::downgrade(jobs);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ratatui::crossterm::cursor::MoveTo;
 use ratatui::crossterm::queue as write_to;
 use ratatui::crossterm::terminal::{Clear, ClearType};
-use readpast::admin::{Activity, WorkerRow};
+use readpast::admin::{QueueActivity, WorkerRow};
 use readpast::{Error, Queue};
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 struct At<'a> {
     at: String,
     #[serde(flatten)]
-    activity: &'a Activity,
+    activity: &'a QueueActivity,
 }
 
 impl Stats {
@@ -75,7 +75,7 @@ impl Stats {
         }
     }
 
-    async fn read(&self, queue: &Queue) -> Result<Vec<Activity>, Error> {
+    async fn read(&self, queue: &Queue) -> Result<Vec<QueueActivity>, Error> {
         let stats = match &self.queue {
             Some(_) => vec![queue.admin().stats(None).await?],
             None => queue.admin().all_stats(None).await?,
@@ -86,7 +86,7 @@ impl Stats {
             Err(error) => return Err(error),
         };
         let workers: Option<&[WorkerRow]> = workers.as_deref();
-        Ok(stats.into_iter().map(|stats| Activity::new(stats, workers)).collect())
+        Ok(stats.into_iter().map(|stats| QueueActivity::new(stats, workers)).collect())
     }
 
     /// Prints repeatedly until a permanent error.
@@ -124,7 +124,7 @@ fn is_dumb() -> bool {
 }
 
 /// Prints the queues with the time.
-fn print_at(output: Output, activities: &[Activity]) -> Result<()> {
+fn print_at(output: Output, activities: &[QueueActivity]) -> Result<()> {
     let now = now();
     if !output.is_json() {
         output.line(&texts::time(now))?;
@@ -142,7 +142,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-fn print(output: Output, activities: &[Activity]) -> Result<()> {
+fn print(output: Output, activities: &[QueueActivity]) -> Result<()> {
     let columns = [
         "queue",
         "ready",

@@ -15,7 +15,7 @@ use crate::time::{json_seconds, json_time};
 /// jobs, the age and the times. Every other condition is tested row by row, up to 10,000 rows for a page, because an
 /// index would cost every job something.
 ///
-/// Serialized as JSON, for audit entries ([`NewAudit::filter`](super::audit_row::NewAudit::filter)), it contains only
+/// Serialized as JSON, for audit entries ([`NewAudit::filter`](super::audit::NewAudit::filter)), it contains only
 /// the conditions that are set, with times in RFC 3339 format and the age in seconds (`older_than_s`).
 ///
 /// ```

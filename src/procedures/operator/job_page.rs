@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use tiberius::{ColumnData, Command};
 
-use crate::connection::{Answer, AnswerLimit, Columns, Session, int, into_rows};
+use crate::connection::{Answer, AnswerSizeLimit, Columns, Session, int, into_rows};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::JobState;
@@ -181,7 +181,7 @@ impl Session {
         command.bind_out_param("@next_priority", None::<i16>);
         command.bind_out_param("@next_alone", None::<bool>);
         command.bind_out_param("@next_group", None::<String>);
-        let limit = AnswerLimit::of_rows(size.jobs, size.bytes);
+        let limit = AnswerSizeLimit::of_rows(size.jobs, size.bytes);
         let answer = self.run_up_to(limit, PEEK, command).await?;
         let next = next_place(&answer)?;
         Ok((into_rows(PEEK, answer).into_iter().map(shown.read).collect::<Result<_, _>>()?, next))
@@ -215,7 +215,7 @@ impl Session {
         let mut command = self.peek_command(queue);
         command.bind_param("@job_id", job_id.0);
         command.bind_param("@max_bytes", int(cut_at));
-        let answer = self.run_up_to(AnswerLimit::of_rows(1, large), PEEK, command).await?;
+        let answer = self.run_up_to(AnswerSizeLimit::of_rows(1, large), PEEK, command).await?;
         into_rows(PEEK, answer).pop().map(JobRow::read).transpose()
     }
 

@@ -1,7 +1,7 @@
 //! The operators' calls.
 
 mod attempts;
-mod audit_row;
+mod audit;
 mod history_row;
 mod job_changes;
 mod job_filter;
@@ -9,12 +9,12 @@ mod job_page;
 mod job_row;
 mod queue_options;
 mod queue_stats;
-mod schedule_row;
+mod schedules;
 mod worker_row;
 
 pub(crate) use attempts::FailedJob;
 pub use attempts::{FailedAttempt, JobProgress};
-pub use audit_row::{AuditRow, NewAudit};
+pub use audit::{AuditRow, NewAudit};
 pub use history_row::HistoryRow;
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
 pub use job_changes::{Changed, JobChange};
@@ -24,5 +24,5 @@ pub use job_page::{IdPage, JobCursor, JobPage};
 pub use job_row::JobRow;
 pub use queue_options::{Deleted, Keep, QueueOptions, Rate};
 pub use queue_stats::QueueStats;
-pub use schedule_row::ScheduleRow;
+pub use schedules::ScheduleRow;
 pub use worker_row::WorkerRow;

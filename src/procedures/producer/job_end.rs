@@ -1,6 +1,6 @@
 //! How jobs ended, for callers that wait for them.
 
-use crate::connection::{AnswerLimit, Columns, Session, all_rows, id_rows, table_type};
+use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, id_rows, table_type};
 use crate::error::Error;
 use crate::id::JobId;
 
@@ -62,7 +62,7 @@ impl Session {
         command.bind_param("@queue", queue);
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         let outputs = if jobs.len() > 1 { MAX_OUTPUTS } else { MAX_OUTPUT };
-        let limit = AnswerLimit::of_rows(jobs.len(), outputs);
+        let limit = AnswerSizeLimit::of_rows(jobs.len(), outputs);
         all_rows(OUTCOMES, self.run_up_to(limit, OUTCOMES, command).await?).map(read).collect()
     }
 }

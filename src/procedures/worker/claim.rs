@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tiberius::Command;
 
-use crate::connection::{AnswerLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
+use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{ClaimOrder, Job, MAX_TABLE_VALUE_BYTES};
@@ -150,7 +150,7 @@ impl Session {
         command.bind_out_param("@highest", request.seen.map_or(0_i64, |seen| seen.highest));
         // In the worst case, all jobs have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
-        let limit = AnswerLimit::of_rows(request.max, payloads);
+        let limit = AnswerSizeLimit::of_rows(request.max, payloads);
         let answer = self.run_up_to(limit, "claim", command).await?;
         let status = answer.return_code();
         let alone_waits = status & ALONE_WAITS != 0;
@@ -220,7 +220,7 @@ impl Session {
     /// Same as [`claim`](Session::claim).
     pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
         let command = self.claim_command(&ClaimRequest { max: 1, max_payload_bytes: 0, ..request });
-        let answer = self.run_up_to(AnswerLimit::of_rows(1, 0), "claim", command).await?;
+        let answer = self.run_up_to(AnswerSizeLimit::of_rows(1, 0), "claim", command).await?;
         let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
         let (job_id, fence, attempt) =
             (JobId(row.required("job_id")?), Fence(row.required("fence")?), row.count("attempt")?);
@@ -304,7 +304,7 @@ impl Session {
         let mut command = self.command("checkpoints");
         command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
-        let limit = AnswerLimit::of_rows(jobs.len(), (jobs.len() * MAX_TABLE_VALUE_BYTES) as u64);
+        let limit = AnswerSizeLimit::of_rows(jobs.len(), (jobs.len() * MAX_TABLE_VALUE_BYTES) as u64);
         let rows = into_rows("checkpoints", self.run_up_to(limit, "checkpoints", command).await?);
         rows.into_iter().map(|mut row| Ok((JobId(row.required("job_id")?), row.required("checkpoint")?))).collect()
     }

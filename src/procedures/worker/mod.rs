@@ -6,8 +6,9 @@ mod depth;
 mod due_schedules;
 mod duties;
 mod finish;
-mod heartbeat;
-mod held_jobs;
+mod note_progress;
+mod registration;
+mod release;
 
 pub(crate) use await_jobs::Awaited;
 pub(crate) use claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, ClaimedUnseen, UnreadableJob, Withheld};
@@ -18,5 +19,5 @@ pub(crate) use finish::{
     FINISH, FINISH_ONE, FINISH_WITH, Finish, FinishResult, UNCOMMITTED, finish_one_command, follow_up_list_type,
     read_finish_one,
 };
-pub(crate) use heartbeat::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport};
-pub(crate) use held_jobs::NOTE_PROGRESS;
+pub(crate) use note_progress::NOTE_PROGRESS;
+pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport};

@@ -91,7 +91,7 @@ pub(crate) fn channel(
 }
 
 impl LockedRows {
-    /// Runs until its task is dropped.
+    /// JobStarter until its task is dropped.
     pub(in crate::worker) async fn run(mut self, mut session: Session) {
         let confirmations = self.confirmations.clone();
         let mut repeats = confirmations.repeats();

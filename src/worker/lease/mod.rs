@@ -1,14 +1,14 @@
 //! The lease: how this process stays alive as far as SQL Server can see.
 
 mod election;
-mod heartbeats;
+mod heartbeats_under_way;
 mod held_job;
-mod keeper;
+mod lease_keeper;
 mod registration;
 mod validity;
 
 pub(super) use election::Election;
 pub(super) use held_job::{Claimed, HeldJob};
-pub(super) use keeper::{Lease, LeaseKeeper};
+pub(super) use lease_keeper::{Lease, LeaseKeeper};
 pub(super) use registration::Registration;
 pub(super) use validity::LeaseValidity;

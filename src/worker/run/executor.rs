@@ -7,12 +7,13 @@
 //! A job leaves the channel only when it starts. Jobs therefore start in the order of the channel, whichever task the
 //! pool runs first, and a job that has not started can be released at any time.
 
+use super::dropped_elsewhere::DroppedElsewhere;
 use super::fair_pool::{FairPool, Load};
-use super::job_code::{DroppedElsewhere, JobCode};
+use super::handlers_and_hooks::HandlersAndHooks;
+use super::job_starter::JobStarter;
 use super::kind_limits::KindLimits;
 use super::overdue::Overdue;
-use super::runs::Runs;
-use super::turns::MemberId;
+use super::worker_turns::MemberId;
 use crate::handler::{JobError, UnknownKinds, failure};
 use crate::id::{Fence, JobId};
 use crate::metrics::KindMetrics;
@@ -30,7 +31,7 @@ const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
 /// The stage, as the one before it sees it.
 #[derive(Clone)]
 pub(in crate::worker) struct Executor {
-    runs: Arc<Runs>,
+    starter: Arc<JobStarter>,
     pool: Arc<FairPool>,
     member: MemberId,
 }
@@ -40,7 +41,7 @@ impl Executor {
     pub(in crate::worker) fn new(
         state: &Arc<WorkerState>,
         pool: Arc<FairPool>,
-        code: DroppedElsewhere<JobCode>,
+        code: DroppedElsewhere<HandlersAndHooks>,
         lease: Arc<LeaseValidity>,
         finisher: FinishSender,
         ahead: usize,
@@ -52,7 +53,7 @@ impl Executor {
         let kind_limits = KindLimits::new(handlers.places(), &pool);
         let surroundings = state.stop.surroundings(handlers.shared_state(), state.notes.clone(), state.place());
         let surroundings = DroppedElsewhere::new(Arc::new(surroundings));
-        let runs = Arc::new(Runs {
+        let starter = Arc::new(JobStarter {
             state: state.clone(),
             code,
             surroundings,
@@ -70,9 +71,9 @@ impl Executor {
             span: tracing::Span::current(),
         });
         let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
-        let jobs: Weak<Runs> = Arc::downgrade(&runs);
+        let jobs: Weak<JobStarter> = Arc::downgrade(&starter);
         let member = pool.join(jobs, state.weight, look_ahead);
-        Executor { runs, pool, member }
+        Executor { starter, pool, member }
     }
 
     /// The pool on which its jobs run.
@@ -87,12 +88,12 @@ impl Executor {
 
     /// Returns how many jobs can wait for a thread.
     pub(in crate::worker) fn capacity(&self) -> usize {
-        self.runs.buffer.capacity().unwrap_or(usize::MAX)
+        self.starter.buffer.capacity().unwrap_or(usize::MAX)
     }
 
     /// Returns the running jobs that have exceeded their time limit.
     pub(in crate::worker) fn overdue(&self) -> Arc<Overdue> {
-        self.runs.overdue.clone()
+        self.starter.overdue.clone()
     }
 
     /// Takes jobs over. Never blocks.
@@ -103,10 +104,10 @@ impl Executor {
     /// that.
     pub(in crate::worker) fn submit(&self, jobs: Vec<Claimed>) {
         if let Some(claimed) = jobs.last() {
-            self.runs.without_row.store(!claimed.has_row(), Ordering::Release);
+            self.starter.without_row.store(!claimed.has_row(), Ordering::Release);
         }
         for claimed in jobs {
-            self.runs.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
+            self.starter.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
         }
         self.pump();
     }
@@ -119,7 +120,7 @@ impl Executor {
         attempt: u32,
         error: Option<JobError>,
     ) {
-        let Runs { state, finisher, .. } = &*self.runs;
+        let JobStarter { state, finisher, .. } = &*self.starter;
         let mut held = HeldJob::unseen(registration, &state.in_flight);
         held.ended(0, 0);
         finisher.send(match error {
@@ -140,18 +141,18 @@ impl Executor {
     /// Stops starting jobs, and releases those that have not started. Jobs of `at_most_once` queues cannot be released,
     /// because they have no row any more: they still run, until the deadline or an immediate stop.
     pub(in crate::worker) fn close(&self) {
-        self.runs.closed.store(true, Ordering::Release);
-        self.runs.give_back_those_that_wait();
+        self.starter.closed.store(true, Ordering::Release);
+        self.starter.give_back_those_that_wait();
         let mut no_way_back = Vec::new();
-        while let Ok(claimed) = self.runs.waiting.try_recv() {
+        while let Ok(claimed) = self.starter.waiting.try_recv() {
             if claimed.has_row() {
-                self.runs.give_back(claimed);
+                self.starter.give_back(claimed);
             } else {
                 no_way_back.push(claimed);
             }
         }
         for claimed in no_way_back {
-            self.runs.buffer.try_send(claimed).expect("they have just been taken out of the channel");
+            self.starter.buffer.try_send(claimed).expect("they have just been taken out of the channel");
         }
         self.pump();
     }
@@ -159,7 +160,7 @@ impl Executor {
     /// Like [`close`](Self::close), and also drops jobs without a row: the shutdown deadline has passed, and nothing
     /// starts any more.
     pub(in crate::worker) fn cut_off(&self) {
-        self.runs.cut_off.store(true, Ordering::Release);
+        self.starter.cut_off.store(true, Ordering::Release);
         self.close();
     }
 
@@ -168,8 +169,8 @@ impl Executor {
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
             ticks.tick().await;
-            for (claimed, delay) in self.runs.kind_limits.take_surplus() {
-                self.runs.put_off_for_others(claimed, delay);
+            for (claimed, delay) in self.starter.kind_limits.take_surplus() {
+                self.starter.put_off_for_others(claimed, delay);
             }
             self.pump(); // a permit may be free that no thread has noticed
         }
@@ -177,32 +178,32 @@ impl Executor {
 
     /// Returns whether a kind has a limit.
     pub(in crate::worker) fn has_kind_limits(&self) -> bool {
-        !self.runs.kind_limits.are_none()
+        !self.starter.kind_limits.are_none()
     }
 
     /// Drops the jobs that have not started: the worker stops immediately.
     pub(in crate::worker) fn abandon(&self) {
-        while self.runs.waiting.try_recv().is_ok() {}
-        self.runs.kind_limits.drop_waiting();
+        while self.starter.waiting.try_recv().is_ok() {}
+        self.starter.kind_limits.drop_waiting();
     }
 
     /// Releases up to `jobs` unstarted jobs, the oldest first: another worker that claims them runs them immediately.
     pub(in crate::worker) fn give_back(&self, jobs: usize) {
         // These jobs have no row to be released to. Checking this job by job would move the oldest to the end of the
         // channel.
-        if self.runs.without_row.load(Ordering::Acquire) {
+        if self.starter.without_row.load(Ordering::Acquire) {
             return;
         }
         for _ in 0..jobs {
-            let Ok(claimed) = self.runs.waiting.try_recv() else {
+            let Ok(claimed) = self.starter.waiting.try_recv() else {
                 return;
             };
             if !claimed.has_row() {
                 // This job has no row: it was claimed before the queue's delivery was changed.
-                self.runs.buffer.try_send(claimed).expect("it has just been taken out of the channel");
+                self.starter.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
             }
-            self.runs.give_back(claimed);
+            self.starter.give_back(claimed);
         }
     }
 }
@@ -217,7 +218,7 @@ mod tests {
     use crate::handler::{Context, Handlers, KindOptions, Output, Permit, SharedLimit};
     use crate::job::{Job, NewJob};
     use crate::worker::finish;
-    use crate::worker::run::job_code::Hooks;
+    use crate::worker::run::handlers_and_hooks::Hooks;
 
     const LEASE: Duration = Duration::from_secs(60);
 
@@ -278,7 +279,7 @@ mod tests {
         let (sender, finisher, _large) = finish::channel(&state, pumping(&pool));
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
-        let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+        let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
         let executor = Executor::new(&state, pool, code, clock.clone(), sender, 64);
         let registration = Arc::new(Registration::for_test(clock));
         // Without a row, so that no server is needed.
@@ -336,7 +337,7 @@ mod tests {
             let taken = Permit::new(&places, other);
             let pool = FairPool::own(1, None).unwrap();
             let (finisher, batches, large) = finish::channel(&state, pumping(&pool));
-            let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+            let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
             let executor = Executor::new(&state, pool, code, clock, finisher, 64);
             let _outcomes = Box::new((batches, large));
@@ -351,8 +352,8 @@ mod tests {
 
         fn admit(&self) {
             let claimed = self.claimed("limited");
-            let handler = self.executor.runs.code.handlers.find(claimed.job.kind()).unwrap();
-            self.executor.runs.start_if_admitted(handler, claimed);
+            let handler = self.executor.starter.code.handlers.find(claimed.job.kind()).unwrap();
+            self.executor.starter.start_if_admitted(handler, claimed);
         }
 
         /// Counts the unstarted jobs, the parked jobs, and the released or finished jobs.
@@ -397,7 +398,7 @@ mod tests {
         };
         let mut handlers = Handlers::any(handler);
         handlers.check(&state.config).unwrap();
-        let code = DroppedElsewhere::new(JobCode { handlers, hooks: Hooks::default() });
+        let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
         let executor = Executor::new(state, pool, code, clock.clone(), finisher, 64);
         (executor, starts)
     }

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::handler::Threads;
 use crate::sync_primitives::{AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
 
-use super::turns::{Charge, Jobs, Member, MemberId, SLICE, Turns};
+use super::worker_turns::{Charge, Jobs, Member, MemberId, SLICE, WorkerTurns};
 
 /// The most jobs on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
@@ -44,7 +44,7 @@ pub(in crate::worker) struct FairPool {
     used: AtomicUsize,
     /// How many turns are running, of all workers.
     turns: AtomicUsize,
-    members: Mutex<Turns>,
+    members: Mutex<WorkerTurns>,
     given_back: Notify,
 }
 

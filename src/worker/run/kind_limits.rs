@@ -176,7 +176,7 @@ mod tests {
     use crate::worker::lease::LeaseValidity;
     use crate::worker::lease::Registration;
     use crate::worker::run::fair_pool::FairPool;
-    use crate::worker::run::turns::Jobs;
+    use crate::worker::run::worker_turns::Jobs;
     use crate::worker::state::WorkerState;
 
     /// This many unstarted jobs, of a queue with this delivery.

@@ -1,13 +1,15 @@
 //! The second stage: runs claimed jobs on the pool.
 
+mod dropped_elsewhere;
 mod executor;
 mod fair_pool;
-mod job_code;
+mod handlers_and_hooks;
+mod job_starter;
 mod kind_limits;
 mod overdue;
-mod runs;
-mod turns;
+mod worker_turns;
 
+pub(super) use dropped_elsewhere::DroppedElsewhere;
 pub(super) use executor::Executor;
 pub(super) use fair_pool::{FairPool, Load};
-pub(super) use job_code::{DroppedElsewhere, Hooks, JobCode};
+pub(super) use handlers_and_hooks::{HandlersAndHooks, Hooks};

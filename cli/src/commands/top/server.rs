@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use readpast::admin::{Activity, FailedAttempt, JobChange, JobFilter, JobProgress, JobRow, JobState, WorkerRow};
+use readpast::admin::{FailedAttempt, JobChange, JobFilter, JobProgress, JobRow, JobState, QueueActivity, WorkerRow};
 use readpast::{Config, Error, JobId, Queue};
 use tokio::sync::Mutex;
 
@@ -60,7 +60,7 @@ impl Server {
     pub async fn overview(&self) -> Result<Overview, Error> {
         let (queues, workers) =
             tokio::try_join!(self.schema.admin().all_stats(None), self.schema.admin().all_workers(ENDED))?;
-        let queues = queues.into_iter().map(|stats| queue_line(Activity::new(stats, Some(&workers))));
+        let queues = queues.into_iter().map(|stats| queue_line(QueueActivity::new(stats, Some(&workers))));
         let queues = queues.collect();
         // An ended worker is listed until its jobs have been returned.
         let workers = workers.iter().filter(|worker| worker.is_live() || worker.held > 0).map(worker_line).collect();
@@ -186,8 +186,8 @@ fn is_same(known: &JobRow, now: &JobRow) -> bool {
     *known == now
 }
 
-fn queue_line(activity: Activity) -> QueueLine {
-    let Activity { stats, done_per_s, failed_per_s, limits, .. } = activity;
+fn queue_line(activity: QueueActivity) -> QueueLine {
+    let QueueActivity { stats, done_per_s, failed_per_s, limits, .. } = activity;
     QueueLine {
         name: stats.queue,
         paused: stats.paused,

@@ -15,15 +15,16 @@ use crate::worker::finish::{Ended, FinishSender, Ran};
 use crate::worker::lease::{Claimed, LeaseValidity};
 use crate::worker::state::{Started, WorkerState};
 
-use super::job_code::{DroppedElsewhere, JobCode};
+use super::dropped_elsewhere::DroppedElsewhere;
+use super::handlers_and_hooks::HandlersAndHooks;
 use super::kind_limits::{Admission, KindLimits};
 use super::overdue::Overdue;
-use super::turns::Jobs;
+use super::worker_turns::Jobs;
 
 /// What running a job requires.
-pub(super) struct Runs {
+pub(super) struct JobStarter {
     pub(super) state: Arc<WorkerState>,
-    pub(super) code: DroppedElsewhere<JobCode>,
+    pub(super) code: DroppedElsewhere<HandlersAndHooks>,
     /// The handlers, with the state that they share.
     pub(super) surroundings: DroppedElsewhere<Arc<SharedByRuns>>,
     pub(super) buffer: Sender<Claimed>,
@@ -45,7 +46,7 @@ pub(super) struct Runs {
     pub(super) span: tracing::Span,
 }
 
-impl Jobs for Runs {
+impl Jobs for JobStarter {
     fn waiting(&self) -> usize {
         if self.may_start() { self.kind_limits.ready() + self.waiting.len() } else { 0 }
     }
@@ -66,7 +67,7 @@ impl Jobs for Runs {
     }
 }
 
-impl Runs {
+impl JobStarter {
     /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
     /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
     /// lease holds those, and their outputs go nowhere.
@@ -89,7 +90,7 @@ impl Runs {
         Some((claimed, started))
     }
 
-    /// Runs a job, or releases it, or drops it if its lease is lost. Returns the time at the end.
+    /// JobStarter a job, or releases it, or drops it if its lease is lost. Returns the time at the end.
     fn start(&self, claimed: Claimed) -> Instant {
         // A job without a row cannot be run by any other worker.
         let has_row = claimed.has_row();

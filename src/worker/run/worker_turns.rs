@@ -18,7 +18,7 @@ pub(in crate::worker) trait Jobs: Send + Sync {
     /// Returns how many jobs could start now.
     fn waiting(&self) -> usize;
 
-    /// Runs jobs one after the other until there are none, or until one has finished after `slice_end`.
+    /// JobStarter jobs one after the other until there are none, or until one has finished after `slice_end`.
     fn run(&self, slice_end: Instant);
 
     /// Called when [`run`](Self::run) has panicked.
@@ -55,7 +55,7 @@ impl Charge {
 
 /// The workers of a pool.
 #[derive(Default)]
-pub(in crate::worker) struct Turns {
+pub(in crate::worker) struct WorkerTurns {
     pub(super) all: Vec<Member>,
     joined: u64,
     /// The least time spent by a worker with jobs: a worker that had none for a while starts there. It never decreases.
@@ -97,7 +97,7 @@ impl Member {
 /// The jobs found by a check, and how many could start. They must be dropped after the lock on the members is released.
 pub(in crate::worker) type WithJobs = Vec<(Arc<dyn Jobs>, usize)>;
 
-impl Turns {
+impl WorkerTurns {
     pub(in crate::worker) fn join(&mut self, jobs: Weak<dyn Jobs>, weight: f64) -> MemberId {
         self.all.retain(|member| member.jobs.strong_count() > 0);
         self.joined += 1;
@@ -198,7 +198,7 @@ mod tests {
 
     /// Workers whose jobs always take the same time, on threads with a simulated clock.
     struct Simulation {
-        members: Turns,
+        members: WorkerTurns,
         workers: Vec<(Arc<Queued>, Duration)>,
         threads: usize,
         running: Vec<(Instant, Charge)>,
@@ -208,7 +208,7 @@ mod tests {
     impl Simulation {
         fn new(threads: usize) -> Simulation {
             Simulation {
-                members: Turns::default(),
+                members: WorkerTurns::default(),
                 workers: Vec::new(),
                 threads,
                 running: Vec::new(),
@@ -236,7 +236,7 @@ mod tests {
             }
         }
 
-        /// Runs for this long, and returns how many turns each worker has begun.
+        /// JobStarter for this long, and returns how many turns each worker has begun.
         fn run(&mut self, time: Duration) -> Vec<usize> {
             let (until, mut begun) = (self.at + time, vec![0; self.workers.len()]);
             loop {

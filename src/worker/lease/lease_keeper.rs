@@ -1,7 +1,7 @@
 //! The lease: how this process stays alive as far as SQL Server can see.
 //!
 //! A task with a connection of its own renews the lease by updating one row, so that neither a slow claim nor busy
-//! cores can starve it. A renewal may take as long as the lease lasts: [`Heartbeats`]. If SQL Server rejects a renewal,
+//! cores can starve it. A renewal may take as long as the lease lasts: [`HeartbeatsUnderWay`]. If SQL Server rejects a renewal,
 //! the worker was marked lost, and its jobs may be running elsewhere. The [`Registration`] is then marked lost, its
 //! unstarted jobs are dropped, and the worker registers again under a new id.
 //!
@@ -25,7 +25,7 @@ use crate::time::Pauses;
 use crate::worker::state::{Phase, WorkerState};
 
 use super::election::Election;
-use super::heartbeats::{Heartbeats, Renewal};
+use super::heartbeats_under_way::{HeartbeatsUnderWay, Renewal};
 use super::registration::Registration;
 use super::validity::{LONGEST_SLEEP, LeaseValidity};
 
@@ -69,7 +69,7 @@ impl Lease {
 /// Registers the worker and keeps its lease.
 pub(in crate::worker) struct LeaseKeeper {
     state: Arc<WorkerState>,
-    renewals: Heartbeats,
+    renewals: HeartbeatsUnderWay,
     clock: Arc<LeaseValidity>,
     current: watch::Sender<Arc<Registration>>,
     /// Signals from the prefetcher that SQL Server rejected a claim because the worker is lost.
@@ -95,7 +95,7 @@ impl LeaseKeeper {
         let (current, _) = watch::channel(Arc::new(registration));
         // A response that arrives after the lease has expired is still useful: perhaps the worker was not reaped yet.
         // That is why an interval is added.
-        let renewals = Heartbeats::new(session, config.lease + config.heartbeat_interval);
+        let renewals = HeartbeatsUnderWay::new(session, config.lease + config.heartbeat_interval);
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
         let state = state.clone();
         Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::Error;
 
 use super::connection_string::ConnectionString;
-use super::ranges::{refused, shown};
+use super::range_checks::{refused, shown};
 
 pub(super) struct Setting {
     /// As in a TOML file, with its section: `worker.lease_ms`.

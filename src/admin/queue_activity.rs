@@ -12,11 +12,11 @@ use crate::procedures::operator::{QueueStats, WorkerRow};
 ///
 /// ```no_run
 /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
-/// use readpast::admin::Activity;
+/// use readpast::admin::QueueActivity;
 ///
 /// let workers = queue.admin().all_workers(std::time::Duration::ZERO).await?;
 /// for stats in queue.admin().all_stats(None).await? {
-///     let activity = Activity::new(stats, Some(&workers));
+///     let activity = QueueActivity::new(stats, Some(&workers));
 ///     println!("{}: {} ready, {:?} a second", activity.stats.queue, activity.stats.ready, activity.done_per_s);
 /// }
 /// # Ok(())
@@ -24,7 +24,7 @@ use crate::procedures::operator::{QueueStats, WorkerRow};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Activity {
+pub struct QueueActivity {
     /// Depth and settings.
     #[serde(flatten)]
     pub stats: QueueStats,
@@ -37,9 +37,9 @@ pub struct Activity {
     pub limits: Vec<(String, usize)>,
 }
 
-impl Activity {
+impl QueueActivity {
     /// Creates the activity of a queue from all workers of the schema, or from `None` if the login may not see them.
-    pub fn new(stats: QueueStats, workers: Option<&[WorkerRow]>) -> Activity {
+    pub fn new(stats: QueueStats, workers: Option<&[WorkerRow]>) -> QueueActivity {
         let of_queue = |worker: &&WorkerRow| worker.queue == stats.queue && worker.is_live();
         let live: Option<Vec<&WorkerRow>> = workers.map(|workers| workers.iter().filter(of_queue).collect());
         let rate = |of: fn(&WorkerRow) -> Option<f64>| {
@@ -57,7 +57,7 @@ impl Activity {
             }
         }
         limits.sort_by(|(a, some), (b, others)| others.cmp(some).then_with(|| a.cmp(b)));
-        Activity { stats, done_per_s, failed_per_s, limits }
+        QueueActivity { stats, done_per_s, failed_per_s, limits }
     }
 }
 
@@ -82,7 +82,7 @@ struct Point {
 
 impl Inflow {
     /// Adds a reading of the queue at `at`, later than the reading before: [`QueueStats::not_done`] and
-    /// [`Activity::done_per_s`]. Returns the rate, or `None` after the first reading.
+    /// [`QueueActivity::done_per_s`]. Returns the rate, or `None` after the first reading.
     pub fn note(&mut self, at: Instant, not_done: u64, done_per_s: Option<f64>) -> Option<f64> {
         let out = self.points.back().map_or(0.0, |last| {
             let seconds = at.duration_since(last.at).as_secs_f64();

@@ -17,36 +17,36 @@ pub fn check_schema(schema: &str) -> Result<(), Error> {
 
 /// A session of a queue.
 #[derive(Debug)]
-pub struct AdoptAccess {
+pub struct AdoptSeam {
     session: Lent,
 }
 
 impl Admin<'_> {
     /// Returns a session for the crate readpast-adopt.
     #[doc(hidden)]
-    pub async fn seam(self) -> Result<AdoptAccess, Error> {
-        Ok(AdoptAccess { session: self.queue.any_session().await? })
+    pub async fn seam(self) -> Result<AdoptSeam, Error> {
+        Ok(AdoptSeam { session: self.queue.any_session().await? })
     }
 }
 
-impl AdoptAccess {
+impl AdoptSeam {
     /// The schema of the queue's settings.
     pub fn schema(&self) -> &str {
         self.session.schema()
     }
 
-    /// Runs a batch and returns the rows of each result.
+    /// JobStarter a batch and returns the rows of each result.
     pub async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<SeamRow>>, Error> {
         let results = self.session.query(call, sql).await?;
         Ok(results.into_iter().map(|rows| rows.into_iter().map(SeamRow).collect()).collect())
     }
 
-    /// Runs scripts with `$(schema)` replaced, and runs all of them again after a transient error.
+    /// JobStarter scripts with `$(schema)` replaced, and runs all of them again after a transient error.
     pub async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
         self.session.run_again(scripts).await
     }
 
-    /// Runs a script once.
+    /// JobStarter a script once.
     pub async fn run(&mut self, name: &str, script: &str) -> Result<(), Error> {
         self.session.run_all(&[(name, script)]).await
     }

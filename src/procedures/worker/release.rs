@@ -1,49 +1,8 @@
-//! Jobs that a worker holds: `release` and `recover` return jobs that were not run, and `note_progress` saves what
-//! running jobs report.
-
-use tiberius::{SqlTableDataRow, TableValueRow};
+//! `release` and `recover`: return jobs to the queue that were not run.
 
 use crate::connection::{Session, job_rows, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{Note, NotedRun};
-
-/// The name of the call in an [`Error::TimedOut`].
-pub(crate) const NOTE_PROGRESS: &str = "note_progress";
-
-impl Session {
-    /// Saves the checkpoints and progress of running jobs that this worker still holds.
-    ///
-    /// # Errors
-    ///
-    /// After any error, call it again with the same or newer values.
-    pub(crate) async fn note_progress(&mut self, worker: WorkerId, notes: &[(NotedRun, Note)]) -> Result<(), Error> {
-        let list = table_type(self.schema(), "progress_list");
-        let mut command = self.command(NOTE_PROGRESS);
-        command.bind_param("@worker_id", worker.0);
-        command.bind_table_with_dbtype("@notes", &list, notes.iter().map(NoteRow));
-        self.run(NOTE_PROGRESS, command).await?;
-        Ok(())
-    }
-}
-
-/// One row of the table type `progress_list`.
-struct NoteRow<'a>(&'a (NotedRun, Note));
-
-impl<'a> TableValueRow<'a> for NoteRow<'a> {
-    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
-        let ((job_id, fence), note) = self.0;
-        row.add_field(job_id.0);
-        row.add_field(fence.0);
-        row.add_field(note.fraction);
-        row.add_field(note.text.as_deref());
-        row.add_field(note.checkpoint.as_deref());
-    }
-
-    fn get_db_type() -> &'static str {
-        "progress_list"
-    }
-}
 
 impl Session {
     /// Releases jobs that were not started, without counting their attempt. Returns the jobs that this worker no longer

@@ -22,7 +22,7 @@ use crate::procedures::worker::{Heartbeat, WorkerReport};
 /// The most heartbeats in progress.
 const MOST: usize = 2;
 
-pub(in crate::worker) struct Heartbeats {
+pub(in crate::worker) struct HeartbeatsUnderWay {
     /// In the order in which they were sent.
     under_way: Vec<UnderWay>,
     /// The session whose response came last, while it is not in use.
@@ -47,11 +47,11 @@ pub(in crate::worker) struct Renewal {
     pub(in crate::worker) result: Result<Heartbeat, Error>,
 }
 
-impl Heartbeats {
+impl HeartbeatsUnderWay {
     /// Starts with a session that already has a connection.
-    pub(in crate::worker) fn new(session: Session, limit: Duration) -> Heartbeats {
+    pub(in crate::worker) fn new(session: Session, limit: Duration) -> HeartbeatsUnderWay {
         let connector = session.connector();
-        Heartbeats { under_way: Vec::new(), session: Some(session), connector, limit }
+        HeartbeatsUnderWay { under_way: Vec::new(), session: Some(session), connector, limit }
     }
 
     pub(in crate::worker) fn may_send(&self) -> bool {
@@ -96,7 +96,7 @@ impl Heartbeats {
         .await;
         let sent_at = self.under_way.remove(index).sent_at;
         if result.is_ok() {
-            // Heartbeats that were sent earlier have nothing to add, and their connections are probably dead. One that
+            // HeartbeatsUnderWay that were sent earlier have nothing to add, and their connections are probably dead. One that
             // was sent later is already the next renewal.
             for earlier in self.under_way.drain(..index) {
                 session.gave_up("heartbeat", earlier.sent_at);

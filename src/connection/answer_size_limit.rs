@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::error::TOO_MUCH;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AnswerLimit {
+pub(crate) struct AnswerSizeLimit {
     bytes: u64,
     values: usize,
 }
@@ -36,18 +36,18 @@ const ROW_BYTES: u64 = 32 << 10;
 
 const ROW_VALUES: usize = 64;
 
-impl AnswerLimit {
+impl AnswerSizeLimit {
     /// For a call whose response has no payload and no output.
-    pub(crate) const PLAIN: AnswerLimit = AnswerLimit { bytes: 64 << 20, values: 2 << 20 };
+    pub(crate) const PLAIN: AnswerSizeLimit = AnswerSizeLimit { bytes: 64 << 20, values: 2 << 20 };
 
     /// For TLS and the login, mostly certificates.
-    pub(crate) const LOGIN: AnswerLimit = AnswerLimit { bytes: 1 << 20, values: VALUES_BESIDE_ROWS };
+    pub(crate) const LOGIN: AnswerSizeLimit = AnswerSizeLimit { bytes: 1 << 20, values: VALUES_BESIDE_ROWS };
 
     /// For up to `rows` rows, with up to `large` bytes of payloads, outputs and checkpoints in total.
-    pub(crate) fn of_rows(rows: usize, large: u64) -> AnswerLimit {
+    pub(crate) fn of_rows(rows: usize, large: u64) -> AnswerSizeLimit {
         let bytes = large.saturating_add(ROW_BYTES.saturating_mul(rows as u64)).saturating_add(BESIDE_ROWS);
         let values = ROW_VALUES.saturating_mul(rows).saturating_add(VALUES_BESIDE_ROWS);
-        AnswerLimit { bytes, values }
+        AnswerSizeLimit { bytes, values }
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    pub(crate) fn grant(&self, limit: AnswerLimit) {
+    pub(crate) fn grant(&self, limit: AnswerSizeLimit) {
         self.bytes.store(limit.bytes, Ordering::Relaxed);
         self.left.store(limit.bytes, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) async fn read(mut stream: CommandStream<'_>, limit: AnswerLimit) -> tiberius::Result<Answer> {
+    pub(crate) async fn read(mut stream: CommandStream<'_>, limit: AnswerSizeLimit) -> tiberius::Result<Answer> {
         let (mut answer, mut counted) = (Answer::default(), Values::up_to(limit));
         while let Some(item) = next(&mut stream).await? {
             match item {
@@ -160,7 +160,10 @@ impl Answer {
         Ok(answer)
     }
 
-    pub(crate) async fn read_batch(mut stream: QueryStream<'_>, limit: AnswerLimit) -> tiberius::Result<Vec<Vec<Row>>> {
+    pub(crate) async fn read_batch(
+        mut stream: QueryStream<'_>,
+        limit: AnswerSizeLimit,
+    ) -> tiberius::Result<Vec<Vec<Row>>> {
         let (mut results, mut counted) = (Vec::new(), Values::up_to(limit));
         while let Some(item) = next(&mut stream).await? {
             match item {
@@ -208,7 +211,7 @@ struct Values {
 }
 
 impl Values {
-    fn up_to(limit: AnswerLimit) -> Values {
+    fn up_to(limit: AnswerSizeLimit) -> Values {
         Values { most: limit.values, left: limit.values }
     }
 
@@ -326,7 +329,7 @@ mod tests {
             assert!(error.is_transient());
             assert!(!self.session.has_connection());
             let sent = tokio::time::timeout(Duration::from_secs(60), self.sent).await.expect("it notices").unwrap();
-            let read = if what == "bytes" { limit } else { AnswerLimit::PLAIN.bytes } as usize;
+            let read = if what == "bytes" { limit } else { AnswerSizeLimit::PLAIN.bytes } as usize;
             assert!(sent <= read + SOCKETS, "{sent} bytes were read");
         }
     }
@@ -336,7 +339,7 @@ mod tests {
         let mut hostile = hostile(false, &[], &[0]).await;
         let error = hostile.session.ensure_connected().await.unwrap_err();
         assert!(matches!(error, Error::Connect { .. }), "{error}");
-        hostile.has_failed(error, AnswerLimit::LOGIN.bytes, "bytes").await;
+        hostile.has_failed(error, AnswerSizeLimit::LOGIN.bytes, "bytes").await;
     }
 
     #[tokio::test]
@@ -344,13 +347,13 @@ mod tests {
         let mut hostile = hostile(true, &INT, &NULL_ROW).await;
         let error = hostile.session.batch("a call", "SELECT 1").await.unwrap_err();
         assert!(error.is_too_much());
-        hostile.has_failed(error, AnswerLimit::PLAIN.values as u64, "values").await;
+        hostile.has_failed(error, AnswerSizeLimit::PLAIN.values as u64, "values").await;
     }
 
     #[tokio::test]
     async fn rows_of_a_procedure_that_never_end_are_given_up() {
         let mut hostile = hostile(true, &INT, &NULL_ROW).await;
-        let (command, limit) = (hostile.session.command("claim"), AnswerLimit::of_rows(500, 1 << 20));
+        let (command, limit) = (hostile.session.command("claim"), AnswerSizeLimit::of_rows(500, 1 << 20));
         let error = hostile.session.run_up_to(limit, "claim", command).await.unwrap_err();
         hostile.has_failed(error, limit.values as u64, "values").await;
     }
@@ -361,13 +364,13 @@ mod tests {
         let mut hostile = hostile(true, no_rows, no_rows).await;
         let command = hostile.session.command("heartbeat");
         let error = hostile.session.run("heartbeat", command).await.unwrap_err();
-        hostile.has_failed(error, AnswerLimit::PLAIN.values as u64, "values").await;
+        hostile.has_failed(error, AnswerSizeLimit::PLAIN.values as u64, "values").await;
     }
 
     #[tokio::test]
     async fn a_value_that_never_ends_is_given_up() {
         let mut hostile = hostile(true, &[&BINARY[..], &LAST_BYTE_OF_LENGTH].concat(), &PIECE).await;
-        let (command, limit) = (hostile.session.command("claim"), AnswerLimit::of_rows(1, 1 << 20));
+        let (command, limit) = (hostile.session.command("claim"), AnswerSizeLimit::of_rows(1, 1 << 20));
         let error = hostile.session.run_up_to(limit, "claim", command).await.unwrap_err();
         hostile.has_failed(error, limit.bytes, "bytes").await;
     }
@@ -375,7 +378,7 @@ mod tests {
     #[tokio::test]
     async fn messages_that_never_end_are_given_up() {
         let mut hostile = hostile(true, &INFO, &INFO).await;
-        let (command, limit) = (hostile.session.command("claim"), AnswerLimit::of_rows(1, 0));
+        let (command, limit) = (hostile.session.command("claim"), AnswerSizeLimit::of_rows(1, 0));
         let error = hostile.session.run_up_to(limit, "claim", command).await.unwrap_err();
         hostile.has_failed(error, limit.bytes, "bytes").await;
     }
