@@ -135,8 +135,9 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
--- Jobs below a lifo queue's gaps are ready: the other orders must not start above them.
-IF @old_order = 'lifo' AND @claim_order <> 'lifo'
+-- Jobs below a lifo queue's gaps are ready: the other orders must not start above them. What claims and sweeps of the
+-- old order have seen then counts no more. In a caller's transaction, and until then, the next sweep finds such jobs.
+IF @old_order <> @claim_order AND 'lifo' IN (@old_order, @claim_order)
     EXEC [$(schema)].[lower_marks] @queue_id, 0;
 
 SELECT @queue_id AS queue_id, @created AS created;

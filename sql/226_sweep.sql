@@ -20,8 +20,6 @@ IF @@TRANCOUNT > 0
                    AND swept_at > DATEADD(MILLISECOND, -20 * sweep_ms, @now))
     RETURN;
 
-IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WHERE queue_id = @queue_id AND claim_order = 'lifo')
-    SET @is_lifo = 1;
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id)
     RETURN;
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
@@ -39,6 +37,9 @@ BEGIN
     ORDER BY m.priority;
     IF @priority IS NULL
         BREAK;
+    -- After the mark, because create_queue lowers the marks after a change of the order.
+    SET @is_lifo = (SELECT CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END FROM [$(schema)].[queues]
+        WHERE queue_id = @queue_id);
     IF @is_lifo = 1
     BEGIN
         -- In a gap, a job that a claim could take cuts it. Elsewhere, the highest job counts, even if uncommitted.

@@ -60,19 +60,20 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[workers]
 
 -- The last 32 ids stay unmarked for producers that commit later. Written only if that gains much, and not in a caller's
 -- transaction, which would keep the mark locked.
-IF @seen_job_id IS NOT NULL AND @is_lifo = 0 AND @@TRANCOUNT = 0
+IF @seen_job_id IS NOT NULL AND @is_lifo = 0 AND @highest IS NULL AND @@TRANCOUNT = 0
     UPDATE [$(schema)].[marks] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     SET job_id = @seen_job_id - 32
     WHERE queue_id = @queue_id AND priority = @seen_priority AND lowered = @lowered AND job_id < @seen_job_id - 64
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-ELSE IF @seen_from_id IS NOT NULL AND @is_lifo = 1
+ELSE IF @seen_from_id IS NOT NULL AND @is_lifo = 1 AND @highest IS NOT NULL
 BEGIN
     -- Above its jobs, that claim found none up to the highest job seen by then.
     IF @highest > @seen_job_id
         SET @seen_job_id = @highest;
     EXEC [$(schema)].[widen_gap] @queue_id, @seen_priority, @lowered, @seen_from_id, @seen_job_id;
 END;
-SELECT @lowered = NULL, @highest = NULL;
+-- NULL in the other orders: what one order has seen must not move the marks of another.
+SELECT @lowered = NULL, @highest = CASE WHEN @is_lifo = 1 THEN 0 END;
 
 IF @paused = 1
     RETURN 0;
@@ -150,14 +151,14 @@ BEGIN
             @max_payload_bytes, @is_over OUTPUT;
         IF @is_over = 1
         BEGIN
-            SELECT @lowered = @mark_lowered, @highest = @mark_highest;
+            SELECT @lowered = @mark_lowered, @highest = CASE WHEN @is_lifo = 1 THEN @mark_highest END;
             RETURN @alone_waits;
         END;
     END;
     SET @claimed = CASE @delivery WHEN 'at_least_once' THEN @@ROWCOUNT ELSE 0 END;
 
     IF @claimed > 0
-        SELECT @lowered = @mark_lowered, @highest = @mark_highest;
+        SELECT @lowered = @mark_lowered, @highest = CASE WHEN @is_lifo = 1 THEN @mark_highest END;
     SET @room = @room - @claimed;
     IF @room = 0
         RETURN @alone_waits;

@@ -243,6 +243,7 @@ BEGIN TRY
                 VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @counted);
     END;
     COMMIT TRANSACTION;
+    SET LOCK_TIMEOUT -1;  -- the jobs are claimed: their rows must reach the worker
 END TRY
 BEGIN CATCH
     IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1

@@ -1,7 +1,7 @@
 -- Registers a worker for a queue and starts its lease; a call with the same id renews it. With @take_over = 1, other
 -- workers of the queue with this name and login are marked lost and their jobs returned at once, for a process that is
 -- the only one of its name. (The login, because any worker may choose the name.)
--- Result: claim_order, completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
+-- Result: completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
 -- dead), has_sink, workers_lost (marked lost: namesakes and expired leases), jobs_dead (among taken_over).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
@@ -63,7 +63,7 @@ BEGIN
     WHERE worker_id = @worker_id AND lost_at IS NULL;
 END;
 
-SELECT claim_order, completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
+SELECT completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
        @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead
 FROM [$(schema)].[queues] WHERE queue_id = @queue_id;

@@ -6,8 +6,8 @@
 -- next page starts after the last row, identified by @after and the columns of the order. A page may be short; after
 -- the last job comes an empty one.
 --
--- A page costs its rows at any depth: two seeks, for the rest of the same time or priority and for the following ones,
--- because an OR, or >= with a filter, would read all jobs of one time for each page. Only claimed jobs are sorted.
+-- A page costs its rows at any depth: two seeks (lifo: one per priority), for the rest of the same time or priority and
+-- for the following ones, because an OR, or >= with a filter, would read all jobs of one time for each page. Only claimed jobs are sorted.
 -- First the ids from the index, then a copy of the rows, then the result: it never waits, and no session waits for the
 -- client. @newest_first: the same pages backwards, for finished states; a cursor works in both directions.
 -- @worker_id: of the claimed jobs, those of this worker, by a seek.
@@ -172,20 +172,26 @@ BEGIN
     END;
     IF @claim_order = 'lifo'
     BEGIN
-        INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 0
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @after_priority
-            AND job_id < @after
-        ORDER BY job_id DESC
-        OPTION (MAXDOP 1);
-        SET @found = @found + @@ROWCOUNT;
-        INSERT @page (job_id, priority, alone)
-        SELECT TOP (@take - @found) job_id, priority, 0
-            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
-        WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority > @after_priority
-        ORDER BY priority, job_id DESC
-        OPTION (MAXDOP 1);
+        -- One seek per priority: no index has the priorities ascending and the ids descending.
+        WHILE 1 = 1
+        BEGIN
+            INSERT @page (job_id, priority, alone)
+            SELECT TOP (@take - @found) job_id, priority, 0
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @after_priority AND job_id < @after
+            ORDER BY job_id DESC
+            OPTION (MAXDOP 1);
+            SET @found = @found + @@ROWCOUNT;
+            IF @found >= @take
+                BREAK;
+            SELECT TOP (1) @after_priority = priority, @after = 9223372036854775807
+                FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority > @after_priority
+            ORDER BY priority
+            OPTION (MAXDOP 1);
+            IF @@ROWCOUNT = 0
+                BREAK;
+        END;
     END;
     ELSE
     BEGIN

@@ -47,7 +47,7 @@ impl Claimer {
     async fn claim(&mut self, max: usize) -> Vec<(i16, i64, i64)> {
         let seen = match self.seen.take() {
             Some(Seen { priority, job_id, from_id, lowered, highest }) => format!(
-                "SELECT @lowered = {lowered}, @highest = {highest}, @priority = {priority}, @job_id = {job_id},
+                "SELECT @lowered = {lowered}, @highest = NULLIF({highest}, -1), @priority = {priority}, @job_id = {job_id},
                         @from_id = {from_id};"
             ),
             None => String::new(),

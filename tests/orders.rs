@@ -1,7 +1,9 @@
 //! In which order jobs are claimed: fifo, lifo or any, within a priority.
 
-use readpast::NewJob;
+use std::time::Duration;
+
 use readpast::admin::{ClaimOrder, QueueOptions};
+use readpast::{Handlers, NewJob, Worker};
 
 use crate::support::{Fixture, WorkerSession};
 
@@ -146,5 +148,30 @@ async fn the_order_can_change_while_jobs_are_ready() {
     fixture.queue.enqueue_many(&numbers(40)).await.unwrap();
     assert_eq!(next(ClaimOrder::Any).await, Vec::from_iter(100..200));
     assert_eq!(next(ClaimOrder::Lifo).await, Vec::from_iter(0..40));
+    fixture.remove().await;
+}
+
+/// Running workers, too: a batch is run in the order in which it was claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_follows_a_change_of_the_order() {
+    let fixture = Fixture::with("follows", ordered(ClaimOrder::Fifo)).await;
+    let queue = &fixture.queue;
+    let (sender, runs) = std::sync::mpsc::channel();
+    let handlers = Handlers::any(move |job, _| {
+        sender.send(job.text()?.into_owned())?;
+        Ok(())
+    });
+    let worker = Worker::builder(queue, handlers).threads(1).start().await.unwrap();
+    for (order, expected) in [(ClaimOrder::Lifo, [3, 2, 1, 0]), (ClaimOrder::Fifo, [0, 1, 2, 3])] {
+        queue.admin().pause().await.unwrap();
+        queue.admin().create(ordered(order)).await.unwrap();
+        queue.enqueue_many(&numbers(4)).await.unwrap();
+        queue.admin().resume().await.unwrap();
+        for number in expected {
+            let payload = runs.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!(payload, number.to_string(), "{order:?}");
+        }
+    }
+    worker.shutdown().await.unwrap();
     fixture.remove().await;
 }

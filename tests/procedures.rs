@@ -141,7 +141,7 @@ async fn create_queue_has_defaults_and_changes_only_what_is_given() {
     let mut session = fixture.session().await;
     let settings = async |session: &mut Session| {
         let row = session.row("SELECT * FROM [$(schema)].[queues] WHERE name = N'new'").await;
-        let words = ["claim_order", "completion", "delivery"].map(|column| text(&row, column).unwrap());
+        let words = ["completion", "delivery"].map(|column| text(&row, column).unwrap());
         (words.join(" "), number(&row, "max_attempts"))
     };
     session.sql("EXEC [$(schema)].[create_queue] @queue = N'new'").await;
@@ -745,8 +745,8 @@ async fn register_worker_returns_the_queues_settings() {
         "EXEC [$(schema)].[register_worker] @queue = N'work', @worker_id = {ANNE}, @name = N'a', @lease_ms = 1000"
     );
     let row = session.row(&sql).await;
-    let words = ["claim_order", "completion", "delivery"].map(|column| text(&row, column).unwrap());
-    assert_eq!(words, ["fifo", "archive", "at_least_once"]);
+    let words = ["completion", "delivery"].map(|column| text(&row, column).unwrap());
+    assert_eq!(words, ["archive", "at_least_once"]);
     assert_eq!((number(&row, "max_attempts"), number(&row, "paused"), number(&row, "taken_over")), (3, 0, 0));
     fixture.remove().await;
 }

@@ -13,7 +13,7 @@ pub enum ClaimOrder {
     Fifo,
     /// Newest first.
     Lifo,
-    /// The order in which SQL Server finds the jobs. Ignores priorities, too.
+    /// No promise within a priority.
     Any,
 }
 

@@ -7,14 +7,13 @@ use tiberius::Command;
 use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{ClaimOrder, Job, MAX_TABLE_VALUE_BYTES};
+use crate::job::{Job, MAX_TABLE_VALUE_BYTES};
 
 /// The parameters of a claim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimRequest<'a> {
     pub(crate) queue: &'a str,
     pub(crate) worker: WorkerId,
-    pub(crate) order: ClaimOrder,
     /// How many jobs: 1 to 1,000.
     pub(crate) max: usize,
     /// Longer payloads are withheld, so that a response has at most `max` times this many bytes of payloads.
@@ -86,7 +85,8 @@ pub(crate) struct ClaimEnd {
     job_id: JobId,
     from_id: JobId,
     lowered: i64,
-    highest: i64,
+    /// `None` if the queue is not `lifo`.
+    highest: Option<i64>,
 }
 
 impl ClaimEnd {
@@ -94,7 +94,7 @@ impl ClaimEnd {
         let last = jobs.iter().max_by_key(|job| (job.priority, job.id))?;
         let first = jobs.iter().filter(|job| job.priority == last.priority).min_by_key(|job| job.id)?;
         let (priority, job_id, from_id) = (last.priority, last.id, first.id);
-        Some(ClaimEnd { priority, job_id, from_id, lowered: lowered?, highest: highest? })
+        Some(ClaimEnd { priority, job_id, from_id, lowered: lowered?, highest })
     }
 }
 
@@ -147,7 +147,7 @@ impl Session {
             command.bind_param("@seen_from_id", from_id.0);
         }
         command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
-        command.bind_out_param("@highest", request.seen.map_or(0_i64, |seen| seen.highest));
+        command.bind_out_param("@highest", request.seen.and_then(|seen| seen.highest));
         // In the worst case, all jobs have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
         let limit = AnswerSizeLimit::of_rows(request.max, payloads);
@@ -186,10 +186,9 @@ impl Session {
         // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
         let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty() && unreadable.is_empty());
         // OUTPUT returns rows in no particular order.
-        match request.order {
-            ClaimOrder::Fifo => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
-            ClaimOrder::Lifo => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
-            ClaimOrder::Any => {}
+        match highest {
+            None => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
+            Some(_) => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
         }
         let withheld = Withheld::take(&mut jobs, &lengths, request.passes);
         self.attach_checkpoints(request.worker, &mut jobs).await?;

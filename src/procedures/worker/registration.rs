@@ -7,7 +7,7 @@ use tiberius::Command;
 use crate::connection::{Columns, Session, all_rows, big, int, ms};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
+use crate::job::{CompletionPolicy, Delivery};
 use crate::time::{DurationHistogram, to_json};
 
 use super::depth::{DepthSample, read_sample};
@@ -15,7 +15,6 @@ use super::depth::{DepthSample, read_sample};
 /// What a worker learns about its queue when it registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueSettings {
-    pub(crate) claim_order: ClaimOrder,
     pub(crate) completion: CompletionPolicy,
     pub(crate) delivery: Delivery,
     pub(crate) max_attempts: u32,
@@ -125,7 +124,6 @@ impl Session {
         command.bind_param("@lease_ms", int(ms(lease)));
         command.bind_param("@take_over", take_over);
         let mut row = self.row("register_worker", command).await?;
-        let claim_order = row.one_of("claim_order", &ClaimOrder::WORDS)?;
         let completion = row.one_of("completion", &CompletionPolicy::WORDS)?;
         let delivery = row.one_of("delivery", &Delivery::WORDS)?;
         let max_attempts = row.count("max_attempts")?;
@@ -136,7 +134,7 @@ impl Session {
         let jobs_dead = row.count("jobs_dead")?;
         let jobs_ready = jobs.saturating_sub(jobs_dead);
         Ok((
-            QueueSettings { claim_order, completion, delivery, max_attempts, paused, has_sink },
+            QueueSettings { completion, delivery, max_attempts, paused, has_sink },
             TakenOver { workers, jobs_ready, jobs_dead },
         ))
     }

@@ -186,7 +186,6 @@ impl Prefetcher {
         let request = ClaimRequest {
             queue: &state.queue,
             worker: registration.worker_id,
-            order: registration.settings.claim_order,
             max: room,
             max_payload_bytes: self.demand.max_payload_bytes(room, &state.in_flight),
             passes: self.demand.lets_pass(&state.in_flight, Instant::now()),

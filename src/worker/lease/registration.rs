@@ -139,7 +139,6 @@ impl Registration {
     /// For a worker whose server is never called.
     pub(in crate::worker) fn for_test(clock: Arc<LeaseValidity>) -> Registration {
         let settings = QueueSettings {
-            claim_order: crate::job::ClaimOrder::Fifo,
             completion: crate::job::CompletionPolicy::Delete,
             delivery: crate::job::Delivery::AtLeastOnce,
             max_attempts: 5,
