@@ -633,3 +633,49 @@ async fn no_job_is_missed_in_any_sequence() {
         }
     }
 }
+
+/// No sweep runs here: claims alone must find every job, whatever the claims of another order have seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_passed_over_when_the_order_changes() {
+    for seed in 0..8 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let fixture = Fixture::new("changes_order").await;
+        let mut claimer = Claimer::register(&fixture).await;
+        let (mut enqueued, mut claimed) = (0, 0);
+        for _ in 0..12 {
+            let order = random.choice([ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Any]).unwrap();
+            fixture.queue.admin().create(QueueOptions::default().claim_order(order)).await.unwrap();
+            let jobs = random.u32(0..150);
+            fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
+            enqueued += jobs as usize;
+            for _ in 0..random.u32(0..3) {
+                claimed += claimer.claim(random.usize(1..80)).await.len();
+            }
+        }
+        loop {
+            match claimer.claim(500).await.len() {
+                0 => break,
+                jobs => claimed += jobs,
+            }
+        }
+        assert_eq!(claimed, enqueued, "seed {seed}");
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_ready_jobs_reads_its_rows_in_every_order() {
+    for order in [ClaimOrder::Fifo, ClaimOrder::Lifo] {
+        let server = DevServer::start().await.unwrap();
+        let fixture = Fixture::on(&server, "page", QueueOptions::default().claim_order(order)).await;
+        let jobs: Vec<NewJob> = (0..3_000).map(|n| NewJob::text(n.to_string()).priority(n % 3)).collect();
+        fixture.queue.enqueue_many(&jobs).await.unwrap();
+        let mut session = fixture.session().await;
+        let page = "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready', @max = 1000";
+        let read = read_by(&server, &mut session, page).await;
+        assert!(read < 4_500, "{order:?}: {read} entries"); // of the index, of jobs, and of the page's own table
+        let page = "EXEC [$(schema)].[peek] @queue = N'work', @state = 'ready', @max = 10";
+        let read = read_by(&server, &mut session, page).await;
+        assert!(read < 100, "{order:?}: {read} entries");
+    }
+}
