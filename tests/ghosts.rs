@@ -642,13 +642,14 @@ async fn no_job_is_passed_over_when_the_order_changes() {
         let fixture = Fixture::new("changes_order").await;
         let mut claimer = Claimer::register(&fixture).await;
         let (mut enqueued, mut claimed) = (0, 0);
-        for _ in 0..12 {
-            let order = random.choice([ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Any]).unwrap();
+        for order in
+            [ClaimOrder::Lifo, ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Any].into_iter().cycle().take(11)
+        {
             fixture.queue.admin().create(QueueOptions::default().claim_order(order)).await.unwrap();
             let jobs = random.u32(0..150);
             fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
             enqueued += jobs as usize;
-            for _ in 0..random.u32(0..3) {
+            for _ in 0..random.u32(1..4) {
                 claimed += claimer.claim(random.usize(1..80)).await.len();
             }
         }
