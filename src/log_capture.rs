@@ -20,7 +20,7 @@ impl<S: Subscriber, F: Fn() -> bool + 'static> Layer<S> for Asking<F> {
     }
 }
 
-/// JobStarter `run`, calls `ask` at each event that this thread logs meanwhile, and returns the answers.
+/// Runs `run`, calls `ask` at each event that this thread logs meanwhile, and returns the answers.
 pub(crate) fn seen(ask: impl Fn() -> bool + Send + Sync + 'static, run: impl FnOnce()) -> Vec<bool> {
     let answers = Arc::default();
     let layer = Asking { ask, answers: Arc::clone(&answers) };

@@ -240,7 +240,7 @@ where
     Ok(enqueued)
 }
 
-/// JobStarter a command on the caller's own connection.
+/// Runs a command on the caller's own connection.
 pub(crate) async fn run<S>(
     client: &mut tiberius::Client<S>,
     schema: &str,

@@ -44,7 +44,7 @@ impl Fleet {
         }
     }
 
-    /// JobStarter until a condition holds, looked at every `step`; `None`: not before `limit`.
+    /// Runs until a condition holds, looked at every `step`; `None`: not before `limit`.
     pub fn run_until_so(&mut self, step: Micros, limit: Micros, is_so: impl Fn(&Fleet) -> bool) -> Option<Micros> {
         while !is_so(self) {
             if self.world.now >= limit {

@@ -35,18 +35,18 @@ impl AdoptSeam {
         self.session.schema()
     }
 
-    /// JobStarter a batch and returns the rows of each result.
+    /// Runs a batch and returns the rows of each result.
     pub async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<SeamRow>>, Error> {
         let results = self.session.query(call, sql).await?;
         Ok(results.into_iter().map(|rows| rows.into_iter().map(SeamRow).collect()).collect())
     }
 
-    /// JobStarter scripts with `$(schema)` replaced, and runs all of them again after a transient error.
+    /// Runs scripts with `$(schema)` replaced, and runs all of them again after a transient error.
     pub async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
         self.session.run_again(scripts).await
     }
 
-    /// JobStarter a script once.
+    /// Runs a script once.
     pub async fn run(&mut self, name: &str, script: &str) -> Result<(), Error> {
         self.session.run_all(&[(name, script)]).await
     }

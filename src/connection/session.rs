@@ -130,12 +130,12 @@ impl Session {
         Command::new(procedure(self.schema(), name))
     }
 
-    /// JobStarter a command completely. Its response has no payload and no output.
+    /// Runs a command completely. Its response has no payload and no output.
     pub(crate) async fn run(&mut self, call: &str, command: Command<'_>) -> Result<Answer, Error> {
         self.run_up_to(AnswerSizeLimit::PLAIN, call, command).await
     }
 
-    /// JobStarter a command completely. A response over `limit` is an error.
+    /// Runs a command completely. A response over `limit` is an error.
     pub(crate) async fn run_up_to(
         &mut self,
         limit: AnswerSizeLimit,
@@ -167,7 +167,7 @@ impl Session {
         Ok((one_row(call, next())?, next()))
     }
 
-    /// JobStarter a batch and ignores its results.
+    /// Runs a batch and ignores its results.
     pub(crate) async fn batch(&mut self, call: &str, sql: &str) -> Result<(), Error> {
         self.query_results(call, sql).await.map(drop)
     }
@@ -178,7 +178,7 @@ impl Session {
         self.batch(call, &format!("SET LOCK_TIMEOUT {lock_wait_ms}")).await
     }
 
-    /// JobStarter a batch, and returns the rows of each result.
+    /// Runs a batch, and returns the rows of each result.
     pub(crate) async fn query(&mut self, call: &'static str, sql: &str) -> Result<Vec<Vec<Columns>>, Error> {
         Ok(self.query_results(call, sql).await?.into_iter().map(|rows| columns(call, rows)).collect())
     }

@@ -18,7 +18,7 @@ const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“',
 
 /// Returns the first line of an error, plus the following lines as long as each line ends in a colon. `…` replaces
 /// numbers (except exit codes and signals), hexadecimal ids, GUIDs and quoted parts. Gaps with only punctuation between
-/// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. JobStarter in linear
+/// them become one: times, addresses, versions, lists. The pattern of a pattern is the pattern itself. Runs in linear
 /// time.
 pub(crate) fn grouping_key(error: &str) -> String {
     let mut pattern = GroupingKey::default();

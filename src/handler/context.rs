@@ -192,7 +192,7 @@ impl Context {
         self.surroundings.state.get()
     }
 
-    /// JobStarter a future to completion, for a handler that needs an async library, for example for one HTTP call before an
+    /// Runs a future to completion, for a handler that needs an async library, for example for one HTTP call before an
     /// hour of computing.
     ///
     /// The future is polled on this thread, which runs nothing else meanwhile, so it should be short. The tasks that it

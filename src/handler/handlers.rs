@@ -229,7 +229,7 @@ impl Handlers {
         &self.handlers[place]
     }
 
-    /// JobStarter the job of `context` as a worker would, for tests without a server. Returns the outcome that the worker
+    /// Runs the job of `context` as a worker would, for tests without a server. Returns the outcome that the worker
     /// would report: a panic is a failure, an error is judged by its [`JobError`](super::job_error::JobError), and a
     /// kind without a handler is postponed. Settings have their defaults.
     ///

@@ -48,7 +48,7 @@ pub(crate) enum Verdict {
     RetryIn(Duration),
     /// Not retried.
     Dead,
-    /// JobStarter again after this delay, and this attempt does not count.
+    /// Runs again after this delay, and this attempt does not count.
     Snooze(Duration),
 }
 

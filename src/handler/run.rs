@@ -23,7 +23,7 @@ pub(crate) struct RunResult {
 }
 
 impl Handler {
-    /// JobStarter the job of `context` in a span that is a child of `worker`. To OpenTelemetry, the span is a child of the
+    /// Runs the job of `context` in a span that is a child of `worker`. To OpenTelemetry, the span is a child of the
     /// one in which the job was enqueued.
     pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> RunResult {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));

@@ -57,7 +57,7 @@ impl SharedByRuns {
 impl fmt::Debug for SharedByRuns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SharedByRuns { stopping, stopping_now, state, notes, place, runtime: _ } = self;
-        f.debug_struct("Surroundings")
+        f.debug_struct("SharedByRuns")
             .field("stopping", stopping)
             .field("stopping_now", stopping_now)
             .field("state", state)

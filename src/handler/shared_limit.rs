@@ -292,7 +292,7 @@ impl Line {
 
 impl fmt::Debug for SharedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Places").field("at_most", &self.at_most()).finish_non_exhaustive()
+        f.debug_struct("SharedLimit").field("at_most", &self.at_most()).finish_non_exhaustive()
     }
 }
 

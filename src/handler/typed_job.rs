@@ -48,7 +48,7 @@ pub trait TypedJob: Serialize + DeserializeOwned {
     /// of one of these.
     type Output: IntoOutput;
 
-    /// JobStarter the job. The payload has been parsed into `self`; if it cannot be parsed, the job is dead and `run` is not
+    /// Runs the job. The payload has been parsed into `self`; if it cannot be parsed, the job is dead and `run` is not
     /// called.
     ///
     /// # Errors

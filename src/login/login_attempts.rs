@@ -1,4 +1,4 @@
-//! The credentials of a connection at the moment of its login. Passwords in files and tokens change while workers run.
+//! Login attempts: which login goes when, with which password or token. Both may change while workers run.
 //!
 //! ```text
 //! password file, token source, the system ──▶ Proof ──▶ Attempt ──▶ SQL Server ──▶ let in, or refused

@@ -139,7 +139,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// JobStarter the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
+    /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
     /// Workers can share a pool: while each has jobs, the threads' time is divided in proportion to their
     /// [`weight`](Self::weight)s, however long their jobs are. Jobs are not interrupted: a worker may have to wait
     /// until running jobs finish, and then gets the next free thread.

@@ -43,7 +43,7 @@ impl IoThread {
     }
 }
 
-/// JobStarter a future on the thread and waits for it.
+/// Runs a future on the thread and waits for it.
 ///
 /// # Errors
 ///

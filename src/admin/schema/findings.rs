@@ -179,7 +179,7 @@ pub(crate) fn first_error(findings: Vec<Finding>) -> Result<(), Error> {
 }
 
 impl Session {
-    /// JobStarter all checks.
+    /// Runs all checks.
     pub(crate) async fn findings(&mut self, queue: &str) -> Vec<Finding> {
         if let Err(error) = self.ensure_connected().await {
             return without_connection(error);
@@ -249,7 +249,7 @@ impl Admin<'_> {
         first_error(self.findings().await)
     }
 
-    /// JobStarter the checks of [`verify`](crate::admin::Admin::verify) and returns each result, for a table.
+    /// Runs the checks of [`verify`](crate::admin::Admin::verify) and returns each result, for a table.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) {

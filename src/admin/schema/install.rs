@@ -89,7 +89,7 @@ impl Session {
         }
     }
 
-    /// JobStarter scripts with `$(schema)` replaced, and runs all of them again after a transient error.
+    /// Runs scripts with `$(schema)` replaced, and runs all of them again after a transient error.
     pub(crate) async fn run_again(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
         for _ in 1..INSTALL_ATTEMPTS {
             match self.run_all(scripts).await {

@@ -322,7 +322,7 @@ impl Session {
 }
 
 impl Session {
-    /// JobStarter `pause` or `resume`.
+    /// Runs `pause` or `resume`.
     pub(crate) async fn set_paused(&mut self, queue: &str, paused: bool) -> Result<(), Error> {
         let name = if paused { "pause" } else { "resume" };
         let mut command = self.command(name);

@@ -299,7 +299,7 @@ impl Demand {
 
 /// The first job of the queue, which is too long for the memory that is free.
 ///
-/// WorkerTurns alternate: in one, nothing is claimed until there is memory for this job; in the next, jobs that fit pass it.
+/// Turns alternate: in one, nothing is claimed until there is memory for this job; in the next, jobs that fit pass it.
 /// A turn lasts one second, then two, four, and so on, up to [`LONGEST_TURN`]. The waiting turns become longer than
 /// most jobs take, so that this job gets its memory. The passing turns are as long, so that threads are not idle most
 /// of the time while one long job keeps the memory.

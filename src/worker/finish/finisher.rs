@@ -130,7 +130,7 @@ pub(in crate::worker) fn channel(
 }
 
 impl Finisher {
-    /// JobStarter one session of the stage until its task is dropped.
+    /// Runs one session of the stage until its task is dropped.
     pub(in crate::worker) async fn run_session(self: Arc<Finisher>, mut session: Session) {
         let mut limit = CallSize::new(self.state.config.finish_batch_size);
         loop {

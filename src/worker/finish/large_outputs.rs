@@ -102,7 +102,7 @@ pub(in crate::worker) fn channel(
 }
 
 impl LargeOutputs {
-    /// JobStarter until its task is dropped.
+    /// Runs until its task is dropped.
     pub(in crate::worker) async fn run(mut self, mut session: Session) {
         let confirmations = self.confirmations.clone();
         let mut line = VecDeque::new();

@@ -91,7 +91,7 @@ pub(crate) fn channel(
 }
 
 impl LockedRows {
-    /// JobStarter until its task is dropped.
+    /// Runs until its task is dropped.
     pub(in crate::worker) async fn run(mut self, mut session: Session) {
         let confirmations = self.confirmations.clone();
         let mut repeats = confirmations.repeats();

@@ -96,7 +96,7 @@ impl HeartbeatsUnderWay {
         .await;
         let sent_at = self.under_way.remove(index).sent_at;
         if result.is_ok() {
-            // HeartbeatsUnderWay that were sent earlier have nothing to add, and their connections are probably dead. One that
+            // Heartbeats that were sent earlier have nothing to add, and their connections are probably dead. One that
             // was sent later is already the next renewal.
             for earlier in self.under_way.drain(..index) {
                 session.gave_up("heartbeat", earlier.sent_at);

@@ -16,7 +16,7 @@ pub struct WorkerMonitor {
 
 impl fmt::Debug for WorkerMonitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Monitor").field(&self.stats()).finish()
+        f.debug_tuple("WorkerMonitor").field(&self.stats()).finish()
     }
 }
 

@@ -90,7 +90,7 @@ impl JobStarter {
         Some((claimed, started))
     }
 
-    /// JobStarter a job, or releases it, or drops it if its lease is lost. Returns the time at the end.
+    /// Runs a job, or releases it, or drops it if its lease is lost. Returns the time at the end.
     fn start(&self, claimed: Claimed) -> Instant {
         // A job without a row cannot be run by any other worker.
         let has_row = claimed.has_row();

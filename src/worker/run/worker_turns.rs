@@ -18,7 +18,7 @@ pub(in crate::worker) trait Jobs: Send + Sync {
     /// Returns how many jobs could start now.
     fn waiting(&self) -> usize;
 
-    /// JobStarter jobs one after the other until there are none, or until one has finished after `slice_end`.
+    /// Runs jobs one after the other until there are none, or until one has finished after `slice_end`.
     fn run(&self, slice_end: Instant);
 
     /// Called when [`run`](Self::run) has panicked.
@@ -236,7 +236,7 @@ mod tests {
             }
         }
 
-        /// JobStarter for this long, and returns how many turns each worker has begun.
+        /// Runs for this long, and returns how many turns each worker has begun.
         fn run(&mut self, time: Duration) -> Vec<usize> {
             let (until, mut begun) = (self.at + time, vec![0; self.workers.len()]);
             loop {
