@@ -221,7 +221,7 @@ pub(super) const LEASE_RENEWALS: Metric = counter("readpast_lease_renewals_total
 pub(super) const LEASE_AGE_SECONDS: Metric = age(
     "readpast_lease_age_seconds",
     QUEUE,
-    "Age of the lease: time since the last confirmed renewal was sent. With several workers, of the lease that is closest to its expiry",
+    "Age of the lease: time since the last confirmed renewal was sent. With several workers, that of the lease closest to expiry",
 );
 
 pub(super) const LEASE_SECONDS: Metric =

@@ -26,7 +26,7 @@ pub struct Adopt {
     /// Print the script for sqlcmd or Management Studio, and run nothing
     #[arg(long, conflicts_with_all = ["install", "check", "remove"])]
     print: bool,
-    /// Install the adoption, also after a change of the mapping or of this program
+    /// Install the adoption, or update it after a change of the mapping or of this program
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     install: bool,
     /// Compare the adoption with the table; exit code 1 if they differ

@@ -32,7 +32,7 @@ use crate::texts;
 pub struct Stats {
     /// Only this queue
     queue: Option<String>,
-    /// Repeat at this interval until Ctrl-C, also through outages of the server; at least 0.1 [default: 2]
+    /// Repeat at this interval until Ctrl-C, even through outages of the server; at least 0.1 [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
 }
