@@ -65,7 +65,8 @@ END;
 IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
     SET @is_member = 1;
 IF @is_member = 1 AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
+    THROW 58003,
+        N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 -- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int: seconds, then the rest.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
@@ -131,9 +132,10 @@ BEGIN
 END;
 
 -- The queue may have been deleted since the lookup: either delete_queue finds this job, or this check finds no queue.
--- If NOLOCK sees the row, delete_queue has yet to search for jobs. Otherwise wait for a deletion that may be rolled
--- back: outside a transaction the job is committed and may run, so it is deleted only if the queue is certainly gone.
--- If the wait times out, the job stays, and the deletion finds it and is rolled back (delete_empty_queue).
+-- If NOLOCK sees the row, delete_queue has yet to search for jobs. Otherwise a deletion is in progress and may be
+-- rolled back, so wait for it. Outside a transaction, the job is already committed and may run: delete it only if the
+-- queue is certainly gone. If the wait times out, the job stays, and the deletion finds it and is rolled back
+-- (delete_empty_queue).
 IF @duplicate = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
 BEGIN

@@ -8,9 +8,10 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (ROWLOCK, READPAST
     WHERE queue_id = @queue_id)
 BEGIN
     INSERT [$(schema)].[linked_queues] WITH (ROWLOCK) (queue_id) VALUES (@queue_id);
-    -- Again, because create_queue may have changed it since the caller's check; from now on it sees this row.
+    -- Checks again, because create_queue may have changed it since the caller's check; from now on it sees this row.
     IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK)
         WHERE queue_id = @queue_id AND delivery = 'at_most_once')
-        THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
+        THROW 58003,
+            N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 END;
 GO

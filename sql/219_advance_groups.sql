@@ -52,7 +52,7 @@ BEGIN TRY
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
         SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
         SET @most = 1000 / @limit;
-        -- Again: promote may have lowered it during the wait.
+        -- Reads it again: promote may have lowered it during the wait.
         SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
             WHERE queue_id = @queue_id), 0);
         IF @granted = 1
@@ -155,7 +155,8 @@ BEGIN TRY
         END;
         COMMIT TRANSACTION;
 
-        -- Always: a claim that has read the marks before the commit would raise them over these jobs.
+        -- Lowers the marks every time, because a claim that read them before the commit would raise them past these
+        -- jobs.
         SET @first_ready = (SELECT MIN(job_id) FROM @started);
         IF @first_ready IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;

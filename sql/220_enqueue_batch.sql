@@ -98,7 +98,8 @@ BEGIN
     SET @has_members = 1;
 END;
 IF @has_members = 1 AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
+    THROW 58003,
+        N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 INSERT @numbered (ordinal, own_id)
 SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal)
@@ -145,7 +146,7 @@ BEGIN
     END;
     IF @part IS NOT NULL
     BEGIN
-        -- As in enqueue.
+        -- READCOMMITTEDLOCK: waits for a session that is adding this part, as in enqueue.
         IF EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
             WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
                    WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
@@ -212,7 +213,7 @@ BEGIN
                 SET @place = @place + 1;
             END TRY
             BEGIN CATCH
-                -- As in enqueue.
+                -- Handles the duplicate key as enqueue does.
                 SET XACT_ABORT ON;
                 SET @tries = @tries + 1;
                 IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1 OR @tries = 100

@@ -78,7 +78,7 @@ BEGIN
             EXEC [$(schema)].[lower_marks] @queue_id, @missed, @priority;
         SET @raised = ISNULL(@head + 1, 0);
         EXEC [$(schema)].[widen_gap] @queue_id, @priority, @lowered, @raised, @newest;
-        -- Earlier observations of claims no longer widen the gap: they have skipped locked jobs.
+        -- Discards claims' earlier observations: those claims skipped locked jobs.
         UPDATE [$(schema)].[marks] WITH (ROWLOCK)
         SET lowered = lowered + 1
         WHERE queue_id = @queue_id AND priority = @priority AND @head IS NOT NULL;
@@ -120,7 +120,7 @@ BEGIN
     SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
 END;
 
--- Days or negative if the clock jumped.
+-- May be days, or negative, if the clock jumped.
 SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
 SET sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END

@@ -11,7 +11,7 @@ SELECT f.job_id, f.fence, @queue_id, f.attempt, f.worker_id, f.worker, SYSUTCDAT
 FROM @failed AS f
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- The fence counts claims, and a job has not failed more often.
+-- A job cannot have failed more often than it was claimed, and the fence counts claims.
 IF EXISTS (SELECT 1 FROM @failed WHERE fence > 20)
     DELETE a
     FROM @failed AS f

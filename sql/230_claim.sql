@@ -10,7 +10,7 @@
 -- Return status, a sum of bits: 1 if a job is waiting that must run alone (see reap); 2 if max_running, 4 if the rate
 -- kept jobs back (claim_limited). With @alone = 1, a job that must run alone is returned first, and no other.
 -- With delivery at_most_once the claim deletes the rows: fence is 0, and there is nothing to finish. A job with a
--- withheld payload is not deleted, nor one behind it; if it is the first, its row is returned without a claim.
+-- withheld payload, and any job behind it, is not deleted; if it is the first, its row is returned without a claim.
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
 -- READPAST, so that claims do not wait. READCOMMITTEDLOCK, which READPAST requires under READ_COMMITTED_SNAPSHOT. With
@@ -56,7 +56,7 @@ SET @max_payload_bytes = ISNULL(@max_payload_bytes, 9223372036854775807);
 -- this, a later reap finds its jobs.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[workers]
     WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL)
-    THROW 58002, N'the worker is not registered for this queue, or it lost its lease; register it again', 1;
+    THROW 58002, N'the worker is not registered for this queue or has lost its lease; register it again', 1;
 
 -- The last 32 ids stay unmarked for producers that commit later. Written only if that gains much, and not in a caller's
 -- transaction, which would keep the mark locked.

@@ -140,7 +140,7 @@ BEGIN TRY
             SET @room = 0;
     END;
 
-    -- As in claim.
+    -- Reads the same ranges as claim.
     SET @part = 2;
     WHILE @room > 0
     BEGIN

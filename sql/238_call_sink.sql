@@ -30,7 +30,7 @@ SET @open = @@TRANCOUNT;
 BEGIN TRY
     EXEC @sink @done;
     IF @@TRANCOUNT <> @open
-        THROW 58003, N'it ended a transaction or left one open; it must leave the caller''s as it is', 1;
+        THROW 58003, N'it ended a transaction or left one open; it must end exactly those it begins', 1;
     IF XACT_STATE() <> 1
         THROW 58003, N'it caught an error that makes the transaction uncommittable; it must rethrow it', 1;
 END TRY

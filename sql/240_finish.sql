@@ -43,7 +43,7 @@ SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retr
        @longest = MAX(ISNULL(retry_ms, 0))
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
-    THROW 58003, N'outcome must be 0 to 3 (done, retry, dead, snooze), retry_ms 0 to 315360000000 (ten years)', 1;
+    THROW 58003, N'outcome must be 0 to 3 (done, retry, dead, snooze), and retry_ms must be 0 to 315360000000', 1;
 -- A program may have cut an error within a character. A list without errors skips this check.
 IF @outcome > 0
     AND EXISTS (SELECT 1 FROM @jobs

@@ -17,7 +17,7 @@ DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESE
     WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int, @first_id bigint, @locked int,
     @message nvarchar(2048);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
--- Those of the follow-ups.
+-- The batches, queues and grouped queues of the follow-ups.
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @grouped TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);

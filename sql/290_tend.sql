@@ -49,6 +49,6 @@ BEGIN
         AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
     SET @elected = @@ROWCOUNT;
 END;
--- Again, because of a wait for the row or a jump of the clock.
+-- Reads the clock again: there may have been a wait for the row or a clock jump.
 SET @now = SYSUTCDATETIME();
 GO

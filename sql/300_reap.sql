@@ -2,11 +2,11 @@
 -- to the queue. A job with attempts left becomes ready, any other dead; a job whose cancellation was requested is
 -- cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked lost.
 --
--- The attempt counts, or a job that kills its process would run for ever. But which of a lost worker's jobs did so is
--- unknown, so a job before its last attempt must run alone: only a worker that holds no other job gets it (claim). If
--- that worker is lost, too, the job is dead; a job that was lost on its last attempt among others gets it again, alone.
--- If the queue was not served for a while, SQL Server was away, and the workers get new leases (tend). Called on a
--- timer: a condition on expired leases in claim would ruin its plan.
+-- The attempt counts; otherwise a job that kills its process would run for ever. It is unknown which of the worker's
+-- jobs did so. A job with attempts left must therefore run alone: only a worker that holds no other job gets it
+-- (claim). If that worker is lost, too, the job becomes dead. A job lost on its last attempt, while its worker held
+-- other jobs, gets that attempt again, alone. If the queue was not served for a while, SQL Server was away, and the
+-- workers get new leases (tend). Called on a timer: a condition on expired leases in claim would ruin its plan.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @queue        nvarchar(129),
     @max          int = 1000,

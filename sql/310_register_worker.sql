@@ -54,7 +54,7 @@ BEGIN
         @jobs_dead = @jobs_dead OUTPUT, @workers_lost = @run_out OUTPUT;
 END;
 
--- Again, because of a wait or a jump of the clock: a new lease must not be expired.
+-- Reads the clock again after a wait or clock jump, so that a new lease has not already expired.
 WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
 BEGIN
     SET @now = SYSUTCDATETIME();

@@ -9,9 +9,10 @@
 -- A worker may report, for list_workers: its running jobs, and since its registration the done jobs and failed attempts
 -- (retried or dead), what limits it and, for history, how many attempts left their job dead (@dead), and wait and run
 -- times (@times). The rates are calculated here from the last report, by SQL Server's clock. Without @done, or within
--- half a second of the last report, nothing is stored; nor if the report is older than the last (@report_no is not
--- greater or, without it, the sums are smaller). @times is a JSON object: "w3" counts jobs that waited, "r3" jobs that
--- ran for 4 to 8 ms; 0 is under 1 ms, 1 under 2 ms, and so on to 24, under 2^24 ms; 25 is longer (4 h 40 min).
+-- half a second of the last report, nothing is stored. The same applies if the report is older than the last
+-- (@report_no is not greater or, without it, the sums are smaller). @times is a JSON object: "w3" counts jobs that
+-- waited, "r3" jobs that ran for 4 to 8 ms; 0 is under 1 ms, 1 under 2 ms, and so on to 24, under 2^24 ms; 25 is longer
+-- (4 h 40 min).
 --
 -- Results: if cancellation of running jobs of the worker was requested, their job_id and fence, again with each
 -- heartbeat until they finish. Then elected (this worker is), min_compatible (the oldest version that works with this
@@ -61,8 +62,8 @@ CROSS APPLY (SELECT t.ms, CASE WHEN t.ms BETWEEN 0 AND 499 OR @done IS NULL THEN
 WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0
-    THROW 58002, N'the worker is not registered for this queue, or it lost its lease; register it again', 1;
--- Again, because of a wait for the row or a jump of the clock: a renewed lease must not be expired.
+    THROW 58002, N'the worker is not registered for this queue or has lost its lease; register it again', 1;
+-- Reads the clock again after a wait or clock jump, so that a renewed lease has not already expired.
 WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
 BEGIN
     SET @now = SYSUTCDATETIME();

@@ -73,7 +73,8 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
--- A waiting job in a group without turns may have been locked, without a change and thus without an event.
+-- A waiting job may have been locked while its group had no turns. Unlocking it changed nothing, so there is no event
+-- for it.
 IF @looks = 1
 BEGIN TRY
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)

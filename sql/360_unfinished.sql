@@ -1,5 +1,5 @@
 -- Says whether a queue has unfinished jobs: ready, scheduled, waiting or claimed. For draining workers. With
--- @due_within_ms, jobs due later do not count, nor do those that wait behind them in their groups.
+-- @due_within_ms, jobs due later and the jobs waiting behind them do not count.
 -- Result: unfinished, ready, scheduled, claimed, paused, next_due_ms (NULL: nothing scheduled; negative: overdue),
 -- waiting.
 --
@@ -42,7 +42,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SELECT @waiting = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE queue_id = @queue_id AND state = 6)
-    -- Jobs that wait behind a job due later wait as long.
+    -- Jobs waiting behind a job that is due later wait at least as long.
     AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
          OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

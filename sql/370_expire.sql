@@ -2,8 +2,8 @@
 -- up to @max rows of progress whose job is gone or done; up to @max batches that completed a week ago and have their
 -- follow-up in the queue; and thins history. Result: expired, the greatest of the three numbers. The elected worker
 -- calls it every minute, until it returns less than @max.
--- As in purge: first the ids, then the rows in their order. Only rows that could be locked count for @max, or locked
--- rows whose entries are not locked would be found each time.
+-- As in purge: first the ids, then the rows in their order. Only rows that could be locked count for @max; otherwise
+-- locked rows whose entries are not locked would be found each time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
     @max   int = 1000

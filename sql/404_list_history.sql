@@ -23,7 +23,7 @@ SET @since = DATEADD(MINUTE, -@minutes, @until);
 -- In the column's type, for the seek; a second wider, because the conversion rounds to seconds.
 SET @first = DATEADD(SECOND, -601, @since);
 SET @end = CASE WHEN @until < '9999-12-31' THEN DATEADD(SECOND, 1, @until) ELSE '9999-12-31T23:59:59' END;
--- For all queues: the start of the newest rows, so that only times are sorted, not rows.
+-- With NULL, first finds where the newest 100,000 rows start: this sorts times instead of whole rows.
 IF @queue_id IS NULL
     SELECT @cut = MIN(n.at)
     FROM (SELECT TOP (100000) h.at

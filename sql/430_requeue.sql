@@ -40,7 +40,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'payload or text requires job_id, and only one of them can be given', 1;
 
--- Again if fewer jobs were requeued than found, because rows were locked or producers took keys; at most ten times.
+-- Repeats if fewer jobs were requeued than found, because rows were locked or producers took keys; at most ten times.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;

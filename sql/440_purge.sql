@@ -46,7 +46,7 @@ SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4
     WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
--- Again if fewer jobs were deleted than found, because rows were locked; at most ten times.
+-- Repeats if fewer jobs were deleted than found, because rows were locked; at most ten times.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
@@ -156,7 +156,7 @@ BEGIN
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
-    -- Their failed attempts.
+    -- The failed attempts of the deleted jobs.
     DELETE a
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id

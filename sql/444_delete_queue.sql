@@ -56,7 +56,7 @@ ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (NOLOCK, INDEX (progre
     SET @outcome = 'rest';
 ELSE
 BEGIN
-    -- Again, because it may have met the lock of another queue's claim or finish.
+    -- Tries again, because it may have met the lock of another queue's claim or finish.
     EXEC [$(schema)].[delete_empty_queue] @queue_id, @queue, @outcome OUTPUT;
     WHILE @outcome = 'locked' AND @tries < 10
     BEGIN
@@ -174,7 +174,7 @@ BEGIN
     OPTION (MAXDOP 1);
     SET @rest = @@ROWCOUNT;
     DELETE @old;
-    -- These ids are batches'.
+    -- From here, @old holds batch ids.
     INSERT @old (job_id) SELECT TOP (@max) batch_id
         FROM [$(schema)].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_ended))
     WHERE queue_id = @queue_id AND ended_at IS NOT NULL OPTION (MAXDOP 1);

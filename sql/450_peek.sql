@@ -65,7 +65,7 @@ IF @max_bytes IS NOT NULL
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0;
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL
     AND @group_key IS NULL AND @batch_id IS NULL THEN 0 ELSE 1 END;
--- The index has the time of finished jobs.
+-- For finished jobs, the index contains the time, so no rows need to be scanned and filtered by it.
 DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL AND @since IS NULL AND @until IS NULL
                                                      OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
                          ELSE @scan END;

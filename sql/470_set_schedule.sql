@@ -48,7 +48,8 @@ IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NO
     THROW 58003, N'a job needs either a payload or a text', 1;
 EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
+    THROW 58003,
+        N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: sessions that set the same new schedule wait here instead of failing with a duplicate key.

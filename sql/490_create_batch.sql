@@ -40,7 +40,8 @@ EXEC [$(schema)].[check_job] @max_attempts, NULL, @kind, @time_limit_ms, @header
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'parent_id requires a payload or a text, because the follow-up belongs to the parent', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
-    THROW 58003, N'a queue with delivery at_most_once has no groups or batches: its claims delete the jobs', 1;
+    THROW 58003,
+        N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
 EXEC [$(schema)].[lock_batch] @parent_id;

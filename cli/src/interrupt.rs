@@ -44,7 +44,7 @@ impl Interrupt {
 
     pub async fn pressed(&mut self) {
         if self.pressed.wait_for(|pressed| *pressed).await.is_err() {
-            std::future::pending::<()>().await; // no signal can be received any more
+            std::future::pending::<()>().await; // no more signals can be received
         }
     }
 }

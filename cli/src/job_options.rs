@@ -37,7 +37,7 @@ pub struct JobOptions {
     /// Header; can be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     pub headers: Vec<(String, String)>,
-    /// Attempts after which the job is dead [default: as for the queue]
+    /// Attempts after which the job becomes dead [default: as for the queue]
     #[arg(long, value_name = "NUMBER")]
     pub max_attempts: Option<u32>,
     /// Maximum run time [default: as for the worker]

@@ -113,7 +113,7 @@ pub async fn confirm(yes: bool, what: &str) -> Result<()> {
     thread::spawn(move || {
         let mut answer = String::new();
         let read = io::stdin().read_line(&mut answer);
-        let _ = send.send(read.map(|_| answer)); // an error: nobody waits for it any more
+        let _ = send.send(read.map(|_| answer)); // an error: nobody is waiting for it now
     });
     match answer.await??.trim() {
         "y" | "Y" | "yes" => Ok(()),

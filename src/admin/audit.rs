@@ -53,7 +53,7 @@ impl Admin<'_> {
     }
 
     /// Returns the audit entries of this queue, the newest first: up to `max`, at most 1,000. For the next page, pass
-    /// the last entry's id as `before`. The queue need not exist any more. Reads without locks.
+    /// the last entry's id as `before`. The queue need no longer exist. Reads without locks.
     ///
     /// # Errors
     ///

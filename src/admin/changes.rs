@@ -178,7 +178,7 @@ impl Admin<'_> {
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
     /// if !queue.admin().requeue_with(job_id, r#"{"width": 640}"#).await? {
-    ///     println!("it is not dead any more");
+    ///     println!("it is no longer dead");
     /// }
     /// # Ok(())
     /// # }

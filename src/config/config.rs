@@ -72,7 +72,7 @@ impl Section for Config {
 }
 
 impl Config {
-    /// Checks the range of every value, and rules between several values.
+    /// Checks that every value is in range and that values are consistent with each other.
     ///
     /// # Errors
     ///

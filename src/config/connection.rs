@@ -37,8 +37,9 @@ pub struct ConnectionConfig {
     /// word of T-SQL. Key: `connection.schema`.
     pub schema: String,
 
-    /// Maximum connections that a `Queue` and its clones use at once. They are opened when needed, and closed about a
-    /// minute after their last use. Further calls wait for a free connection. A worker has up to eight of its own.
+    /// Maximum number of connections that a `Queue` and its clones use at once. They are opened when needed, and closed
+    /// about a minute after their last use. Further calls wait for a free connection. A worker has up to eight of its
+    /// own.
     ///
     /// Default: 8 connections. Allowed: 1 to 1000 connections. Key: `connection.pool_size`.
     pub pool_size: usize,

@@ -11,7 +11,7 @@ use super::connection_string::ConnectionString;
 use super::range_checks::{refused, shown};
 
 pub(super) struct Setting {
-    /// As in a TOML file, with its section: `worker.lease_ms`.
+    /// The key as in a TOML file, with its section: `worker.lease_ms`.
     pub(super) key: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "tests write the documentation"))]
     pub(super) default: Value,

@@ -25,7 +25,7 @@ pub struct WorkerConfig {
     /// Default: 0. Allowed: 0 to 1024 threads. Key: `worker.threads`.
     pub threads: usize,
 
-    /// Maximum jobs per claim. Larger batches make claims of short jobs cheaper.
+    /// Maximum number of jobs per claim. Larger batches make claims of short jobs cheaper.
     ///
     /// Default: 500 jobs. Allowed: 1 to 1000 jobs. Key: `worker.batch_size`.
     pub batch_size: usize,
@@ -36,16 +36,16 @@ pub struct WorkerConfig {
     /// Default: 0. Allowed: 0 to 1000000 jobs. Key: `worker.buffer`.
     pub buffer: usize,
 
-    /// Maximum jobs held by this process: unstarted, running, or run but not yet finished in SQL Server. Bounds memory
-    /// and what repeats after a crash.
+    /// Maximum number of jobs held by this process: unstarted, running, or run but not yet finished in SQL Server.
+    /// Bounds memory and what repeats after a crash.
     ///
     /// Default: 10000 jobs. Allowed: 1 to 1000000 jobs. Key: `worker.max_in_flight`.
     pub max_in_flight: usize,
 
-    /// Maximum bytes of payloads, checkpoints and outputs held by this process. A claim never brings more payloads than
-    /// fit, and no job starts while its output may not fit; one job is always allowed, however large. A job that does
-    /// not fit stays first in the queue until it fits; meanwhile the jobs behind it wait and pass it in turns. The
-    /// driver needs memory for two more copies of the largest output.
+    /// Maximum number of bytes of payloads, checkpoints and outputs held by this process. A claim never brings more
+    /// payloads than fit, and no job starts while its output may not fit; one job is always allowed, however large. A
+    /// job that does not fit stays first in the queue until it fits; meanwhile the jobs behind it wait and pass it in
+    /// turns. The driver needs memory for two more copies of the largest output.
     ///
     /// Default: 256 MiB. Allowed: 1 MiB to 1 TiB. Key: `worker.max_in_flight_bytes`.
     pub max_in_flight_bytes: u64,
@@ -109,7 +109,7 @@ pub struct WorkerConfig {
     /// Default: `false`. Allowed: true or false. Key: `worker.take_over`.
     pub take_over: bool,
 
-    /// Maximum jobs per finish call.
+    /// Maximum number of jobs per finish call.
     ///
     /// Default: 500 jobs. Allowed: 1 to 1000 jobs. Key: `worker.finish_batch_size`.
     pub finish_batch_size: usize,
@@ -135,7 +135,8 @@ pub struct WorkerConfig {
 
     /// How long a worker postpones a job for whose kind it has no handler, counted from the first time; then the job is
     /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
-    /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job is dead immediately.
+    /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job becomes dead
+    /// immediately.
     ///
     /// Default: 1 d. Allowed: 0 to 3650 d. Key: `worker.unknown_kind_keep_ms`.
     pub unknown_kind_keep: Duration,

@@ -407,8 +407,8 @@ pub enum Error {
     /// call may or may not have taken effect.
     ///
     /// If a finish returns this error, the [`Worker`](crate::worker::Worker) finds the job that causes it, and retries
-    /// that job. If a claim does, the job that causes it is dead, and the worker stops after three such claims in a
-    /// row. With [`Delivery::AtMostOnce`](crate::job::Delivery::AtMostOnce), it stops after the first.
+    /// that job. If a claim does, the job that causes it becomes dead, and the worker stops after three such claims in
+    /// a row. With [`Delivery::AtMostOnce`](crate::job::Delivery::AtMostOnce), it stops after the first.
     #[error("cannot read text in SQL Server's response: {message}")]
     #[non_exhaustive]
     UnreadableText {

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     const PASSES: [(i32, &str); 138] = [
-        (-2, "no answer in time, says a client library"),
+        (-2, "no response in time, says a client library"),
         (64, "the network name is no longer available"),
         (121, "the semaphore's time is over: the network"),
         (233, "no process at the other end of the pipe"),

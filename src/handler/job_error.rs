@@ -71,7 +71,7 @@ impl JobError {
         JobError::new(Verdict::RetryIn(delay.min(TEN_YEARS)), cause)
     }
 
-    /// A permanent failure: the job is dead, with this cause, until an operator requeues or purges it.
+    /// A permanent failure: the job becomes dead, with this cause, until an operator requeues or purges it.
     pub fn dead(cause: impl Into<BoxError>) -> JobError {
         JobError::new(Verdict::Dead, cause)
     }
@@ -79,7 +79,7 @@ impl JobError {
     /// Not a failure: the job came too early. It runs again after `delay` (at most ten years), and this attempt does
     /// not count, so a job may be snoozed any number of times. Until then, the job's `error` contains the cause.
     ///
-    /// A queue with delivery `at_most_once` cannot take a job back, so the job is dead.
+    /// A queue with delivery `at_most_once` cannot take a job back, so the job becomes dead.
     pub fn snooze(delay: Duration, cause: impl Into<BoxError>) -> JobError {
         JobError::new(Verdict::Snooze(delay.min(TEN_YEARS)), cause)
     }

@@ -29,7 +29,7 @@ const MAX_FOLLOW_UPS: usize = 1_000;
 const MAX_FOLLOW_UP_BYTES: usize = 8 << 20;
 
 impl Output {
-    /// Sets the bytes, up to 256 MiB. With more, the job is dead.
+    /// Sets the bytes, up to 256 MiB. With more, the job becomes dead.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Output {
         Output { bytes: Some(bytes.into()), ..Output::default() }
     }

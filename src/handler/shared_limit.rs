@@ -1,5 +1,5 @@
-//! The limit that jobs share ([`KindOptions::at_most`](super::kind_options::KindOptions::at_most)), as a number of
-//! places, and the order in which waiting jobs get them, across all workers of the process.
+//! A concurrency limit that jobs share ([`KindOptions::at_most`](super::kind_options::KindOptions::at_most)): a fixed
+//! number of places, handed out to waiting jobs in order across all workers of the process.
 //!
 //! Only a thread that is about to start a job takes a place, so a worker whose threads are all busy keeps none. A place
 //! that becomes free is offered to the worker whose job has waited longest, among the workers with a free thread. If

@@ -48,8 +48,8 @@ pub trait TypedJob: Serialize + DeserializeOwned {
     /// of one of these.
     type Output: IntoOutput;
 
-    /// Runs the job. The payload has been parsed into `self`; if it cannot be parsed, the job is dead and `run` is not
-    /// called.
+    /// Runs the job. The payload has been parsed into `self`; if it cannot be parsed, the job becomes dead and `run` is
+    /// not called.
     ///
     /// # Errors
     ///

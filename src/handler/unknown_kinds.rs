@@ -1,7 +1,7 @@
 //! Jobs whose kind has no handler in this worker. During a rolling deployment, workers with and without the handler
-//! claim from one queue. Such a job is postponed for a worker with the handler, without using up an attempt; after some
-//! time it is dead. The time counts from when this worker first postponed the job, so that a job that was delayed,
-//! requeued or waiting gets the full time, too.
+//! claim from one queue. The worker postpones such a job, without using up an attempt, so that a worker with the
+//! handler can claim it. If none does in time, the job becomes dead. The time counts from when this worker first
+//! postponed the job, so that a job that was delayed, requeued or waiting gets the full time, too.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use crate::job::{Job, Outcome};
 /// The shortest interval between log entries about such jobs.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// For how many jobs the time is kept. If there are more, or if as many have gone to other workers, the time of all of
-/// them starts again. They then wait longer, but none is dead too early.
+/// The maximum number of jobs whose time is kept. If there are more, or if as many have gone to other workers, the time
+/// of all of them starts again. They then wait longer, but none becomes dead too early.
 const MOST_PUT_OFF: usize = 100_000;
 
 pub(crate) struct UnknownKinds {

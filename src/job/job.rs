@@ -85,12 +85,12 @@ impl Job {
         self.attempt
     }
 
-    /// The number of attempts after which the job is dead.
+    /// The number of attempts after which the job becomes dead.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// Whether the job is dead if this attempt fails.
+    /// Whether the job becomes dead if this attempt fails.
     pub fn is_last_attempt(&self) -> bool {
         self.attempt >= self.max_attempts
     }
@@ -180,8 +180,8 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Error::Payload`] if it is not JSON or not of this type. If a handler returns this error with `?`, the job is
-    /// dead at once.
+    /// [`Error::Payload`] if it is not JSON or not of this type. If a handler returns this error with `?`, the job
+    /// becomes dead immediately.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let parsed = if self.payload_utf16 {
             serde_json::from_str(&self.text()?)

@@ -134,7 +134,7 @@ impl NewJob {
         self
     }
 
-    /// Sets the number of attempts after which the job is dead, at least 1. Default: the queue's.
+    /// Sets the number of attempts after which the job becomes dead, at least 1. Default: the queue's.
     pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
         self.max_attempts = Some(max_attempts);
         self

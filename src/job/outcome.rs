@@ -28,7 +28,7 @@ pub enum Outcome {
     },
     /// The job is done, and its handler has finished it: [`finish_in`](crate::transaction::finish_in()).
     ByHandler,
-    /// The job failed. It runs again, or is dead if it has no attempts left.
+    /// The job failed. It runs again, or becomes dead if it has no attempts left.
     Retry {
         /// The time until it is due again.
         delay: Duration,

@@ -32,7 +32,7 @@ pub(crate) struct Note {
 impl Note {
     /// # Errors
     ///
-    /// [`Error::CheckpointTooLarge`].
+    /// [`Error::CheckpointTooLarge`] if the checkpoint is too large.
     pub(crate) fn checkpoint(checkpoint: Vec<u8>) -> Result<Note, Error> {
         if checkpoint.len() > MAX_TABLE_VALUE_BYTES {
             return Err(Error::CheckpointTooLarge { bytes: checkpoint.len() });

@@ -114,7 +114,7 @@ pub(super) const CLAIM_BATCH_JOBS: Metric =
 pub(super) const BUFFER_JOBS: Metric = jobs("readpast_buffer_jobs", QUEUE, "Claimed jobs that have not started");
 
 pub(super) const BUFFER_CAPACITY_JOBS: Metric =
-    jobs("readpast_buffer_capacity_jobs", QUEUE, "Maximum jobs in the buffer");
+    jobs("readpast_buffer_capacity_jobs", QUEUE, "Maximum number of jobs in the buffer");
 
 pub(super) const BUFFER_WAIT_SECONDS: Metric =
     times("readpast_buffer_wait_seconds", QUEUE, WAIT_BUCKETS, "Time from a job's claim to its start");
@@ -151,7 +151,7 @@ pub(super) const FINISH_WAITING_JOBS: Metric =
 pub(super) const IN_FLIGHT_LIMIT_JOBS: Metric = jobs(
     "readpast_in_flight_limit_jobs",
     QUEUE,
-    "worker.max_in_flight: maximum jobs that are buffered, running or waiting for their finish",
+    "worker.max_in_flight: maximum number of jobs that are buffered, running or waiting for their finish",
 );
 
 pub(super) const IN_FLIGHT_BYTES: Metric = bytes(
@@ -160,8 +160,11 @@ pub(super) const IN_FLIGHT_BYTES: Metric = bytes(
     "Payloads, checkpoints and outputs of jobs that are buffered, running or waiting for their finish",
 );
 
-pub(super) const IN_FLIGHT_LIMIT_BYTES: Metric =
-    bytes("readpast_in_flight_limit_bytes", QUEUE, "worker.max_in_flight_bytes: maximum bytes of all jobs in flight");
+pub(super) const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
+    "readpast_in_flight_limit_bytes",
+    QUEUE,
+    "worker.max_in_flight_bytes: maximum number of bytes of all jobs in flight",
+);
 
 pub(super) const FINISHED_JOBS: Metric = counter(
     "readpast_finished_jobs_total",

@@ -47,7 +47,7 @@ impl Queue {
         self.session().await?.create_batch(&self.name, batch).await
     }
 
-    /// Seals a batch of any queue: no job can be added any more. The batch ends when all its jobs have finished,
+    /// Seals a batch of any queue: no more jobs can be added. The batch ends when all its jobs have finished,
     /// immediately if they already have. The call waits for transactions that are adding jobs. It may be repeated after
     /// any error: sealing a batch twice has no further effect.
     ///

@@ -11,12 +11,12 @@ use crate::job::{NewJob, check_jobs};
 use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, chunks};
 use tokio::time::Instant;
 
-/// The least time that a sent call waits for its answer, however little is left. A shorter wait would put a call in
+/// The least time that a sent call waits for its response, however little is left. A shorter wait would put a call in
 /// doubt although nothing is wrong. A single call takes some milliseconds.
 const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
 
-/// The most time that a first try leaves for a second: enough to connect and to get an answer. More would not help,
-/// because a first try may only be waiting for a lock, and the second would wait for it, too.
+/// The most time that a first try leaves for a second: enough to connect and to get a response. More would not
+/// help, because a first try may only be waiting for a lock, and the second would wait for it, too.
 const MOST_FOR_REPEAT: Duration = Duration::from_secs(3);
 
 /// The error of the second of two sessions that add one part at the same moment: its row is a duplicate, and its

@@ -32,7 +32,7 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 /// Calls may come from several tokio runtimes. A connection belongs to the runtime of the call that opened it, and is
 /// replaced once that runtime has stopped. Idle connections are closed only while the runtime of their last use is
 /// running; otherwise they stay until the next call. A runtime that exists must be running: calls from other runtimes
-/// may use its connections, and a `current_thread` runtime outside `block_on` reads no answers.
+/// may use its connections, and a `current_thread` runtime outside `block_on` reads no responses.
 ///
 /// If jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, the worker starts them
 /// immediately. Other workers notice within `worker.poll_max_ms`.
@@ -61,7 +61,7 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 ///
 /// Every method may be cancelled by dropping its future, and the queue remains usable. The connection of the call is
 /// closed, and SQL Server rolls back uncommitted changes, but the call may have committed before. The same applies if
-/// an error replaced the answer ([`Error::TimedOut`], [`Error::ConnectionLost`]).
+/// an error replaced the response ([`Error::TimedOut`], [`Error::ConnectionLost`]).
 ///
 /// # Panics
 ///

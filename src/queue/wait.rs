@@ -114,7 +114,7 @@ struct Seen {
 }
 
 impl WaitTask {
-    /// Polls until no caller waits any more, or SQL Server returns a permanent error.
+    /// Polls until no callers are waiting, or SQL Server returns a permanent error.
     async fn run(mut self) {
         loop {
             self.queue.waiters.pause().await;

@@ -41,7 +41,7 @@ impl Worker {
     /// lock and no `RefCell` borrow across a rayon call: while the thread waits in it, the thread may run another job,
     /// which would deadlock on that lock.
     ///
-    /// When the worker has stopped and no job is running any more, the handlers are dropped on a thread of their own.
+    /// When the worker has stopped and no jobs are running, the handlers are dropped on a thread of their own.
     /// They may own values that must not be dropped in async code, such as a tokio runtime.
     ///
     /// ```no_run
@@ -94,13 +94,14 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets `worker.batch_size`: the maximum jobs per claim.
+    /// Sets `worker.batch_size`: the maximum number of jobs per claim.
     pub fn batch_size(mut self, jobs: usize) -> WorkerBuilder {
         self.config.batch_size = jobs;
         self
     }
 
-    /// Sets `worker.max_in_flight`: the maximum jobs held by this process. No claim or finish call has more jobs.
+    /// Sets `worker.max_in_flight`: the maximum number of jobs held by this process. No claim or finish call has more
+    /// jobs.
     pub fn max_in_flight(mut self, jobs: usize) -> WorkerBuilder {
         self.config.max_in_flight = jobs;
         self

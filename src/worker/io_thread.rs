@@ -47,7 +47,7 @@ impl IoThread {
 ///
 /// # Errors
 ///
-/// The future's own, and [`Error::Panicked`].
+/// The future's own error, or [`Error::Panicked`] if it panics.
 ///
 /// # Cancel safety
 ///

@@ -327,7 +327,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The JoinSets end the tasks. Running handlers are cancelled, and no job starts any more.
+        // The JoinSets end the tasks. Running handlers are cancelled, and no more jobs start.
         self.state.stop.stop_now();
         self.executor.abandon();
         // (The recorder is the program's code.)

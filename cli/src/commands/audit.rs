@@ -21,7 +21,7 @@ const PAGE: usize = 500;
 pub struct Audit {
     /// Only actions on this queue, even if it has been deleted
     queue: Option<String>,
-    /// Maximum entries to show
+    /// Maximum number of entries to show
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
 }

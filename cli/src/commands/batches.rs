@@ -26,7 +26,7 @@ pub struct Batches {
     /// Also list completed batches
     #[arg(long)]
     all: bool,
-    /// Maximum batches per queue
+    /// Maximum number of batches per queue
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
 }
@@ -40,7 +40,7 @@ pub enum BatchCommand {
     Create {
         /// Queue of the follow-up
         queue: String,
-        /// Name to show
+        /// Display name
         #[arg(long)]
         name: Option<String>,
         /// Payload of the follow-up, enqueued when all jobs of the batch have finished

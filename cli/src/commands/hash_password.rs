@@ -12,7 +12,7 @@ use crate::output::Output;
 
 /// Hash a password for the file of `readpast web --users`.
 ///
-/// Asks twice on a terminal, without echo; otherwise reads one line of standard input. The hash is argon2id with a
+/// Prompts twice on a terminal, without echo; otherwise reads one line from standard input. The hash is argon2id with a
 /// random salt. With --json, it prints an object with `password_hash`.
 #[derive(Debug, Args)]
 pub struct HashPassword {}

@@ -21,7 +21,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = "Example: readpast health http://127.0.0.1:9464/readyz")]
 pub struct Health {
-    /// Address to ask
+    /// Address of the worker's health endpoint
     #[arg(default_value = "http://127.0.0.1:9464/healthz")]
     url: String,
 }

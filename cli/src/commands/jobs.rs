@@ -27,7 +27,7 @@ pub struct Jobs {
     /// List the newest first; needs --state done, dead, cancelled or archived
     #[arg(long)]
     newest: bool,
-    /// Maximum jobs to list
+    /// Maximum number of jobs to list
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
     #[command(flatten)]

@@ -74,7 +74,7 @@ pub struct Settings {
     /// Delivery guarantee [initially: at_least_once]
     #[arg(long)]
     delivery: Option<DeliveryOption>,
-    /// Attempts after which a job is dead [initially: 5]
+    /// Attempts after which a job becomes dead [initially: 5]
     #[arg(long, value_name = "NUMBER")]
     max_attempts: Option<u32>,
     /// How long done jobs stay, 1s to ten years or `forever` [initially: forever]

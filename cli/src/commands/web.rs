@@ -18,7 +18,7 @@ use crate::output::Output;
 
 /// Serve the web UI, which shows and controls the queues.
 ///
-/// By default it is for everyone on this machine, to view and act. On another address it needs a token, users, or a
+/// By default, everyone on this machine can view and act. On another address it needs a token, users, or a
 /// proxy that admits only authorized visitors. It speaks HTTP: put an HTTPS proxy in front of it. Logins, actions and
 /// failures are logged to standard error. With --json, it prints an object with `url`. See docs/web.md.
 ///

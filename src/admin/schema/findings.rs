@@ -1,4 +1,4 @@
-//! The checks of whether a queue can be used.
+//! Checks whether a queue can be used.
 
 use crate::admin::Admin;
 use std::fmt;

@@ -3,8 +3,8 @@
 //! text ─ split into keys and values ─▶ each key checked and applied ─▶ [`ConnectionOptions`] for the driver ─ its
 //! login keys and the settings ─▶ [`Login`]
 //!
-//! An unknown key or an unsupported value is an error and never ignored. The text contains a password: it is shown only
-//! by the redacted [`Debug`] and [`Display`](std::fmt::Display).
+//! An unknown key or an unsupported value is an error; it is never silently ignored. The text contains a password: it
+//! is shown only by the redacted [`Debug`] and [`Display`](std::fmt::Display).
 
 use std::convert::Infallible;
 use std::fmt;

@@ -97,9 +97,8 @@ struct PageSize {
 const MAX_PAGE_BYTES: usize = 64 << 20;
 
 impl Session {
-    /// Reads up to `max` jobs in one state that match the filter, beginning after `after`. Returns them, and where the
-    /// next page begins, if there is one. If large payloads and outputs fill a page with fewer jobs, the page ends
-    /// there.
+    /// Reads up to `max` jobs in one state that match the filter, beginning after `after`. Returns the jobs and the
+    /// start of the next page, if any. A page may hold fewer than `max` jobs if their payloads and outputs are large.
     pub(crate) async fn peek<T>(
         &mut self,
         queue: &str,

@@ -70,7 +70,7 @@ impl QueueOptions {
         self
     }
 
-    /// Sets after how many attempts a job is dead, unless the job says otherwise; 1 or more. Default: 5.
+    /// Sets after how many attempts a job becomes dead, unless the job says otherwise; 1 or more. Default: 5.
     pub fn max_attempts(mut self, max_attempts: u32) -> QueueOptions {
         self.max_attempts = Some(max_attempts);
         self

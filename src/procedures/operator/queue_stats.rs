@@ -26,7 +26,7 @@ pub struct QueueStats {
     pub completion: CompletionPolicy,
     /// What a claim guarantees.
     pub delivery: Delivery,
-    /// After how many attempts a job is dead.
+    /// After how many attempts a job becomes dead.
     pub max_attempts: u32,
     /// Whether the queue is paused.
     pub paused: bool,

@@ -32,7 +32,7 @@ pub struct ScheduleRow {
     pub jitter: Duration,
     /// The priority of the schedule's jobs. Smaller values run first.
     pub priority: i16,
-    /// After how many attempts the schedule's jobs are dead, or `None` if the queue's setting applies.
+    /// After how many attempts the schedule's jobs become dead, or `None` if the queue's setting applies.
     pub max_attempts: Option<u32>,
     /// The time limit of the schedule's jobs, or `None` if their worker's setting applies.
     pub time_limit: Option<Duration>,

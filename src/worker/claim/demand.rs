@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// each turn is twice as long as the one before.
 const LONGEST_TURN: u64 = 512;
 
-/// For how long claims must not have met a job that is too long before its turns start again from the shortest. A
+/// How long claims must go without meeting a job that is too long before its turns start again at the shortest. A
 /// single claim proves nothing: while another worker checks whether the job fits there, no other worker sees it.
 const REMEMBERED: Duration = Duration::from_secs(10);
 

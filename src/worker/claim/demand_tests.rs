@@ -155,7 +155,7 @@ fn holding_much() -> InFlight {
     in_flight
 }
 
-/// A claim every tenth of a second at the most, for so long; each finds that the first of the queue does not fit.
+/// Claims at most every tenth of a second for `seconds`; each claim finds that the queue's first job does not fit.
 /// Returns when it was claimed and how many jobs were asked for.
 fn claims_in(seconds: u32, brings_all: bool) -> Vec<(u32, usize)> {
     let (in_flight, mut demand, begun) = (holding_much(), of_payloads(200), Instant::now());

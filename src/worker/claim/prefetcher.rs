@@ -208,7 +208,7 @@ impl Prefetcher {
         let ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end } = self.session.claim(request).await?;
         self.seen = end;
         for UnreadableJob { job_id, fence, attempt, error } in unreadable {
-            tracing::warn!(%job_id, attempt, error, "cannot read a job");
+            tracing::warn!(%job_id, attempt, error, "cannot read a job; it becomes dead");
             registration.hold(std::iter::once((job_id, fence)));
             self.executor.not_delivered(registration, (job_id, fence), attempt, Some(JobError::dead(error)));
         }
@@ -285,14 +285,14 @@ impl Prefetcher {
     }
 
     /// Handles an unreadable response to a claim of `room` jobs. One of them is to blame: claims are halved until that
-    /// job is alone, and then it is dead. (If a claim deletes the rows, each try would cost jobs. Then the worker stops
-    /// instead.)
+    /// job is alone, and then it becomes dead. (If a claim deletes the rows, each try would cost jobs. Then the worker
+    /// stops instead.)
     async fn search_unreadable(&mut self, room: usize, error: Error, registration: &Arc<Registration>) {
         self.lost_answers.answer_lost();
         self.limit.timed_out(room);
         self.claim_failed();
         if room > 1 {
-            tracing::warn!(batch = room, %error, "cannot read the answer to a claim; claiming fewer jobs");
+            tracing::warn!(batch = room, %error, "cannot read the response to a claim; claiming fewer jobs");
             return;
         }
         let known = registration.held();
@@ -300,7 +300,7 @@ impl Prefetcher {
             Ok(unknown) => {
                 let [run] = unknown[..] else {
                     let (jobs, pause) = (unknown.len(), self.failed.next());
-                    tracing::warn!(jobs, %error, retry_in = ?pause, "cannot read the answer to a claim of one job, which did not claim exactly one; retrying");
+                    tracing::warn!(jobs, %error, retry_in = ?pause, "cannot read the response to a claim of one job, which did not claim exactly one; retrying");
                     self.state.stop.pause(pause).await;
                     return;
                 };

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use crate::procedures::worker::{DueSchedule, Firing};
 use crate::time::CronTimes;
 
-/// A time that was not fired for longer than this is missed. It exceeds the time in which maintenance passes from a
-/// dead worker to another with the default settings (13 s).
+/// A time not fired within this period is missed. It exceeds the time in which maintenance passes from a dead worker to
+/// another with the default settings (13 s).
 const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// The most times of a schedule that are fired in one turn. The others follow in the next turn, so that other tasks

@@ -94,7 +94,7 @@ impl<'a> FinishTries<'a> {
 const FINISHING: &str = "finish";
 
 impl Drop for FinishTries<'_> {
-    /// Records that the call succeeded, or is not retried any more.
+    /// Records that the call succeeded, or is no longer retried.
     fn drop(&mut self) {
         if self.tries > 0 {
             self.refusals.state.outage.answered(FINISHING);

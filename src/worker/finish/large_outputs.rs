@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! line: ▶ send the first ──answered──▶ confirmed
-//!       │        └──no answer──▶ is SQL Server there? (a heartbeat) ──yes──▶ one try more
+//!       │        └──no response──▶ is SQL Server there? (a heartbeat) ──yes──▶ one try more
 //!       └────────────── to the end of the line ◀───────────────────────────────────┘
 //! ```
 //!
@@ -229,7 +229,7 @@ impl LargeOutputs {
             return Finish { job_id, fence, attempt, kind, outcome, run };
         }
         let what = match large.job.finish.outcome.bytes() {
-            0 => "its finish call was not answered".to_owned(),
+            0 => "its finish call got no response".to_owned(),
             bytes => format!("its output of {bytes} bytes could not be delivered"),
         };
         let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());

@@ -120,7 +120,7 @@ impl LeaseKeeper {
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
         let clock = self.clock.clone();
         let mut due_at = clock.now() + interval;
-        // A claim was rejected: an answer to a heartbeat that was sent before does not put off the next one.
+        // A claim was rejected: the response to a heartbeat that was sent before does not put off the next one.
         let mut is_refused = false;
         loop {
             let worker_id = self.current.borrow().worker_id;

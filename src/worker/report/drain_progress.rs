@@ -24,8 +24,8 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct DrainProgress {
     /// Jobs that this worker has finished since its start: done, dead and cancelled.
     pub finished: u64,
-    /// Unfinished jobs of the queue, whether a worker holds them or not, or `None` while unknown. A sample: beyond
-    /// 10,000 ready jobs of a priority it is estimated, and at most 100,000 scheduled and claimed jobs are counted.
+    /// Unfinished jobs of the queue, held by a worker or not, or `None` while unknown. The number is sampled: beyond
+    /// 10,000 ready jobs per priority it is an estimate, and at most 100,000 scheduled and claimed jobs are counted.
     pub unfinished: Option<u64>,
     /// The scheduled jobs among them, or `None` while unknown.
     pub scheduled: Option<u64>,

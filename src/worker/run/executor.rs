@@ -139,7 +139,7 @@ impl Executor {
     }
 
     /// Stops starting jobs, and releases those that have not started. Jobs of `at_most_once` queues cannot be released,
-    /// because they have no row any more: they still run, until the deadline or an immediate stop.
+    /// because they no longer have a row: they still run, until the deadline or an immediate stop.
     pub(in crate::worker) fn close(&self) {
         self.starter.closed.store(true, Ordering::Release);
         self.starter.give_back_those_that_wait();
@@ -157,8 +157,8 @@ impl Executor {
         self.pump();
     }
 
-    /// Like [`close`](Self::close), and also drops jobs without a row: the shutdown deadline has passed, and nothing
-    /// starts any more.
+    /// Like [`close`](Self::close), and also drops jobs without a row: the shutdown deadline has passed, and no more
+    /// jobs start.
     pub(in crate::worker) fn cut_off(&self) {
         self.starter.cut_off.store(true, Ordering::Release);
         self.close();

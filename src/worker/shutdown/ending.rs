@@ -115,7 +115,7 @@ impl Ending<'_> {
         let Ending { state, executor, lease, own_lines } = *self;
         let deadline = state.config.shutdown_deadline;
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, finishing)).await.is_ok();
-        // (Results that no task can finish any more are not waited for.)
+        // (Results that no task can finish now are not waited for.)
         let in_order = in_time && state.in_flight.awaiting_finish() == 0;
         if !in_order {
             // First of all, so that no job starts that is released below.
@@ -165,7 +165,7 @@ impl Ending<'_> {
         in_order
     }
 
-    /// Completes when no job is held any more, or none can be finished any more.
+    /// Completes when no jobs are held, or those left can no longer be finished.
     async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, finishing: &mut JoinSet<()>) {
         let Ending { state, executor, .. } = *self;
         // A claim in progress completes first, so that it does not claim again what is released. A claim that hangs is

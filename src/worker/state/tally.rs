@@ -79,8 +79,8 @@ impl Tally {
         self.longest_turn_ms.fetch_max(delay.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// The time until all jobs that were postponed for others of their kind are due, or zero if there are none. It
-    /// counts from the last confirmation, which is later than the start of SQL Server's own delay.
+    /// The time until every job postponed because of its kind's limit is due, or zero if there are none. It is counted
+    /// from the last confirmation, slightly after SQL Server's own delay began.
     pub(in crate::worker) fn turns_in(&self) -> Duration {
         let longest = Duration::from_millis(self.longest_turn_ms.load(Ordering::Relaxed));
         let snoozed_at = *self.snoozed_at.lock();

@@ -75,7 +75,7 @@ fn sorted(order: &Order) -> Vec<u32> {
     numbers
 }
 
-/// Three of 100 orders fail once, one of 500 fails until it is dead, and one of 1,000 is dead immediately.
+/// Three of 100 orders fail once, one of 500 fails until it becomes dead, and one of 1,000 becomes dead immediately.
 fn fail_sometimes(order: &Order, context: &Context) -> Result<(), BoxError> {
     match order.number {
         number if number % 1_000 == 150 => Err(JobError::dead(format!("{} has no account", order.customer)).into()),

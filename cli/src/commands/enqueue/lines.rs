@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const READ_AHEAD: usize = 16;
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What a line is.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// the payload
@@ -353,7 +353,7 @@ impl<R: Read> Reader<R> {
 
     /// Waits until no other long line is outside a chunk.
     fn take_place(&self) {
-        let _ = self.long_line.send(()); // an error: nobody wants the line any more, which the next piece finds out
+        let _ = self.long_line.send(()); // an error: nobody wants the line now, which the next piece finds out
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Enqueue {
     /// Format of the lines of standard input
     #[arg(long, default_value = "text", conflicts_with_all = ["payload", "file"])]
     format: Format,
-    /// Save the progress in this file, and continue from there
+    /// Save progress in this file and resume from it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "file", "batch"])]
     resume: Option<PathBuf>,
     /// Deduplication key of one job; not added while another job with this key is unfinished

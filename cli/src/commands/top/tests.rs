@@ -241,7 +241,7 @@ fn pause_and_requeue_all_ask_first() {
     let asked = drawn(&mut screen, now, 80, 24).to_string();
     assert!(asked.contains("Pause thumbnails? Its jobs are then no longer claimed. y/n"), "{asked}");
     assert_eq!(press(&mut screen, &[no]), Effect::None);
-    assert_eq!(press(&mut screen, &[yes]), Effect::None, "nothing is asked any more");
+    assert_eq!(press(&mut screen, &[yes]), Effect::None, "nothing more is asked");
     let queue = "thumbnails".to_owned();
     assert_eq!(press(&mut screen, &[p, yes]), Effect::Do(Deed::Pause { queue: queue.clone() }));
     assert_eq!(press(&mut screen, &[r_all, yes]), Effect::Do(Deed::RequeueAll { queue, dead: 4 }));
@@ -300,7 +300,7 @@ fn enter_goes_in_and_escape_comes_back_to_the_same_place() {
     assert!(selected(&mut screen, now).starts_with("4 "));
     press(&mut screen, &[KeyCode::Esc]);
     assert!(selected(&mut screen, now).starts_with("thumbnails"));
-    // An answer about a queue that is not looked at any more changes nothing.
+    // An answer about a queue that is no longer looked at changes nothing.
     screen.take(Answer::Queue("prices".to_owned(), Ok(detail())), now);
     assert!(matches!(screen.view, View::Queues));
 }

@@ -86,7 +86,7 @@ pub fn is_over(context: &Context) -> bool {
     context.time_left() == Some(Duration::ZERO)
 }
 
-/// Waits with a job. Returns early, with false, if the job must not start any more.
+/// Waits with a job. Returns early, with false, if the job may no longer start.
 pub fn pause(context: &Context, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     while !context.is_cancelled() && !context.is_stopping() {

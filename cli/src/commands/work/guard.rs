@@ -65,7 +65,7 @@ struct Watch {
     groups: BTreeSet<i32>,
     /// Counts the guards.
     number: u64,
-    /// The worker needs no guard any more.
+    /// The worker no longer needs a guard.
     has_ended: bool,
 }
 
@@ -227,7 +227,7 @@ pub struct GuardCommand {
     /// The run whose programs are killed
     #[arg(long)]
     run: String,
-    /// Is removed when the worker was killed
+    /// Deleted if the worker was killed
     #[arg(long)]
     directory: Option<PathBuf>,
 }

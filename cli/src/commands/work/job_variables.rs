@@ -69,7 +69,7 @@ fn is_ours(name: &OsStr) -> bool {
 ///
 /// # Errors
 ///
-/// For a text that no variable can hold; the job is dead.
+/// For a text that no variable can hold; the job becomes dead.
 pub fn set(command: &mut Command, job: &Job) -> Result<(), BoxError> {
     command.env("READPAST_JOB_ID", job.id().to_string());
     command.env("READPAST_ATTEMPT", job.attempt().to_string());

@@ -108,7 +108,7 @@ impl Kept {
         }
     }
 
-    /// Ends all programs; after `grace` the rest are killed. Call it when no job runs any more.
+    /// Ends all programs; after `grace` the rest are killed. Call it when no more jobs run.
     pub fn end(&self, grace: Duration) {
         let mut left: Vec<Talk> = self.places.iter().filter_map(|place| lock(place).program.take()).collect();
         for talk in &mut left {
@@ -133,7 +133,7 @@ fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
 }
 
 impl Place {
-    /// A program that waits for a job. None: the job must not start any more.
+    /// A program that waits for a job. None: the job may no longer start.
     fn ready(&mut self, runner: &Runner, context: &Context) -> Result<Option<Talk>, BoxError> {
         if let Some(mut talk) = self.program.take() {
             talk.read_all()?;

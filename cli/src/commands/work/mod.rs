@@ -104,7 +104,7 @@ pub struct Work {
     /// Keep one program per thread, which reads one line of JSON per job and replies with one
     #[arg(long, conflicts_with = "on_exit")]
     keep: bool,
-    /// Maximum jobs that run at the same time [default: one per core]
+    /// Maximum number of jobs to run at the same time [default: one per core]
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
     /// Run only jobs of these kinds (comma-separated); postpone others
@@ -122,7 +122,7 @@ pub struct Work {
     /// Outcome of exit codes, such as 1-9=dead, 80=snooze:60s or other=retry:5m; can be repeated
     #[arg(long, value_name = "CODES=OUTCOME")]
     on_exit: Vec<ExitRule>,
-    /// Maximum size of standard output, at most 256MiB; a program that exceeds it is stopped, and its job is dead
+    /// Maximum size of standard output, at most 256MiB; a program that exceeds it is stopped, and its job becomes dead
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "16MiB")]
     max_output: usize,
     /// Exit when the queue is empty; also waits for scheduled jobs, and while the queue is paused

@@ -100,7 +100,7 @@ impl Argument {
     ///
     /// # Errors
     ///
-    /// For a value that does not fit; the job is dead.
+    /// For a value that does not fit; the job becomes dead.
     pub fn fill(&self, values: &mut Values<'_>) -> Result<OsString, BoxError> {
         let mut filled = OsString::new();
         for piece in &self.0 {
@@ -152,7 +152,7 @@ impl<'a> Values<'a> {
 
 /// # Errors
 ///
-/// For a text with a NUL character, which would end the argument. The job is dead.
+/// For a text with a NUL character, which would end the argument. The job becomes dead.
 pub fn without_nul<'a>(what: &str, text: Cow<'a, str>) -> Result<Cow<'a, str>, BoxError> {
     if text.contains('\0') {
         let reason = format!("{what} has a NUL character, which arguments and environment variables cannot contain");

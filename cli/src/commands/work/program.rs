@@ -75,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// If the payload does not fit (the job is dead), or its file cannot be written.
+    /// If the payload does not fit (the job becomes dead), or its file cannot be written.
     pub fn for_job(&self, job: &Job, run: &str) -> Result<Prepared, BoxError> {
         let file = self.files.as_ref().map(|files| write_payload(files, job)).transpose()?;
         let mut command = self.command(run);
@@ -119,7 +119,7 @@ impl Program {
 ///
 /// # Errors
 ///
-/// For invalid text: the job is dead.
+/// For invalid text: the job becomes dead.
 pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
     if !job.payload_utf16() {
         return Ok(job.payload().into());

@@ -58,7 +58,7 @@ const FIELDS: [(&str, &str); 7] = [
 ///
 /// # Errors
 ///
-/// For invalid text: the job is dead.
+/// For invalid text: the job becomes dead.
 pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
     let payload_text = match job.text() {
         Ok(text) => Some(text),

@@ -51,7 +51,7 @@ impl Starting {
     ///
     /// # Errors
     ///
-    /// If it cannot be started. After a long shortage, or if the job must not start any more, the job is snoozed.
+    /// If it cannot be started. After a long shortage, or if the job may no longer start, the job is snoozed.
     pub fn start<T>(
         &self,
         program: &Program,
