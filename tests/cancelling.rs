@@ -313,3 +313,28 @@ async fn what_cannot_be_is_refused() {
     drop(other);
     fixture.remove().await;
 }
+
+/// A page is one transaction: a change that is dropped has done whole pages, and can be made again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_dropped_has_changed_whole_pages() {
+    const JOBS: u64 = 3_500;
+    let fixture = Fixture::new("dropped_change").await;
+    let admin = fixture.queue.admin();
+    fixture.queue.enqueue_many(&vec![NewJob::text("x"); JOBS as usize]).await.unwrap();
+    let mut session = fixture.session().await;
+    // Waits for a page that is under way.
+    let cancelled = "SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (TABLOCK, HOLDLOCK) WHERE state = 5";
+    let change = JobChange::cancel(WHY);
+    let some_are_done = async {
+        while session.number("SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (NOLOCK) WHERE state = 5").await == 0 {}
+    };
+    tokio::select! {
+        _ = admin.change(&change, JobState::Ready) => {} // a slow machine
+        () = some_are_done => {}
+    }
+    let before = fixture.session().await.number(cancelled).await as u64;
+    assert!([1_000, 2_000, 3_000, JOBS].contains(&before), "{before}");
+    let after = admin.change(&change, JobState::Ready).await.unwrap().changed;
+    assert_eq!(before + after, JOBS);
+    fixture.remove().await;
+}

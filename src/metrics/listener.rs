@@ -1,4 +1,7 @@
 //! The server of this process's metrics and health at one address, and the recorder, one per process.
+//!
+//! The exporter crate's own listener answers `/health` with `OK`, whatever the workers' state, and bounds neither the
+//! number of connections nor their time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
