@@ -6,8 +6,9 @@
 -- next page starts after the last row, identified by @after and the columns of the order. A page may be short; after
 -- the last job comes an empty one.
 --
--- A page costs its rows at any depth: two seeks (lifo: one per priority), for the rest of the same time or priority and
--- for the following ones, because an OR, or >= with a filter, would read all jobs of one time for each page. Only claimed jobs are sorted.
+-- A page costs its rows at any depth: two seeks, for the rest of the same time or priority and for the following ones
+-- (lifo: one per priority). An OR, or >= with a filter, would read all jobs of one time for each page. Only claimed
+-- jobs are sorted.
 -- First the ids from the index, then a copy of the rows, then the result: it never waits, and no session waits for the
 -- client. @newest_first: the same pages backwards, for finished states; a cursor works in both directions.
 -- @worker_id: of the claimed jobs, those of this worker, by a seek.

@@ -141,7 +141,7 @@ async fn create_queue_has_defaults_and_changes_only_what_is_given() {
     let mut session = fixture.session().await;
     let settings = async |session: &mut Session| {
         let row = session.row("SELECT * FROM [$(schema)].[queues] WHERE name = N'new'").await;
-        let words = ["completion", "delivery"].map(|column| text(&row, column).unwrap());
+        let words = ["claim_order", "completion", "delivery"].map(|column| text(&row, column).unwrap());
         (words.join(" "), number(&row, "max_attempts"))
     };
     session.sql("EXEC [$(schema)].[create_queue] @queue = N'new'").await;
