@@ -37,7 +37,8 @@ BEGIN TRY
             INCLUDE (fence, state) WHERE state = 2
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- Done (annotated), dead and cancelled jobs in the order in which they finished, for operators only.
+    -- Dead and cancelled jobs, and done jobs of queues that annotate them, in the order in which they finished. Only
+    -- operators read it.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_finished ON [$(schema)].[jobs] (queue_id, state, finished_at, job_id)
             WHERE ended = 1

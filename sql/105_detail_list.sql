@@ -1,4 +1,4 @@
--- Rare attributes of the jobs of an enqueue_list: a row only for jobs that have any.
+-- Rare attributes of the jobs of an enqueue_list: only jobs that have any get a row.
 IF TYPE_ID(N'[$(schema)].[detail_list]') IS NULL
     CREATE TYPE [$(schema)].[detail_list] AS TABLE
     (

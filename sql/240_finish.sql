@@ -26,7 +26,7 @@ DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts 
     -- Halves of surrogate pairs (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
--- attempt: the failed one.
+-- attempt: the number of the failed attempt.
 -- adopt: found
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 -- adopt: end

@@ -26,7 +26,7 @@ DECLARE @details [$(schema)].[detail_list];
 
 SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below the ids of the follow-ups
 BEGIN TRANSACTION;
--- Batches before jobs (see batches). enqueue_batch rejects a sealed or missing one.
+-- Locks batches before jobs (see batches). enqueue_batch rejects a sealed or missing batch.
 IF EXISTS (SELECT 1 FROM @follow_ups WHERE batch_id IS NOT NULL)
 BEGIN
     INSERT @batches (batch_id) SELECT u.batch_id FROM @follow_ups AS u WHERE u.batch_id IS NOT NULL GROUP BY u.batch_id;

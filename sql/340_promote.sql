@@ -84,7 +84,7 @@ BEGIN TRY
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH
-    -- 601: rows moved during a read without locks. The next check follows in a minute.
+    -- 601: rows moved during a read without locks. The next check is in a minute.
     IF @@TRANCOUNT > 0 OR ERROR_NUMBER() <> 601
         THROW;
 END CATCH;

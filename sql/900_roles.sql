@@ -1,5 +1,5 @@
 -- The roles (README.md, "Who may do what"): each may execute the procedures listed here and pass their table types.
--- Other procedures are called by procedures only. No role has a right on a table, because procedures and tables have
+-- Other procedures are called only by procedures. No role has rights on tables, because procedures and tables have
 -- one owner (ownership chaining). A later version must REVOKE the rights that it removes.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL
     CREATE ROLE [$(schema)_producer] AUTHORIZATION dbo;

@@ -140,8 +140,8 @@
 //! - For workers: [`Worker`], [`Handlers`], [`Job`], [`Context`], [`Json`], [`Output`] and [`JobError`].
 //! - For operators: [`Queue::admin`] and the types in [`admin`]. [`metrics`] lists the Prometheus metrics of a process,
 //!   and [`runbook`] says what to do about each alert.
-//! - For all: [`TypedJob`], [`Config`] and [`Error`]. [`crates::tiberius`] is the driver, whose client [`transaction`]
-//!   takes.
+//! - For everyone: [`TypedJob`], [`Config`] and [`Error`]. [`transaction`] takes a client of the driver,
+//!   [`crates::tiberius`].
 //!
 //! The [guide](https://github.com/readpast/readpast/blob/main/docs/README.md) is organized by task.
 

@@ -55,7 +55,7 @@ impl Admin<'_> {
         self.queue.session().await?.delete_schedule(self.queue.name(), name).await
     }
 
-    /// Pauses a schedule: it enqueues nothing until it is resumed. Jobs that it has enqueued stay.
+    /// Pauses a schedule: it enqueues nothing until it is resumed. Jobs it has already enqueued are kept.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Keeps the driver's warnings out of the program's log.
 //!
 //! With `TrustServerCertificate=true` or without encryption, the driver logs a warning for each connection, and a
-//! worker's start opens several. The warnings repeat the connection string, and relevant faults are returned as errors.
+//! worker opens several at startup. The warnings repeat the connection string, and relevant faults are returned as errors.
 //! So while the driver connects, its events of level info and warn are dropped. Errors and events that need `debug` or
 //! `trace` go on to the current subscriber.
 //!

@@ -37,10 +37,10 @@ impl Error {
         matches!(self, Error::TimedOut { call: timed_out, .. } if timed_out == call)
     }
 
-    /// Whether a call that returned this error may still have taken effect. An error of a statement rolled the call
-    /// back (XACT_ABORT). The transaction may have been committed if SQL Server did not respond, or if the error is
-    /// about the server (severity 17 and higher), the session, or an object that changed during the call, perhaps in a
-    /// statement after the commit.
+    /// Whether a call that returned this error may still have taken effect. A statement error rolls the call back
+    /// (XACT_ABORT). But the transaction may have been committed if SQL Server did not respond. The same is true if the
+    /// error concerns the server (severity 17 or higher), the session, or an object that changed during the call: it
+    /// may come from a statement after the commit.
     pub(crate) fn leaves_open(&self) -> bool {
         match self {
             Error::Sql { number, severity, .. } => {

@@ -66,12 +66,12 @@ impl KindOptions {
     ///     .options("preview", licences);
     /// ```
     ///
-    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server until about
-    /// their turn (1 s to ten minutes), without using up an attempt and without regard to their order.
+    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server until
+    /// roughly when their turn comes (1 s to ten minutes), without using up an attempt and without regard to their order.
     ///
     /// A worker postpones about a thousand jobs immediately, then 500 per second, and one more for each job that it
-    /// runs. The jobs behind a long backlog wait for that. If a kind with a limit often has a long backlog, give it its
-    /// own queue and a worker with that many threads. Jobs of a queue with delivery `at_most_once` cannot be postponed:
+    /// runs. Jobs behind a long backlog wait until it has been postponed. If a kind with a limit often has a long
+    /// backlog, give it its own queue and a worker with as many threads as the limit. Jobs of a queue with delivery `at_most_once` cannot be postponed:
     /// all claimed jobs stay in memory, and when they reach `worker.max_in_flight`, nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
         self.places = Some(Arc::new(SharedLimit::new(jobs)));

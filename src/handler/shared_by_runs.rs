@@ -1,4 +1,5 @@
-//! What all runs of a worker share: the program's state by type, notes, places and cancellations.
+//! What all runs of a worker share: the program's state (looked up by type), the run notes, where
+//! the worker runs, and cancellations.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The outcome of a run, from the handler to SQL Server, and its follow-ups.
+//! The outcome of a run, as its handler reports it, and the follow-up jobs.
 
 use std::time::Duration;
 

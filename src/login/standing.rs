@@ -64,8 +64,8 @@ impl Standing {
         }
     }
 
-    /// Whether an attempt's outcome is news. It is not if the last response concerns another password that was read
-    /// later.
+    /// Whether an attempt's outcome is news. It is not if the last response is for a different password of a
+    /// later attempt.
     pub(super) fn learns_from(&self, password: Option<&Secret>, begun_at: Instant) -> bool {
         match &self.last {
             Some(last) => last.password.as_ref() == password || last.begun_at <= begun_at,

@@ -84,7 +84,7 @@ impl LeaseKeeper {
     ///
     /// # Errors
     ///
-    /// Any error of the registration. Nothing is retried here, so that a wrong setting shows at the start.
+    /// Any error from registering. Nothing is retried here, so that a wrong setting shows up at startup.
     pub(in crate::worker) async fn register(
         mut session: Session,
         state: &Arc<WorkerState>,

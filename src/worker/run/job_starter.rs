@@ -68,8 +68,8 @@ impl Jobs for JobStarter {
 }
 
 impl JobStarter {
-    /// Whether jobs may leave the channel: not while the lease is in doubt, because they may be running elsewhere
-    /// already, nor while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
+    /// Whether jobs may leave the channel: they may not while the lease is in doubt, because they may be running
+    /// elsewhere already, or while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
     /// lease holds those, and their outputs go nowhere.
     fn may_start(&self) -> bool {
         let WorkerState { in_flight, config, .. } = &*self.state;
