@@ -14,7 +14,7 @@ use crate::tds::packet::Message;
 use crate::tds::tls::TlsAcceptors;
 
 /// How long after a thaw the requests of clients that are gone may still run, see [`crate::session::Faults::freeze`].
-const RUNS_ON_AFTER_THAW: Duration = Duration::from_secs(1);
+const RUNS_ON_AFTER_THAW: Duration = Duration::from_secs(5);
 
 /// What all connections share.
 pub struct Shared {

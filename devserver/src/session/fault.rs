@@ -104,7 +104,7 @@ impl Faults {
     /// A statement that runs when the server freezes may still end, but its answer waits.
     ///
     /// What clients have sent runs after the thaw, also where they have given up meanwhile and closed the connection:
-    /// it was received. A second after the thaw whoever is gone is cut off as usual.
+    /// it was received. Five seconds after the thaw whoever is gone is cut off as usual.
     pub fn freeze(&self) {
         self.gate.close();
     }
