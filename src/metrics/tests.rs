@@ -331,13 +331,14 @@ impl Recorder for Series {
 fn documentation() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-         With `[metrics] listen = \"127.0.0.1:9464\"` a worker serves these metrics at `/metrics`. [The runbook](runbook.md) says what to\n\
-         do when one looks bad.\n\n\
-         - All times are in seconds. Every metric has the label `queue`; Prometheus adds `instance`, which tells processes apart.\n\
+         With `[metrics] listen = \"127.0.0.1:9464\"` a worker serves these metrics at `/metrics`. The [runbook](runbook.md)\n\
+         has a section for each alert.\n\n\
+         - All times are in seconds. Every metric has the label `queue`. Prometheus adds `instance`, one per process.\n\
          - A histogram appears with its first value.\n\
-         - At most 32 connections are open, for one request and ten seconds each; one more closes the oldest.\n\
-         - A program with its own recorder for the [`metrics`](https://docs.rs/metrics) facade installs it before `Queue::connect`, leaves\n\
-         \u{20} `listen` empty, and takes the buckets from `readpast::metrics::all()`.\n\n\
+         - The worker serves at most 32 connections, each for one request and at most ten seconds. A further one closes the\n\
+         \u{20} oldest.\n\
+         - A program with its own recorder for the [`metrics`](https://docs.rs/metrics) facade installs it before\n\
+         \u{20} `Queue::connect`, leaves `listen` empty, and takes the buckets from `readpast::metrics::all()`.\n\n\
          This page is generated from `src/metrics/definitions.rs`.\n",
     );
     for (stage, metrics) in STAGES {
