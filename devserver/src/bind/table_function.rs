@@ -8,7 +8,6 @@ use crate::bind::derived_table::rename;
 use crate::bind::name::display_name;
 use crate::bind::query_scope::VisibleColumn;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::ColumnOrigin;
 use crate::plan::relation::Relation;
@@ -19,12 +18,10 @@ use crate::tsql::ast::{Expr, Ident, ObjectName};
 use crate::value::{Length, SqlType, Value};
 
 const HELP_COLLATIONS: &str = "fn_helpcollations";
-const EXTENDED_PROPERTIES: &str = "fn_listextendedproperty";
 
 /// Whether a name with a schema is one that is found without a schema too.
 pub fn is_of_the_system(name: &ObjectName) -> bool {
-    name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys")
-        && [HELP_COLLATIONS, EXTENDED_PROPERTIES].contains(&fold(&name.name).as_str())
+    name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys") && fold(&name.name) == HELP_COLLATIONS
 }
 
 impl Binder<'_> {
@@ -46,7 +43,6 @@ impl Binder<'_> {
         }
         match folded.as_str() {
             "string_split" => self.bind_string_split(arguments, alias, columns),
-            EXTENDED_PROPERTIES => self.bind_extended_properties(arguments, alias, columns),
             HELP_COLLATIONS => self.bind_help_collations(arguments, alias, columns),
             "generate_series" => self.bind_generate_series(arguments, alias, columns),
             _ => Err(unknown(name)),
@@ -179,42 +175,6 @@ impl Binder<'_> {
             FunctionColumn::new("description", SqlType::NVarChar(Length::Limit(1000))),
         ];
         self.add_function(TableFunction::HelpCollations, described, HELP_COLLATIONS, alias, columns)
-    }
-
-    /// Source: "sys.fn_listextendedproperty" (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/system-functions/sys-fn-listextendedproperty-transact-sql.md).
-    fn bind_extended_properties(
-        &mut self,
-        arguments: &[Expr],
-        alias: Option<&Ident>,
-        columns: &[Ident],
-    ) -> SqlResult<Relation> {
-        const NAME: SqlType = SqlType::NVarChar(Length::Limit(128));
-        if arguments.len() < 7 {
-            let message = format!(
-                "An insufficient number of arguments were supplied for the procedure or function {EXTENDED_PROPERTIES}."
-            );
-            return Err(SqlError::new(313, message).state(3));
-        }
-        if arguments.len() > 7 {
-            let message = format!("Procedure or function {EXTENDED_PROPERTIES} has too many arguments specified.");
-            return Err(SqlError::new(8144, message).state(3));
-        }
-        let mut bound = Vec::with_capacity(7);
-        for argument in arguments {
-            // "Default maps to NULL."
-            let argument = if *argument == Expr::Default { Scalar::null() } else { self.bind_expr(argument)? };
-            bound.push(implicit(argument, NAME)?);
-        }
-        self.uses = Uses::Database;
-        let bound = Box::new(bound.try_into().expect("there were seven"));
-        let described = vec![
-            FunctionColumn::new("objtype", NAME),
-            FunctionColumn::new("objname", NAME),
-            FunctionColumn::new("name", NAME),
-            FunctionColumn::new("value", SqlType::Variant),
-        ];
-        self.add_function(TableFunction::ExtendedProperties(bound), described, EXTENDED_PROPERTIES, alias, columns)
     }
 
     /// Gives a bound function a slot and a name in the innermost scope.

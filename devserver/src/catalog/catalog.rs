@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::catalog::extended_property::ExtendedProperty;
 use crate::catalog::object::{Object, Procedure, Schema, Synonym};
 use crate::catalog::principal::{DBO_USER, Principal, PrincipalKind, Principals, SecurableId};
 use crate::catalog::user_type::{UserType, UserTypeKind};
@@ -45,7 +44,6 @@ pub struct Catalog {
     /// When tables were made and last changed.
     table_dates: HashMap<ObjectId, (Moment, Moment)>,
     next_type_id: i32,
-    pub(super) extended_properties: Vec<ExtendedProperty>,
     pub principals: Principals,
 }
 
@@ -67,7 +65,6 @@ impl Catalog {
             table_dates: HashMap::new(),
             // The first number of a user-defined type in sys.types is 257.
             next_type_id: 257,
-            extended_properties: Vec::new(),
             principals: Principals::new(),
         }
     }

@@ -1,7 +1,5 @@
 //! Computes the rows of functions in FROM: for each row to their left (CROSS APPLY), or once.
 
-use crate::catalog::view::extended_properties::{Wanted, list};
-use crate::catalog::view::facts::Facts;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::execute::function_value::text;
@@ -22,14 +20,6 @@ impl TableFunction {
             }
             TableFunction::OfIndexes { function, arguments } => index_function::rows(*function, arguments, run, frame),
             TableFunction::HelpCollations => Ok(help_collations()),
-            TableFunction::ExtendedProperties(arguments) => {
-                let mut wanted: Wanted = Default::default();
-                for (wanted, argument) in wanted.iter_mut().zip(&**arguments) {
-                    *wanted = argument.eval(run, frame)?.as_str().map(str::to_string);
-                }
-                let database = run.database;
-                Facts::with(database, &run.storage()?.latch, |facts| list(facts, &wanted))
-            }
         }
     }
 }

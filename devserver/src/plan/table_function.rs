@@ -29,8 +29,6 @@ pub enum TableFunction {
     },
     /// sys.fn_helpcollations.
     HelpCollations,
-    /// sys.fn_listextendedproperty: a name, then the types and names of three levels.
-    ExtendedProperties(Box<[Scalar; 7]>),
 }
 
 impl TableFunction {
@@ -41,7 +39,6 @@ impl TableFunction {
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
             TableFunction::OfIndexes { arguments, .. } => arguments.iter().collect(),
             TableFunction::HelpCollations => Vec::new(),
-            TableFunction::ExtendedProperties(arguments) => arguments.iter().collect(),
         }
     }
 

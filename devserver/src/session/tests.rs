@@ -13,7 +13,6 @@ mod cursors;
 mod ddl;
 mod duplicates;
 mod errors;
-mod extended_properties;
 mod foreign_keys;
 mod function_definitions;
 mod functions;

@@ -1,9 +1,7 @@
 //! All views of the catalog.
 
 use crate::catalog::view::facts::CatalogView;
-use crate::catalog::view::{
-    constraints, extended_properties, indexes, information_schema, logins, modules, tables, types,
-};
+use crate::catalog::view::{constraints, indexes, information_schema, logins, modules, tables, types};
 use crate::storage::fold;
 
 pub fn all() -> impl Iterator<Item = &'static CatalogView> {
@@ -15,7 +13,6 @@ pub fn all() -> impl Iterator<Item = &'static CatalogView> {
         modules::VIEWS,
         information_schema::VIEWS,
         logins::VIEWS,
-        extended_properties::VIEWS,
     ]
     .into_iter()
     .flatten()

@@ -9,7 +9,6 @@
 pub mod columns;
 pub mod constraints;
 pub mod databases;
-pub mod extended_properties;
 pub mod facts;
 pub mod indexes;
 pub mod information_schema;

@@ -97,6 +97,20 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     },
     CatalogView {
         schema: "sys",
+        name: "extended_properties",
+        columns: &[
+            ("class", TINY),
+            ("class_desc", WORD),
+            ("major_id", INT),
+            ("minor_id", INT),
+            ("name", NAME),
+            ("value", SqlType::Variant),
+        ],
+        // Nobody can add one.
+        rows: |_| Vec::new(),
+    },
+    CatalogView {
+        schema: "sys",
         name: "sysobjects",
         columns: &[
             ("name", NAME),

@@ -3,7 +3,6 @@
 use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::session::call::argument::{PassedArgument, Returned};
-use crate::session::call::extended_property::PropertyChange;
 use crate::session::call::system_argument::{argument, first_text, handle_argument, text_argument};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Failure, Origin};
@@ -25,7 +24,6 @@ pub enum SystemProcedure {
     Rename,
     AddRoleMember,
     DropRoleMember,
-    ExtendedProperty(PropertyChange),
     TableCollations,
 }
 
@@ -48,9 +46,6 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_addrolemember" => SystemProcedure::AddRoleMember,
         "sp_droprolemember" => SystemProcedure::DropRoleMember,
         "sp_tablecollations_100" => SystemProcedure::TableCollations,
-        "sp_addextendedproperty" => SystemProcedure::ExtendedProperty(PropertyChange::Add),
-        "sp_updateextendedproperty" => SystemProcedure::ExtendedProperty(PropertyChange::Update),
-        "sp_dropextendedproperty" => SystemProcedure::ExtendedProperty(PropertyChange::Drop),
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
@@ -142,7 +137,6 @@ impl Session {
             SystemProcedure::TableCollations => {
                 self.table_collations(&arguments, activation, out).map(|()| Returned::default())
             }
-            SystemProcedure::ExtendedProperty(change) => self.change_extended_property(change, &arguments),
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 out.writer().transaction_reset();
@@ -165,7 +159,6 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
         SystemProcedure::TableCollations => ("sp_tablecollations_100", &["@object"]),
         SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
-        SystemProcedure::ExtendedProperty(change) => (change.procedure(), change.parameters()),
         SystemProcedure::DropRoleMember => ("sp_droprolemember", &["@rolename", "@membername"]),
         _ => return None,
     };

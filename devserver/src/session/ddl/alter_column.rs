@@ -165,9 +165,7 @@ impl Session {
         self.rebuild(table, after, activation, |_, mut row| {
             row.remove(dropped);
             Ok(row)
-        })?;
-        self.move_extended_properties(table, name, None);
-        Ok(())
+        })
     }
 
     #[allow(clippy::too_many_arguments)] // The parts of the statement.

@@ -67,12 +67,4 @@ impl Session {
     pub(crate) fn note_table_change(&self, table: ObjectId) {
         self.database.catalog.write().note_table_change(table, now_utc());
     }
-
-    /// The extended properties of a column go with it, to another name (`to`) or away.
-    pub(crate) fn move_extended_properties(&mut self, table: ObjectId, column: &str, to: Option<&str>) {
-        let undos = self.database.catalog.write().move_extended_properties(table, column, to);
-        for undo in undos {
-            self.keep_undo(undo);
-        }
-    }
 }

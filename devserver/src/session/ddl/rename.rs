@@ -162,7 +162,6 @@ impl Session {
                     }
                 })
             })?;
-            self.move_extended_properties(table, old_name, Some(&new_name));
             return Ok(Some(()));
         }
         let Some(index) = schema.index_named(old_name).or_else(|| schema.disabled_index_named(old_name)) else {

@@ -125,7 +125,6 @@ fn a_database_in_use_is_not_copied() {
         "CREATE ROLE r",
         "CREATE USER u WITHOUT LOGIN",
         "GRANT SELECT TO [public]",
-        "EXEC sp_addextendedproperty 'note', 'a'",
     ] {
         run(&mut first, "BEGIN TRANSACTION");
         run(&mut first, change);

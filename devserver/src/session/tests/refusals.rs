@@ -279,3 +279,16 @@ fn text_is_no_type_of_variables() {
         assert_eq!(errors(&mut s, &format!("DECLARE @v sys.{ty}")), [2739], "{ty}");
     }
 }
+
+/// What no queue needs, and the dev server does not have.
+#[test]
+fn what_is_not_here_is_refused_by_name() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int)");
+    for sql in [
+        "EXEC sp_addextendedproperty 'note', 'a'",
+        "SELECT * FROM fn_listextendedproperty(NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    ] {
+        assert_eq!(errors(&mut s, sql), [NOT_SUPPORTED], "{sql}");
+    }
+}

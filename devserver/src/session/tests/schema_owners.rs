@@ -422,7 +422,6 @@ fn what_else_an_owner_may() {
             "SET IDENTITY_INSERT mine.t ON; INSERT mine.t (id) VALUES (5); SET IDENTITY_INSERT mine.t OFF",
             "DBCC CHECKIDENT ('mine.t', RESEED, 7)",
             "CREATE TABLE mine.u (id int REFERENCES mine.t); DROP TYPE mine.id",
-            "EXEC sp_addextendedproperty 'note', 'x', 'schema', 'mine'",
         ],
     );
     ok(&mut outsider, "CREATE SCHEMA theirs");
