@@ -138,11 +138,6 @@ impl Binder<'_> {
         let Some(other) = name.database.as_deref().map(fold).filter(|other| *other != fold(&self.database.name)) else {
             return Ok(SystemView::find(schema, &name.name));
         };
-        if other == TEMPDB_NAME
-            && let Some(view) = SystemView::find_in_tempdb(schema, &name.name)
-        {
-            return Ok(Some(view));
-        }
         let is_there = self.database.server.database_id(&other).is_some();
         let is_azure = self.database.server.product.is_azure();
         let view = SystemView::find(schema, &name.name).filter(|view| is_there && view.is_of_the_server() && !is_azure);

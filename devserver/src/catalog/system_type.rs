@@ -59,11 +59,11 @@ pub fn type_number(ty: SqlType) -> u8 {
     }
 }
 
-/// How many characters and bytes a value of `text`, `ntext` and `image` has at most.
-pub fn large_lengths(ty: SqlType) -> Option<(i32, i32)> {
+/// How many characters a value of `text`, `ntext` and `image` has at most.
+pub fn large_length(ty: SqlType) -> Option<i32> {
     match ty {
-        SqlType::Text | SqlType::Image => Some((i32::MAX, i32::MAX)),
-        SqlType::NText => Some((i32::MAX / 2, i32::MAX - 1)),
+        SqlType::Text | SqlType::Image => Some(i32::MAX),
+        SqlType::NText => Some(i32::MAX / 2),
         _ => None,
     }
 }

@@ -3,16 +3,14 @@
 use crate::catalog::database::Database;
 use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, nvarchar, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::catalog::view::{databases, indexes, list, principals, session_activity, tempdb};
+use crate::catalog::view::{databases, indexes, list, principals, session_activity};
 use crate::storage::{CatalogName, Latch, fold};
-use crate::value::{Length, SqlType, Value};
+use crate::value::{SqlType, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemView {
     /// One of the views in [`list`].
     Catalog(&'static CatalogView),
-    /// One of `tempdb`: the #temp tables.
-    Tempdb(&'static CatalogView),
     Databases,
     DatabasePrincipals,
     DatabaseRoleMembers,
@@ -20,7 +18,6 @@ pub enum SystemView {
     TranLocks,
     ExecSessions,
     ExecConnections,
-    HostInfo,
     Configurations,
     ExecRequests,
     WaitingTasks,
@@ -37,7 +34,6 @@ const OTHERS: &[(&str, SystemView)] = &[
     ("dm_tran_locks", SystemView::TranLocks),
     ("dm_exec_sessions", SystemView::ExecSessions),
     ("dm_exec_connections", SystemView::ExecConnections),
-    ("dm_os_host_info", SystemView::HostInfo),
     ("configurations", SystemView::Configurations),
     ("dm_exec_requests", SystemView::ExecRequests),
     ("dm_os_waiting_tasks", SystemView::WaitingTasks),
@@ -55,23 +51,6 @@ const SYSTEM_VIEWS: &[ColumnDescription] = &[
     ("type_desc", WORD),
     ("is_ms_shipped", BIT),
 ];
-
-/// Without what only the operating system could tell.
-const HOST_INFO: &[ColumnDescription] = &[
-    ("host_platform", SqlType::NVarChar(Length::Limit(256))),
-    ("host_service_pack_level", SqlType::NVarChar(Length::Limit(256))),
-    ("os_language_version", INT),
-];
-
-/// SQL Server has two platforms: what is not Windows is the other one.
-///
-/// Source: "sys.dm_os_host_info" (MicrosoftDocs/sql-docs,
-/// docs/relational-databases/system-dynamic-management-views/sys-dm-os-host-info-transact-sql.md).
-fn host_info() -> Vec<Vec<Value>> {
-    const ENGLISH: i32 = 1033;
-    let platform = if cfg!(windows) { "Windows" } else { "Linux" };
-    vec![vec![text(platform), text(""), Value::Int(ENGLISH)]]
-}
 
 /// Without what nobody asks for of an option.
 const CONFIGURATIONS: &[ColumnDescription] = &[
@@ -121,12 +100,6 @@ impl SystemView {
         OTHERS.iter().find(|(other, _)| *other == name).map(|(_, view)| *view)
     }
 
-    /// By folded schema; the name in any case.
-    pub fn find_in_tempdb(schema: &str, name: &str) -> Option<SystemView> {
-        let name = fold(name);
-        tempdb::VIEWS.iter().find(|view| view.schema == schema && view.name == name).map(SystemView::Tempdb)
-    }
-
     /// Whether every database of the server shows the same rows.
     pub fn is_of_the_server(self) -> bool {
         match self {
@@ -134,7 +107,6 @@ impl SystemView {
             | SystemView::TranLocks
             | SystemView::ExecSessions
             | SystemView::ExecConnections
-            | SystemView::HostInfo
             | SystemView::Configurations
             | SystemView::ExecRequests
             | SystemView::WaitingTasks => true,
@@ -145,7 +117,7 @@ impl SystemView {
 
     pub fn columns(self) -> &'static [ColumnDescription] {
         match self {
-            SystemView::Catalog(view) | SystemView::Tempdb(view) => view.columns,
+            SystemView::Catalog(view) => view.columns,
             SystemView::Databases => databases::DATABASES,
             SystemView::DatabasePrincipals => principals::PRINCIPALS,
             SystemView::DatabaseRoleMembers => principals::ROLE_MEMBERS,
@@ -153,7 +125,6 @@ impl SystemView {
             SystemView::TranLocks => session_activity::TRAN_LOCKS,
             SystemView::ExecSessions => session_activity::EXEC_SESSIONS,
             SystemView::ExecConnections => session_activity::EXEC_CONNECTIONS,
-            SystemView::HostInfo => HOST_INFO,
             SystemView::Configurations => CONFIGURATIONS,
             SystemView::ExecRequests => session_activity::EXEC_REQUESTS,
             SystemView::WaitingTasks => session_activity::WAITING_TASKS,
@@ -178,17 +149,13 @@ impl SystemView {
 
     /// Its rows are read under the latch; else the latch need not be taken.
     pub fn needs_latch(self) -> bool {
-        !matches!(
-            self,
-            SystemView::ExecSessions | SystemView::ExecConnections | SystemView::HostInfo | SystemView::Configurations
-        )
+        !matches!(self, SystemView::ExecSessions | SystemView::ExecConnections | SystemView::Configurations)
     }
 
     /// The rows as they are now.
     pub fn rows(self, database: &Database, latch: &Latch<'_>) -> Vec<Vec<Value>> {
         match self {
             SystemView::Catalog(view) => Facts::with(database, latch, view.rows),
-            SystemView::Tempdb(view) => tempdb::rows(view, database, latch),
             SystemView::Databases => databases::databases(database),
             SystemView::DatabasePrincipals => principals::principals(&database.catalog.read().principals),
             SystemView::DatabaseRoleMembers => principals::role_members(&database.catalog.read().principals),
@@ -196,7 +163,6 @@ impl SystemView {
             SystemView::TranLocks => session_activity::tran_locks(database.id, latch),
             SystemView::ExecSessions => session_activity::exec_sessions(database),
             SystemView::ExecConnections => session_activity::exec_connections(database),
-            SystemView::HostInfo => host_info(),
             SystemView::Configurations => configurations(database),
             SystemView::ExecRequests => session_activity::exec_requests(database, latch),
             SystemView::WaitingTasks => session_activity::waiting_tasks(database, latch),

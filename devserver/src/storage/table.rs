@@ -113,11 +113,6 @@ impl Table {
         self.live
     }
 
-    /// The last identity value given; `None` before the first.
-    pub fn identity_given(&self) -> Option<i64> {
-        self.identity.last
-    }
-
     /// The number of entries of an index; `None` if there is no such index.
     pub fn index_entry_count(&self, index: IndexId) -> Option<usize> {
         if index < FIRST_NONCLUSTERED {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::constraint::constraints;
-use crate::catalog::normal_form::{shown_condition, shown_expression};
+use crate::catalog::normal_form::shown_default;
 use crate::catalog::view::columns::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::object_row;
@@ -25,8 +25,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("is_not_for_replication", BIT),
             ("is_not_trusted", BIT),
             ("parent_column_id", INT),
-            ("definition", TEXT),
-            ("uses_database_collation", BIT),
             ("is_system_named", BIT),
         ),
         rows: check_constraints,
@@ -109,15 +107,7 @@ fn check_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (table, name, mut row) in constraint_rows(facts, &["C "]) {
         let Some(check) = table.checks.iter().find(|check| check.name == name) else { continue };
-        row.extend([
-            bit(check.disabled),
-            bit(false),
-            bit(check.not_trusted),
-            Value::Int(0),
-            text(shown_condition(&check.text)),
-            bit(true),
-            is_system_named(&name),
-        ]);
+        row.extend([bit(check.disabled), bit(false), bit(check.not_trusted), Value::Int(0), is_system_named(&name)]);
         rows.push(row);
     }
     rows
@@ -130,7 +120,7 @@ fn default_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             if let Some(default) = column.default.as_ref().filter(|default| default.name == name) {
                 row.extend([
                     Value::Int(ordinal as i32 + 1),
-                    text(shown_expression(&default.text)),
+                    text(shown_default(&default.text)),
                     is_system_named(&name),
                 ]);
                 rows.push(std::mem::take(&mut row));

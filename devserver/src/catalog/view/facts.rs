@@ -1,12 +1,11 @@
 //! A view of the catalog, and the facts that its rows are computed from.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::catalog::catalog::Catalog;
 use crate::catalog::database::Database;
 use crate::catalog::view::columns::{ColumnDescription, date};
-use crate::storage::{IndexId, Latch, Lifetime, ObjectId, TableSchema};
+use crate::storage::{Latch, Lifetime, ObjectId, TableSchema};
 use crate::value::Value;
 
 /// A view of the catalog.
@@ -36,10 +35,6 @@ pub struct Facts<'a> {
     pub database: &'a Database,
     pub catalog: &'a Catalog,
     pub tables: &'a [Arc<TableSchema>],
-    /// The rows or entries of each index.
-    pub counts: HashMap<(ObjectId, IndexId), i64>,
-    /// The last identity value of each table.
-    pub identities: HashMap<ObjectId, i64>,
 }
 
 impl Facts<'_> {
@@ -47,19 +42,8 @@ impl Facts<'_> {
     pub fn with<T>(database: &Database, latch: &Latch<'_>, compute: impl FnOnce(&Facts<'_>) -> T) -> T {
         let tables: Vec<Arc<TableSchema>> =
             latch.tables().into_iter().filter(|table| table.lifetime == Lifetime::Permanent).collect();
-        let (mut counts, mut identities) = (HashMap::new(), HashMap::new());
-        for schema in &tables {
-            let Some(table) = latch.table(schema.id) else { continue };
-            counts.insert((schema.id, schema.row_index()), table.row_count() as i64);
-            for index in schema.indexes.iter().filter(|index| !index.is_clustered()) {
-                counts.insert((schema.id, index.id), table.index_entry_count(index.id).unwrap_or(0) as i64);
-            }
-            if let Some(last) = table.identity_given() {
-                identities.insert(schema.id, last);
-            }
-        }
         let catalog = database.catalog.read();
-        compute(&Facts { database, catalog: &catalog, tables: &tables, counts, identities })
+        compute(&Facts { database, catalog: &catalog, tables: &tables })
     }
 
     pub fn schema_id(&self, name: &str) -> Value {

@@ -2,7 +2,7 @@
 
 use crate::catalog::view::columns::{BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::storage::{HEAP, Index, IndexId, Latch, ObjectId, Uniqueness};
+use crate::storage::{Index, IndexId, Latch, ObjectId, Uniqueness};
 use crate::value::{SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[
@@ -80,18 +80,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         name: "partition_range_values",
         columns: &[("function_id", INT), ("boundary_id", INT), ("parameter_id", INT), ("value", SqlType::Variant)],
         rows: |_| Vec::new(),
-    },
-    CatalogView {
-        schema: "sys",
-        name: "dm_db_partition_stats",
-        columns: &[
-            ("partition_id", BIG),
-            ("object_id", INT),
-            ("index_id", INT),
-            ("partition_number", INT),
-            ("row_count", BIG),
-        ],
-        rows: partition_stats,
     },
 ];
 
@@ -244,22 +232,6 @@ pub(crate) fn index_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         }
     }
     rows
-}
-
-fn counted_indexes(facts: &Facts<'_>) -> impl Iterator<Item = (ObjectId, IndexId, i64)> {
-    facts.tables.iter().flat_map(|table| {
-        let heap = table.clustered().is_none().then_some(HEAP);
-        let ids = heap.into_iter().chain(table.indexes.iter().map(|index| index.id));
-        ids.map(|index| (table.id, index, facts.counts.get(&(table.id, index)).copied().unwrap_or(0)))
-    })
-}
-
-fn partition_stats(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let rows = counted_indexes(facts).map(|(table, index, count)| {
-        let id = Value::BigInt(hobt_id(table, index));
-        vec![id, Value::Int(table), Value::Int(i32::from(index)), Value::Int(1), Value::BigInt(count)]
-    });
-    rows.collect()
 }
 
 pub const PARTITIONS: &[ColumnDescription] = &[

@@ -18,5 +18,4 @@ pub mod modules;
 pub mod principals;
 pub mod session_activity;
 pub mod tables;
-pub mod tempdb;
 pub mod types;

@@ -10,7 +10,6 @@ use crate::catalog::view::columns::{
 };
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::catalog_row;
-use crate::tsql::ast::TriggerEvent;
 use crate::value::{SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[
@@ -22,7 +21,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         rows: synonyms,
     },
     CatalogView { schema: "sys", name: "parameters", columns: PARAMETER_COLUMNS, rows: parameters },
-    CatalogView { schema: "sys", name: "all_parameters", columns: PARAMETER_COLUMNS, rows: parameters },
     CatalogView {
         schema: "sys",
         name: "sql_modules",
@@ -57,12 +55,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("is_instead_of_trigger", BIT),
         ],
         rows: triggers,
-    },
-    CatalogView {
-        schema: "sys",
-        name: "trigger_events",
-        columns: &[("object_id", INT), ("type", INT), ("type_desc", WORD)],
-        rows: trigger_events,
     },
 ];
 
@@ -209,19 +201,4 @@ fn triggers(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         ]
     });
     rows.collect()
-}
-
-fn trigger_events(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let mut rows = Vec::new();
-    for trigger in all_triggers(facts) {
-        for event in &trigger.events {
-            let (number, name) = match event {
-                TriggerEvent::Insert => (1, "INSERT"),
-                TriggerEvent::Update => (2, "UPDATE"),
-                TriggerEvent::Delete => (3, "DELETE"),
-            };
-            rows.push(vec![Value::Int(trigger.procedure.id), Value::Int(number), text(name)]);
-        }
-    }
-    rows
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
-use crate::catalog::normal_form::shown_expression;
 use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::type_number;
 use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{
-    BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
+    BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
 };
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::storage::{Column, LockEscalation, ObjectId, TableSchema};
@@ -47,23 +46,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView { schema: "sys", name: "all_columns", columns: COLUMN_COLUMNS, rows: columns },
     CatalogView {
         schema: "sys",
-        name: "identity_columns",
-        columns: &[
-            ("object_id", INT),
-            ("name", NAME),
-            ("column_id", INT),
-            ("system_type_id", TINY),
-            ("user_type_id", INT),
-            ("is_identity", BIT),
-            ("seed_value", BIG),
-            ("increment_value", BIG),
-            ("last_value", BIG),
-            ("is_not_for_replication", BIT),
-        ],
-        rows: identity_columns,
-    },
-    CatalogView {
-        schema: "sys",
         name: "computed_columns",
         columns: &[
             ("object_id", INT),
@@ -73,8 +55,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("user_type_id", INT),
             ("is_nullable", BIT),
             ("is_computed", BIT),
-            ("definition", TEXT),
-            ("uses_database_collation", BIT),
             ("is_persisted", BIT),
         ],
         rows: computed_columns,
@@ -338,46 +318,15 @@ pub(crate) fn collation(column: &Column) -> Value {
     if column.sql_type.has_collation() { text(column.collation.name()) } else { Value::Null }
 }
 
-fn identity_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let mut rows = Vec::new();
-    for table in facts.tables {
-        for (ordinal, column) in table.columns.iter().enumerate() {
-            let Some(identity) = column.identity else { continue };
-            let mut row = column_row(table.id, ordinal, column);
-            row.extend([
-                bit(true),
-                Value::BigInt(identity.seed),
-                Value::BigInt(identity.increment),
-                facts.identities.get(&table.id).map_or(Value::Null, |last| Value::BigInt(*last)),
-                bit(false),
-            ]);
-            rows.push(row);
-        }
-    }
-    // Those of views show that they are identity columns, and no values.
-    for object in facts.catalog.objects() {
-        for (ordinal, column) in object.columns().iter().enumerate().filter(|(_, column)| column.identity.is_some()) {
-            let mut row = column_row(object.id(), ordinal, column);
-            row.extend([bit(true), Value::Null, Value::Null, Value::Null, bit(false)]);
-            rows.push(row);
-        }
-    }
-    rows
-}
-
 fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         for (ordinal, column) in table.columns.iter().enumerate() {
-            let Some(definition) = &column.computed else { continue };
+            if column.computed.is_none() {
+                continue;
+            }
             let mut row = column_row(table.id, ordinal, column);
-            row.extend([
-                bit(column.nullable),
-                bit(true),
-                text(shown_expression(definition)),
-                bit(true),
-                bit(column.persisted),
-            ]);
+            row.extend([bit(column.nullable), bit(true), bit(column.persisted)]);
             rows.push(row);
         }
     }

@@ -1,12 +1,10 @@
 //! Types, schemas and sequences.
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
-use crate::catalog::object::Object;
 use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES, type_number};
 use crate::catalog::user_type::UserTypeKind;
-use crate::catalog::view::columns::{BIG, BIT, CODE, INT, NAME, TINY, WHEN, WORD, bit, object_columns, text};
+use crate::catalog::view::columns::{BIT, INT, NAME, TINY, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::catalog::view::tables::catalog_row;
 use crate::value::{Collation, SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[
@@ -52,21 +50,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         name: "schemas",
         columns: &[("name", NAME), ("schema_id", INT), ("principal_id", INT)],
         rows: schemas,
-    },
-    CatalogView {
-        schema: "sys",
-        name: "sequences",
-        columns: object_columns!(
-            ("start_value", BIG),
-            ("increment", BIG),
-            ("minimum_value", BIG),
-            ("maximum_value", BIG),
-            ("is_cycling", BIT),
-            ("system_type_id", TINY),
-            ("user_type_id", INT),
-            ("is_exhausted", BIT),
-        ),
-        rows: sequences,
     },
 ];
 
@@ -170,25 +153,4 @@ fn table_types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
 fn schemas(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let schemas = facts.catalog.schemas().iter();
     schemas.map(|schema| vec![text(&schema.name), Value::Int(schema.id), Value::Int(schema.owner)]).collect()
-}
-
-fn sequences(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let mut rows = Vec::new();
-    for object in facts.catalog.objects() {
-        let Object::Sequence(sequence) = object else { continue };
-        let number = type_number(sequence.ty);
-        let mut row = catalog_row(facts, object);
-        row.extend([
-            Value::BigInt(sequence.start),
-            Value::BigInt(sequence.increment),
-            Value::BigInt(sequence.min),
-            Value::BigInt(sequence.max),
-            bit(sequence.cycle),
-            Value::TinyInt(number),
-            Value::Int(i32::from(number)),
-            bit(sequence.next.lock().is_none()),
-        ]);
-        rows.push(row);
-    }
-    rows
 }

@@ -215,13 +215,6 @@ fn columns_of_alias_types_are_what_the_type_says() {
             column("e", "int", true),
         ]
     );
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT DATA_TYPE, DOMAIN_SCHEMA, DOMAIN_NAME FROM INFORMATION_SCHEMA.COLUMNS WHERE COLUMN_NAME = 'a'"
-        ),
-        ["ROW(String(\"varchar\"), String(\"dbo\"), String(\"code\"))"]
-    );
     assert_eq!(errors(&mut s, "DROP TYPE remark"), [3732]);
     assert_eq!(errors(&mut s, "ALTER TABLE t ALTER COLUMN e code"), [59000]);
     ok(&mut s, "ALTER TABLE t ALTER COLUMN c nvarchar(20); ALTER TABLE t DROP COLUMN d; DROP TYPE remark");

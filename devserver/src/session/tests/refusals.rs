@@ -287,6 +287,10 @@ fn what_is_not_here_is_refused_by_name() {
     ok(&mut s, "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int)");
     for sql in [
         "EXEC sp_addextendedproperty 'note', 'a'",
+        "SELECT * FROM sys.identity_columns",
+        "SELECT * FROM INFORMATION_SCHEMA.KEY_COLUMN_USAGE",
+        "SELECT definition FROM sys.check_constraints",
+        "SELECT * FROM tempdb.sys.tables",
         "SELECT * FROM fn_listextendedproperty(NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
     ] {
         assert_eq!(errors(&mut s, sql), [NOT_SUPPORTED], "{sql}");
