@@ -31,8 +31,8 @@ async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distan
     let rates = |runs: &[Run]| runs.iter().map(Run::rate).collect::<Vec<f64>>();
     let ratio = batches.iter().zip(&singles).map(|(batch, single)| batch.rate() / single.rate()).collect();
     report.add(&format!("enqueue by table-valued parameter{distance}"), "jobs/s", None, rates(&batches));
-    report.add(&format!("enqueue, one insert a call{distance}"), "jobs/s", None, rates(&singles));
-    let measure = format!("enqueue by table-valued parameter / one insert a call{distance}");
+    report.add(&format!("enqueue, one insert per call{distance}"), "jobs/s", None, rates(&singles));
+    let measure = format!("enqueue by table-valued parameter / one insert per call{distance}");
     // Where neither a round trip nor a commit costs anything, a batch cannot save them.
     let target = if distance.is_empty() { None } else { Some(Target::AtLeast(30.0)) };
     report.add(&measure, "times", target, ratio);

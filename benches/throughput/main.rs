@@ -183,7 +183,7 @@ fn write_files(report: &Report, curve: &[(u64, f64)]) -> Result<(), Box<dyn std:
         "no-op jobs, worker",
         "no-op jobs, raw loop of batches, overlapped",
         "no-op jobs, raw loop of batches, in turn",
-        "no-op jobs, one row a round trip",
+        "no-op jobs, one row per round trip",
     ];
     plots::bars(report, "No-op jobs per second", &no_op, &folder.join("no_op.svg"))?;
     plots::claim_over_backlog(curve, &folder.join("claim_over_backlog.svg"))?;

@@ -1,7 +1,7 @@
 //! Jobs that do nothing: what the queue itself costs. Four ways of working off the same backlog, one after the other in
 //! each round:
 //!
-//! - **one row a round trip**, the loop of the classic articles: pop one row, run it, delete it; one connection per
+//! - **one row per round trip**, the loop of the classic articles: pop one row, run it, delete it; one connection per
 //!   core;
 //! - **raw, in turn**: claim a batch, finish it, claim the next, by the same procedures, on one connection;
 //! - **raw, overlapped**: the same with one connection that claims while another finishes;
@@ -63,8 +63,8 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     report.add("no-op jobs, worker", "jobs/s", None, of(&worker, Run::rate));
     report.add("no-op jobs, raw loop of batches, in turn", "jobs/s", None, of(&in_turn, Run::rate));
     report.add("no-op jobs, raw loop of batches, overlapped", "jobs/s", None, of(&overlapped, Run::rate));
-    report.add("no-op jobs, one row a round trip", "jobs/s", None, of(&classic, Run::rate));
-    report.add("worker / one row a round trip", "times", None, ratio(&worker, &classic));
+    report.add("no-op jobs, one row per round trip", "jobs/s", None, of(&classic, Run::rate));
+    report.add("worker / one row per round trip", "times", None, ratio(&worker, &classic));
     report.add("worker / raw loop in turn", "times", Some(Target::AtLeast(1.0)), ratio(&worker, &in_turn));
     report.add("worker / raw loop overlapped", "times", Some(Target::AtLeast(0.95)), ratio(&worker, &overlapped));
     report.add("CPU of all processes, raw loop overlapped / worker", "times", None, cpu_ratio(&worker, &overlapped));
@@ -75,14 +75,14 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         of(&worker, Run::client_us_per_job),
     );
     report.add("client CPU of a no-op job, raw loop in turn", "us", None, of(&in_turn, Run::client_us_per_job));
-    report.add("client CPU of a job, one row a round trip", "us", None, of(&classic, Run::client_us_per_job));
+    report.add("client CPU of a job, one row per round trip", "us", None, of(&classic, Run::client_us_per_job));
     let switches: Vec<f64> = worker.iter().filter_map(|run| run.switches).map(|switches| switches.all).collect();
     if !switches.is_empty() {
         report.add("context switches of a no-op job, worker", "", None, switches);
     }
     if bench.server.is_dev_server() {
         report.add("server CPU of a no-op job, worker", "us", None, of(&worker, Run::server_us_per_job));
-        report.add("server CPU of a job, one row a round trip", "us", None, of(&classic, Run::server_us_per_job));
+        report.add("server CPU of a job, one row per round trip", "us", None, of(&classic, Run::server_us_per_job));
     }
     if bench.go_far() {
         let queue = bench.queue("no-op").await;
@@ -94,9 +94,9 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
             classic.push(one_row_a_round_trip(&mut bench, sizes.classic_jobs).await);
         }
         report.add("no-op jobs, worker, server 0.5 ms away", "jobs/s", None, of(&worker, Run::rate));
-        report.add("no-op jobs, one row a round trip, server 0.5 ms away", "jobs/s", None, of(&classic, Run::rate));
+        report.add("no-op jobs, one row per round trip, server 0.5 ms away", "jobs/s", None, of(&classic, Run::rate));
         let target = Some(Target::AtLeast(30.0));
-        report.add("worker / one row a round trip, server 0.5 ms away", "times", target, ratio(&worker, &classic));
+        report.add("worker / one row per round trip, server 0.5 ms away", "times", target, ratio(&worker, &classic));
     }
     if let Some(before) = waits {
         before.report(&bench, report, worker.iter().map(|run| run.jobs).sum()).await;
