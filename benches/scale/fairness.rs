@@ -118,7 +118,7 @@ fn few_jobs(report: &mut Report, sizes: &Sizes) {
         let expected = if config.buffer > 0 { "a fixed buffer keeps" } else { "no worker keeps" };
         report.claim(&format!("{}: {expected} few long jobs from idle workers", setting.name), holds);
     }
-    let columns = ["settings", "delay, in jobs, behind tiny jobs", "on an idle fleet"];
+    let columns = ["settings", "delay behind tiny jobs, in job lengths", "delay on an idle fleet, in job lengths"];
     report.table("few jobs", &columns, &rows);
 }
 
