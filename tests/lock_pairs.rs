@@ -314,7 +314,7 @@ fn documented(after: &str, before: &str, calls: &[(&str, &str)]) -> Vec<(String,
 async fn who_waits_for_whom_is_documented() {
     for jobs in [Jobs::Plain, Jobs::OfGroups] {
         let seen = who_waits(&Scene::new("pairs", jobs).await, &CALLS).await;
-        are_equal(seen, documented("\n## Who waits for whom\n", "\nWhat each locks", &CALLS));
+        are_equal(seen, documented("\n## Who waits for whom\n", "\n[locks.md]", &CALLS));
     }
 }
 
