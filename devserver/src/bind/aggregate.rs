@@ -42,7 +42,6 @@ fn sum_type(function: AggregateFunction, name: &str, ty: SqlType) -> SqlResult<S
             let scale = if function == AggregateFunction::Avg { scale.max(6) } else { scale };
             Ok(SqlType::decimal(38, scale))
         }
-        SqlType::Money | SqlType::SmallMoney => Ok(SqlType::Money),
         SqlType::Real | SqlType::Float => Ok(SqlType::Float),
         _ => Err(invalid_operand(name, ty)),
     }

@@ -3,7 +3,6 @@
 
 use crate::bind::aggregate::aggregate_function;
 use crate::bind::binder::Binder;
-use crate::bind::condition::compare_condition;
 use crate::bind::conversion::implicit;
 use crate::bind::unknown_function::is_unknown_here;
 use crate::bind::window::is_window_only;
@@ -12,11 +11,11 @@ use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateFunction, SortKey, WindowKind};
-use crate::plan::scalar::{CompareOp, FunctionNode, Node, Scalar};
+use crate::plan::scalar::{FunctionNode, Node, Scalar};
 use crate::plan::system_function::{self, SystemFunction};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, FunctionCall, Ident, OrderItem};
-use crate::value::{self, Argument, Length, SqlType, Value};
+use crate::value::{self, Argument, Length, SqlType};
 
 impl Binder<'_> {
     pub fn bind_function(&mut self, call: &FunctionCall) -> SqlResult<Scalar> {
@@ -62,9 +61,6 @@ impl Binder<'_> {
         if call.over.is_some() || call.distinct || call.star || !call.within_group.is_empty() {
             return Err(SqlError::not_supported(format!("the function {} in this form", call.name.name)));
         }
-        if name == "choose" {
-            return self.without_next_value(ForbiddenPlace::Conditional, |binder| binder.bind_choose(&call.arguments));
-        }
         if let Some(function) = system_function::lookup(&name) {
             return self.bind_system_function(function, &call.name.name, &call.arguments);
         }
@@ -85,9 +81,6 @@ impl Binder<'_> {
         let function = match name.as_str() {
             "checksum" if is_random(&call.arguments) => value::lookup(value::builtin::digest::CHECKSUM_OF_NEWID),
             "current_timestamp" => value::lookup("GETDATE"),
-            "json_modify" if call.arguments.get(2).is_some_and(is_json_fragment) => {
-                value::lookup(value::builtin::json::WITH_FRAGMENT)
-            }
             _ => value::lookup(&name),
         };
         let Some(function) = function else {
@@ -154,22 +147,6 @@ impl Binder<'_> {
         let node = FunctionNode { function, arguments, types, date_part: part, collation };
         let label = if ty.has_collation() { label } else { CollationLabel::Coercible };
         Ok(Scalar { node: Node::Function(Box::new(node)), ty, nullable, label })
-    }
-
-    /// CHOOSE is a CASE over its index, which is computed for each comparison. Source: "CHOOSE"
-    /// (MicrosoftDocs/sql-docs, docs/t-sql/functions/logical-functions-choose-transact-sql.md).
-    fn bind_choose(&mut self, arguments: &[Expr]) -> SqlResult<Scalar> {
-        let (index, values) = match arguments {
-            [index, values @ ..] if values.len() >= 2 => (index, values),
-            _ => return Err(SqlError::not_supported("CHOOSE with fewer than two values")),
-        };
-        let mut branches = Vec::with_capacity(values.len());
-        for (number, value) in (1..).zip(values) {
-            let index = implicit(self.bind_expr(index)?, SqlType::Int)?;
-            let number = Scalar::constant(Value::Int(number), SqlType::Int);
-            branches.push((compare_condition(CompareOp::Equal, index, number)?, self.bind_expr(value)?));
-        }
-        self.finish_case(branches, None)
     }
 
     pub(crate) fn bind_list(&mut self, list: &[Expr]) -> SqlResult<Vec<Scalar>> {
@@ -274,9 +251,4 @@ fn check_text_or_image(name: &str, arguments: &[Scalar]) -> SqlResult<()> {
 /// `(NEWID())`.
 fn is_random(arguments: &[Expr]) -> bool {
     matches!(arguments, [Expr::Function(call)] if fold(&call.name.name) == "newid" && call.arguments.is_empty())
-}
-
-/// Whether an expression gives JSON that JSON_MODIFY puts in as it is.
-fn is_json_fragment(expr: &Expr) -> bool {
-    matches!(expr, Expr::Function(call) if matches!(fold(&call.name.name).as_str(), "json_query" | "json_modify"))
 }

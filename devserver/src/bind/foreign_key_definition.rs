@@ -195,21 +195,8 @@ fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) 
         let (Some(column), Some(other)) = (schema.column_named(name), partner.column_named(referenced)) else {
             continue;
         };
-        let is_not_kept = |table: &TableSchema, ordinal: usize| {
-            table.columns[ordinal].computed.is_some() && !table.columns[ordinal].persisted
-        };
-        if is_not_kept(schema, column) {
+        if schema.columns[column].computed.is_some() {
             return Err(not_persisted_in(schema, &schema.columns[column], "FOREIGN KEY CONSTRAINT"));
-        }
-        if is_not_kept(partner, other) {
-            return Err(SqlError::new(
-                1784,
-                format!(
-                    "Cannot create the foreign key '{}' because the referenced column '{}.{}' is a non-persisted computed \
-                     column.",
-                    key.name, partner.name, partner.columns[other].name
-                ),
-            ));
         }
         let (column, other) = (&schema.columns[column], &partner.columns[other]);
         if !is_same_type(column.sql_type, other.sql_type) {

@@ -176,7 +176,6 @@ fn as_table(view: &View, columns: &[VisibleColumn]) -> TableSchema {
             identity: None,
             default: None,
             computed: None,
-            persisted: false,
             value_when_absent: Value::Null,
         });
     }

@@ -12,7 +12,6 @@ pub mod condition;
 pub mod conversion;
 pub mod cte;
 pub mod derived_table;
-pub mod determinism;
 pub mod expression;
 pub mod finish;
 pub mod foreign_key;

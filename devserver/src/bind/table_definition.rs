@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;
-use crate::bind::determinism::{Kept, check_indexed, check_kept};
 use crate::bind::index_definition::{index_options, inline_index, key_columns};
 use crate::bind::query_scope::{QueryScope, VisibleSource};
 use crate::bind::type_name::{AliasType, system_type, type_not_found_at};
@@ -57,9 +56,6 @@ pub fn template(
         if let Some(text) = column.computed.clone() {
             set_computed(binder, &schema, &mut column, &text)?;
         }
-        if column.persisted {
-            check_kept(binder, &schema, &column, Kept::Persisted)?;
-        }
         schema.columns.push(column);
     }
     if schema.columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
@@ -89,7 +85,6 @@ pub fn template(
             next += 1;
         }
     }
-    check_indexed(binder, &schema, &schema.indexes.iter().collect::<Vec<_>>())?;
     check_checks(binder, &schema).map_err(constraint_failed)?;
     check_column_checks(binder, &schema, &definition.constraints).map_err(constraint_failed)?;
     Ok(schema)
@@ -197,7 +192,6 @@ pub fn bind_column(
         identity,
         default,
         computed,
-        persisted: matches!(column.kind, ColumnKind::Computed { persisted: true, .. }),
         value_when_absent: Value::Null,
     })
 }
@@ -303,8 +297,7 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
                 && *of == slot
             {
                 let column = schema.columns.get(*ordinal);
-                not_persisted =
-                    not_persisted.or(column.filter(|column| column.computed.is_some() && !column.persisted));
+                not_persisted = not_persisted.or(column.filter(|column| column.computed.is_some()));
             }
         });
         if let Some(column) = not_persisted {
@@ -385,25 +378,8 @@ pub fn add_constraints(
                     for column in &key {
                         let definition = definitions.get(column.column);
                         let computed = &schema.columns[column.column];
-                        let is_kept = definition.is_some_and(|definition| {
-                            matches!(definition.kind, ColumnKind::Computed { persisted: true, .. })
-                                && definition.nullable == Some(false)
-                        });
-                        if computed.computed.is_some() && !computed.nullable && !computed.persisted {
-                            return Err(SqlError::not_supported(format!(
-                                "a PRIMARY KEY of the computed column '{}', which is not PERSISTED",
-                                computed.name
-                            )));
-                        }
-                        if computed.computed.is_some() && computed.nullable && !is_kept {
-                            return Err(SqlError::new(
-                                1711,
-                                format!(
-                                    "Cannot define PRIMARY KEY constraint on column '{}' in table '{}'. The computed column \
-                                     has to be persisted and not nullable.",
-                                    computed.name, schema.name
-                                ),
-                            ));
+                        if computed.computed.is_some() {
+                            return Err(SqlError::not_supported("a PRIMARY KEY of a computed column"));
                         }
                         let explicitly_null = definition.is_some_and(|definition| definition.nullable == Some(true));
                         if explicitly_null {

@@ -1,4 +1,4 @@
-//! Binds what a table does to its new rows: defaults, computed columns, checks.
+//! Binds what a table does to its new rows: defaults, checks.
 
 use std::sync::Arc;
 
@@ -32,8 +32,7 @@ impl Binder<'_> {
 
     fn bind_rules_in_scope(&mut self, schema: &TableSchema, slot: usize) -> SqlResult<TableRules> {
         let mut defaults = Vec::with_capacity(schema.columns.len());
-        let mut computed = Vec::new();
-        for (ordinal, column) in schema.columns.iter().enumerate() {
+        for column in &schema.columns {
             defaults.push(match &column.default {
                 Some(default) => {
                     let scalar = self.bind_default(&parse_expression(&default.text)?)?;
@@ -41,10 +40,6 @@ impl Binder<'_> {
                 }
                 None => None,
             });
-            if let Some(text) = column.computed.as_ref().filter(|_| !schema.is_virtual(ordinal)) {
-                let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(&parse_expression(text)?))?;
-                computed.push((ordinal, implicit(scalar, column.sql_type)?));
-            }
         }
         let mut checks = Vec::with_capacity(schema.checks.len());
         for check in schema.checks.iter().filter(|check| !check.disabled) {
@@ -57,14 +52,10 @@ impl Binder<'_> {
         Ok(TableRules {
             slot,
             defaults,
-            computed,
             checks,
             filled: ordinals(&|column| column.identity.is_some() || column.default.is_some()),
             row_versions: ordinals(&|column| column.sql_type == SqlType::RowVersion),
-            required: ordinals(&|column| !column.nullable)
-                .into_iter()
-                .filter(|ordinal| !schema.is_virtual(*ordinal))
-                .collect(),
+            required: ordinals(&|column| !column.nullable && column.computed.is_none()),
         })
     }
 }

@@ -62,13 +62,10 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "bigint" => return no_arguments(SqlType::BigInt),
         "date" => return no_arguments(SqlType::Date),
         "datetime" => return no_arguments(SqlType::DateTime),
-        "smalldatetime" => return no_arguments(SqlType::SmallDateTime),
         "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
         "sql_variant" => return no_arguments(SqlType::Variant),
         "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
         "real" => return no_arguments(SqlType::Real),
-        "money" => return no_arguments(SqlType::Money),
-        "smallmoney" => return no_arguments(SqlType::SmallMoney),
         "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
         "float" => match name.arguments {
             TypeArguments::None => SqlType::Float,
@@ -117,7 +114,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "text" => return no_arguments(SqlType::Text),
         "ntext" => return no_arguments(SqlType::NText),
         "image" => return no_arguments(SqlType::Image),
-        "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" => {
+        "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" | "money" | "smallmoney"
+        | "smalldatetime" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),

@@ -14,7 +14,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // Bits.
     &[
-        "bit_count", "get_bit", "set_bit",
+        "bit_count", "get_bit", "left_shift", "right_shift", "set_bit",
     ],
     // Collations and conversion.
     &[
@@ -31,7 +31,8 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     // Dates and times.
     &[
         "current_timezone", "current_timezone_id", "date_bucket", "datetimefromparts", "datetimeoffsetfromparts",
-        "datetrunc", "smalldatetimefromparts", "timefromparts",
+        "datefromparts", "datename", "datepart", "datetime2fromparts", "datetrunc", "day", "eomonth", "isdate", "month",
+        "smalldatetimefromparts", "timefromparts", "todatetimeoffset", "year",
     ],
     // Graphs.
     &[
@@ -40,12 +41,13 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // JSON, vectors and models.
     &[
-        "ai_generate_embeddings", "json_array", "json_arrayagg", "json_contains", "json_object", "json_objectagg",
+        "ai_generate_embeddings", "json_array", "json_arrayagg", "json_contains", "json_modify", "json_object", "json_objectagg",
         "json_path_exists", "vector_distance", "vector_norm", "vector_normalize", "vectorproperty",
     ],
     // Mathematics and logic.
     &[
-        "acos", "asin", "atan", "atn2", "cos", "cot", "degrees", "greatest", "least", "radians", "rand", "sin", "tan",
+        "acos", "asin", "atan", "atn2", "choose", "cos", "cot", "degrees", "exp", "greatest", "isnumeric", "least",
+        "log", "log10", "pi", "radians", "rand", "round", "sign", "sin", "sqrt", "square", "tan",
     ],
     // Metadata.
     &[
@@ -61,9 +63,10 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // Text.
     &[
-        "base64_decode", "base64_encode", "difference", "edit_distance", "edit_distance_similarity", "format",
+        "ascii", "base64_decode", "base64_encode", "concat_ws", "difference", "edit_distance", "edit_distance_similarity", "format",
         "jaro_winkler_distance", "jaro_winkler_similarity", "regexp_count", "regexp_instr", "regexp_like",
-        "regexp_replace", "regexp_substr", "soundex", "translate", "unistr",
+        "regexp_replace", "regexp_substr", "reverse", "soundex", "space", "str", "translate", "unicode",
+        "unistr",
     ],
     // The system, triggers and large objects.
     &[

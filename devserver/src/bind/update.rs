@@ -110,7 +110,7 @@ impl Binder<'_> {
         let set = assignments.iter().map(|assignment| &assignment.value);
         let read = set.clone().chain(output.iter().flat_map(|output| &output.items));
         let kept_slots = slots_of(read.map(Scalar::slots).fold(slot_bit(slot), |slots, more| slots | more), row_slot);
-        let mut is_apart = set.chain(rules.computed.iter().map(|(_, computed)| computed)).all(Scalar::is_apart);
+        let mut is_apart = set.into_iter().all(Scalar::is_apart);
         for (_, check) in &rules.checks {
             check.visit(&mut |node| is_apart &= node.is_apart());
         }

@@ -1,7 +1,6 @@
-//! Binds computed columns that are not kept: each stands as its expression wherever it is read.
+//! Binds computed columns: each stands as its expression wherever it is read.
 //!
-//! "A computed column is a virtual column that is not physically stored in the table, unless the column is marked
-//! PERSISTED." Source: "Specify Computed Columns in a Table" (MicrosoftDocs/sql-docs,
+//! "A computed column is a virtual column that is not physically stored in the table." Source: "Specify Computed Columns in a Table" (MicrosoftDocs/sql-docs,
 //! docs/relational-databases/tables/specify-computed-columns-in-a-table.md).
 
 use std::sync::Arc;
@@ -15,14 +14,15 @@ use crate::storage::TableSchema;
 use crate::tsql::parse_expression;
 
 impl Binder<'_> {
-    /// Puts expressions in the place of the columns of a table that are not kept.
+    /// Puts expressions in the place of the computed columns of a table.
     pub(super) fn bind_virtual_columns(
         &mut self,
         schema: &TableSchema,
         slot: usize,
         columns: &mut [VisibleColumn],
     ) -> SqlResult<()> {
-        let ordinals: Vec<usize> = (0..columns.len()).filter(|ordinal| schema.is_virtual(*ordinal)).collect();
+        let ordinals: Vec<usize> =
+            (0..columns.len()).filter(|ordinal| schema.columns[*ordinal].computed.is_some()).collect();
         if ordinals.is_empty() {
             return Ok(());
         }

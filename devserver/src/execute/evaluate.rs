@@ -120,8 +120,7 @@ impl Scalar {
 }
 
 fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
-    let date_first = run.state.options.date_first;
-    let surroundings = Call { now: run.now, collation: call.collation, date_part: call.date_part, date_first };
+    let surroundings = Call { now: run.now, collation: call.collation, date_part: call.date_part };
     // Most functions have one or two arguments, which need no allocation.
     match call.arguments.as_slice() {
         [only] => {

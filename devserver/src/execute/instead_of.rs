@@ -51,7 +51,7 @@ fn inserted(
             return Err(SqlError::not_supported("DEFAULT in an INSERT into a view with an INSTEAD OF trigger"));
         }
         let (mut row, _) = new_row(run, frame, &plan.target, values.into_iter(), false)?;
-        complete(&plan.target.table, &plan.target.rules, is_view, &mut row, "INSERT", run, frame)?;
+        complete(&plan.target.table, &plan.target.rules, is_view, &mut row, "INSERT", run)?;
         changes.push(ChangedRow { before: None, after: Some(row) });
     }
     Ok(changes)
@@ -69,7 +69,7 @@ fn updated(plan: &UpdatePlan, is_view: bool, run: &mut Run<'_>, frame: &mut Fram
         frame.restore(&plan.kept_slots, row);
         let before = frame.rows[plan.slot].to_vec();
         let mut after = changed_row(&plan.assignments, &mut constants, &plan.table.schema, plan.slot, run, frame)?;
-        complete(&plan.table, &plan.rules, is_view, &mut after, "UPDATE", run, frame)?;
+        complete(&plan.table, &plan.rules, is_view, &mut after, "UPDATE", run)?;
         changes.push(ChangedRow { before: Some(before), after: Some(after) });
     }
     Ok(changes)
@@ -112,13 +112,12 @@ fn complete(
     table: &TableHandle,
     rules: &TableRules,
     is_view: bool,
-    row: &mut Vec<Value>,
+    row: &mut [Value],
     verb: &str,
     run: &mut Run<'_>,
-    frame: &mut Frame,
 ) -> SqlResult<()> {
     if !is_view {
-        return compute_row(run, frame, &table.schema, rules, row, verb);
+        return compute_row(run, &table.schema, rules, row, verb);
     }
     if rules.required.iter().any(|ordinal| row[*ordinal].is_null()) {
         return Err(SqlError::not_supported("NULL for a column without NULL of a view with an INSTEAD OF trigger"));

@@ -1,4 +1,4 @@
-//! A row on its way into a table: values converted for their columns, defaults, computed columns, identities, and what
+//! A row on its way into a table: values converted for their columns, defaults, identities, and what
 //! the constraints say of it.
 
 use crate::error::{SqlError, SqlResult};
@@ -26,22 +26,17 @@ pub fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value,
     value::assign(value, from, column.sql_type).map_err(|error| error.for_column(&full_name(run, schema), &column.name))
 }
 
-/// Fills in computed columns and looks whether there is a value where there must be one: 515.
+/// Fills in row versions and looks whether there is a value where there must be one: 515.
 pub(crate) fn compute_row(
     run: &mut Run<'_>,
-    frame: &mut Frame,
     schema: &TableSchema,
     rules: &TableRules,
-    row: &mut Vec<Value>,
+    row: &mut [Value],
     verb: &str,
 ) -> SqlResult<()> {
     for &ordinal in &rules.row_versions {
         let version = run.storage()?.latch.next_row_version();
         row[ordinal] = Value::Bytes(version.to_be_bytes().into());
-    }
-    for (ordinal, computed) in &rules.computed {
-        frame.rows[rules.slot] = row.as_slice().into();
-        row[*ordinal] = computed.eval(run, frame)?;
     }
     for &ordinal in &rules.required {
         if row[ordinal].is_null() {
@@ -60,7 +55,7 @@ pub(crate) fn compute_row(
     Ok(())
 }
 
-/// Fills in computed columns and looks whether the row is allowed: 515, 547.
+/// Fills in row versions and looks whether the row is allowed: 515, 547.
 pub(crate) fn finish_row(
     run: &mut Run<'_>,
     frame: &mut Frame,
@@ -69,7 +64,7 @@ pub(crate) fn finish_row(
     row: &mut Vec<Value>,
     verb: &str,
 ) -> SqlResult<()> {
-    compute_row(run, frame, schema, rules, row, verb)?;
+    compute_row(run, schema, rules, row, verb)?;
     if !rules.checks.is_empty() {
         frame.rows[rules.slot] = row.as_slice().into();
         for (name, condition) in &rules.checks {

@@ -51,7 +51,6 @@ impl IntoTable {
                 identity: self.identity.filter(|(of, _)| *of == ordinal).map(|(_, identity)| identity),
                 default: None,
                 computed: None,
-                persisted: false,
                 value_when_absent: Value::Null,
             });
         }

@@ -85,11 +85,8 @@ pub struct OutputPlan {
 impl OutputPlan {
     pub fn new(items: Vec<Scalar>, columns: Vec<OutputColumn>, into: Option<InsertTarget>) -> OutputPlan {
         let is_own = |target: &InsertTarget| matches!(target.table.place, TableLocation::Variable(_));
-        let rules = into.iter().flat_map(|target| {
-            let defaults = target.rules.defaults.iter().flatten();
-            defaults.chain(target.rules.computed.iter().map(|(_, computed)| computed))
-        });
-        let is_apart = into.as_ref().is_none_or(is_own) && items.iter().chain(rules).all(Scalar::is_apart);
+        let defaults = into.iter().flat_map(|target| target.rules.defaults.iter().flatten());
+        let is_apart = into.as_ref().is_none_or(is_own) && items.iter().chain(defaults).all(Scalar::is_apart);
         OutputPlan { items, columns, into, is_apart }
     }
 }

@@ -10,12 +10,10 @@ use crate::value::Value;
 /// What a table does to each new row.
 #[derive(Debug)]
 pub struct TableRules {
-    /// The slot in which the new row stands for computed columns and checks.
+    /// The slot in which the new row stands for checks.
     pub slot: usize,
     /// For each column its default, of the column's type.
     pub defaults: Vec<Option<Scalar>>,
-    /// The computed columns whose values are kept.
-    pub computed: Vec<(usize, Scalar)>,
     pub checks: Vec<(Arc<str>, Condition)>,
     /// The columns that get a value where the statement gives none: identity and defaults.
     pub filled: Vec<usize>,

@@ -27,7 +27,6 @@ mod instead_of;
 mod libraries;
 mod locking;
 mod merge;
-mod money;
 mod names;
 mod ownership;
 mod permissions;

@@ -140,13 +140,11 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
             let length = if is_short_decimal(precision) { 8 } else { 16 };
             out.extend_from_slice(&mantissa[..length]);
         }
-        (SqlType::Money, Value::Decimal(number)) => out.extend_from_slice(&number.mantissa.to_le_bytes()[..8]),
-        (SqlType::SmallMoney, Value::Decimal(number)) => out.extend_from_slice(&number.mantissa.to_le_bytes()[..4]),
         (SqlType::Real, Value::Real(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::Float, Value::Float(number)) => out.extend_from_slice(&number.to_le_bytes()),
         (SqlType::Date, Value::Date(day)) => encode_day(*day, out),
         (SqlType::Time(_), Value::Time(ticks)) => encode_ticks(*ticks, out),
-        (SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_), Value::DateTime(day, ticks)) => {
+        (SqlType::DateTime | SqlType::DateTime2(_), Value::DateTime(day, ticks)) => {
             encode_day(*day, out);
             encode_ticks(*ticks, out);
         }
@@ -260,8 +258,8 @@ impl<'row> Reader<'row> {
         let length = match sql_type {
             SqlType::Bit | SqlType::TinyInt => 1,
             SqlType::SmallInt => 2,
-            SqlType::Int | SqlType::Real | SqlType::SmallMoney => 4,
-            SqlType::BigInt | SqlType::Float | SqlType::Money => 8,
+            SqlType::Int | SqlType::Real => 4,
+            SqlType::BigInt | SqlType::Float => 8,
             SqlType::Decimal { precision, .. } => {
                 if is_short_decimal(precision) {
                     8
@@ -271,7 +269,7 @@ impl<'row> Reader<'row> {
             }
             SqlType::Date => 3,
             SqlType::Time(_) => 5,
-            SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_) => 8,
+            SqlType::DateTime | SqlType::DateTime2(_) => 8,
             SqlType::DateTimeOffset(_) => 10,
             SqlType::UniqueIdentifier => 16,
             SqlType::Char(_)
@@ -317,13 +315,11 @@ impl<'row> Reader<'row> {
                 };
                 Value::Decimal(Box::new(Decimal { mantissa, precision, scale }))
             }
-            SqlType::Money => Value::money(i64::from_le_bytes(self.take())),
-            SqlType::SmallMoney => Value::small_money(i32::from_le_bytes(self.take())),
             SqlType::Real => Value::Real(f32::from_le_bytes(self.take())),
             SqlType::Float => Value::Float(f64::from_le_bytes(self.take())),
             SqlType::Date => Value::Date(self.take_day()),
             SqlType::Time(_) => Value::Time(self.take_ticks()),
-            SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_) => {
+            SqlType::DateTime | SqlType::DateTime2(_) => {
                 let day = self.take_day();
                 Value::DateTime(day, self.take_ticks())
             }

@@ -105,8 +105,6 @@ pub struct Column {
     /// The expression of a computed column; evaluated by the executor, which passes its value with each row if it is
     /// kept, and NULL if it is virtual.
     pub computed: Option<Arc<str>>,
-    /// PERSISTED: its values are kept with the rows ([`TableSchema::is_virtual`]).
-    pub persisted: bool,
     /// What rows hold that were written before the column was added.
     pub value_when_absent: Value,
 }
@@ -238,12 +236,6 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// A computed column whose values are not kept: neither PERSISTED nor in an index.
-    pub fn is_virtual(&self, ordinal: usize) -> bool {
-        let column = &self.columns[ordinal];
-        column.computed.is_some() && !column.persisted && !self.indexes.iter().any(|index| index.contains(ordinal))
-    }
-
     /// Numbers the indexes of a new table: the clustered one first, then in the order given.
     ///
     /// # Errors
@@ -458,6 +450,9 @@ pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
         }
         if index.key.iter().any(|key| schema.columns[key.column].sql_type == SqlType::Variant) {
             return Err(SqlError::not_supported("a column of the type sql_variant in the key of an index"));
+        }
+        if schema.columns.iter().enumerate().any(|(at, column)| column.computed.is_some() && index.contains(at)) {
+            return Err(SqlError::not_supported("an index on a computed column"));
         }
         if index.options.ignore_dup_key && !index.is_unique() {
             return Err(SqlError::new(

@@ -4,15 +4,14 @@
 //! type before there is a row. Sources: docs/t-sql/data-types/precision-scale-and-length-transact-sql.md and the pages
 //! of the operators in docs/t-sql/language-elements/.
 
-use super::datetime_sum::{datetime_sum, to_whole_minutes};
-use super::types::{MAX_PRECISION, MONEY_SCALE, operand_clash};
+use super::datetime_sum::datetime_sum;
+use super::types::{MAX_PRECISION, operand_clash};
 use crate::error::{SqlError, SqlResult};
 use crate::value::concatenation::{concatenate_bytes, concatenate_text, concatenated_bytes, concatenated_text};
 use crate::value::convert::cast::convert;
 use crate::value::convert::error::overflow;
-use crate::value::convert::money::money_value;
 use crate::value::convert::number::{float_value, integer_value};
-use crate::value::decimal::{Decimal, power_of_ten};
+use crate::value::decimal::Decimal;
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
@@ -96,20 +95,11 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
         SqlType::Bit => return Err(invalid_operand(op, SqlType::Bit)),
         // A number counts as days, and a difference of two points of time is a point of time too.
         SqlType::DateTime if matches!(op, BinaryOp::Add | BinaryOp::Subtract) => {
-            if low.is_date_or_time() && !matches!(low, SqlType::DateTime | SqlType::SmallDateTime) {
+            if low.is_date_or_time() && low != SqlType::DateTime {
                 return Err(incompatible(op, a, b));
             }
             crate::value::convert::chart::check_conversion(low, high, false)?;
             return Ok(SqlType::DateTime);
-        }
-        SqlType::SmallDateTime if matches!(op, BinaryOp::Add | BinaryOp::Subtract) => {
-            if low.is_date_or_time() && low != SqlType::SmallDateTime {
-                return Err(incompatible(op, a, b));
-            }
-            if !low.is_number() {
-                return Err(SqlError::not_supported(format!("arithmetic of smalldatetime with {}", low.name())));
-            }
-            return Ok(SqlType::SmallDateTime);
         }
         _ if high.is_date_or_time() => {
             if !low.is_date_or_time() && !low.is_character() {
@@ -201,10 +191,6 @@ pub fn binary(
         let b = decimal_operand(b, b_type, a_type)?;
         return decimal_arithmetic(op, a, b, precision, scale);
     }
-    if result == SqlType::SmallDateTime {
-        // A number of days may be less than one, and below zero.
-        return binary(op, a, a_type, b, b_type, SqlType::DateTime).and_then(to_whole_minutes);
-    }
     let a = convert(a.clone(), a_type, result, None, false)?;
     let b = convert(b.clone(), b_type, result, None, false)?;
     match (&a, &b) {
@@ -218,7 +204,6 @@ pub fn binary(
         (Value::DateTime(a_day, a_ticks), Value::DateTime(b_day, b_ticks)) => {
             datetime_sum((*a_day, *a_ticks), op == BinaryOp::Subtract, (*b_day, *b_ticks))
         }
-        (Value::Decimal(a), Value::Decimal(b)) => money_arithmetic(op, a.mantissa, b.mantissa, result),
         _ => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => integer_arithmetic(op, i128::from(a), i128::from(b), result),
             _ => Err(invalid_operand(op, result)),
@@ -241,28 +226,6 @@ fn integer_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlRes
         BinaryOp::BitXor => a ^ b,
     };
     integer_value(number, result).ok_or_else(|| overflow("expression", result))
-}
-
-/// With ten-thousandths of the unit. A quotient is cut, as that of integers is; a product is rounded to the nearest,
-/// and which of two equally near ones that is no page says.
-fn money_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlResult<Value> {
-    let one = power_of_ten(MONEY_SCALE);
-    if b == 0 && matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
-        return Err(divide_by_zero());
-    }
-    let units = match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Subtract => a - b,
-        // Both have at most 64 bits.
-        BinaryOp::Multiply if (a * b % one).abs() == one / 2 => {
-            return Err(SqlError::not_supported("a product of money that lies halfway between two amounts"));
-        }
-        BinaryOp::Multiply => (a * b + (a * b).signum() * one / 2) / one,
-        BinaryOp::Divide => a * one / b,
-        BinaryOp::Modulo => a % b,
-        _ => return Err(incompatible(op, result, result)),
-    };
-    money_value(units, result).ok_or_else(|| overflow("expression", result))
 }
 
 fn float_arithmetic(op: BinaryOp, a: f64, b: f64, result: SqlType) -> SqlResult<Value> {
@@ -341,9 +304,6 @@ pub fn unary(op: UnaryOp, a: &Value, a_type: SqlType) -> SqlResult<Value> {
         return Ok(a.clone());
     }
     match (op, a) {
-        (UnaryOp::Minus, Value::Decimal(v)) if result.is_money() => {
-            money_value(-v.mantissa, result).ok_or_else(|| overflow("expression", result))
-        }
         (UnaryOp::Minus, Value::Decimal(v)) => Ok(Value::Decimal(Box::new(Decimal { mantissa: -v.mantissa, ..**v }))),
         (UnaryOp::Minus, Value::Real(v)) => Ok(Value::Real(-v)),
         (UnaryOp::Minus, Value::Float(v)) => Ok(Value::Float(-v)),

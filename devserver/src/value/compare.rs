@@ -6,7 +6,7 @@
 
 use crate::value::collation::Collation;
 use crate::value::decimal::Decimal;
-use crate::value::types::{MONEY_SCALE, SqlType};
+use crate::value::types::SqlType;
 use crate::value::units::units;
 use crate::value::values::Value;
 use crate::value::variant::{compare_variants, encode_variant};
@@ -146,11 +146,7 @@ fn encode_not_null(value: &Value, ty: SqlType, collation: Collation, out: &mut V
         Value::Int(v) => out.extend((v ^ i32::MIN).to_be_bytes()),
         Value::BigInt(v) => out.extend((v ^ i64::MIN).to_be_bytes()),
         Value::Decimal(v) => {
-            let scale = match ty {
-                SqlType::Decimal { scale, .. } => scale,
-                SqlType::Money | SqlType::SmallMoney => MONEY_SCALE,
-                _ => panic!("a decimal key of type {ty}"),
-            };
+            let SqlType::Decimal { scale, .. } = ty else { panic!("a decimal key of type {ty}") };
             // A value of the type has its scale and at most 38 digits: there is room for what is missing.
             let mantissa = v.mantissa * 10i128.pow(u32::from(scale - v.scale));
             out.extend((mantissa ^ i128::MIN).to_be_bytes());

@@ -3,7 +3,6 @@
 //! A day is counted from 0001-01-01, a time in units of 100 ns: what `datetime2(7)` can hold. `datetime` counts in
 //! 1/300 s; its values are held as the nearest multiple of 100 ns. The text forms stand in `datetime_text.rs`.
 
-use crate::error::{SqlError, SqlResult};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A day of the proleptic Gregorian calendar, counted from 0001-01-01 = 0.
@@ -50,8 +49,6 @@ pub const MONTH_NAMES: [&str; 12] = [
     "November",
     "December",
 ];
-/// From Sunday on, as day 1 of the week is under the US default of DATEFIRST, 7.
-pub const WEEKDAY_NAMES: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The clock, UTC, in steps of 100 ns.
 pub fn now_utc() -> (Day, Ticks) {
@@ -117,12 +114,6 @@ pub fn days_in_month(year: i32, month: u32) -> u32 {
     }
 }
 
-/// The day of the week, Sunday = 0.
-pub fn weekday(day: Day) -> u32 {
-    // 0001-01-01 was a Monday.
-    (day + 1) % 7
-}
-
 /// A time of day.
 pub fn ticks_from_time(hour: u32, minute: u32, second: u32) -> Ticks {
     u64::from(hour) * TICKS_PER_HOUR + u64::from(minute) * TICKS_PER_MINUTE + u64::from(second) * TICKS_PER_SECOND
@@ -165,16 +156,6 @@ pub fn round_to_datetime(day: Day, ticks: Ticks) -> Option<(Day, Ticks)> {
     in_range.then(|| (day, ticks_from_three_hundredths(counted)))
 }
 
-/// A point of time as `smalldatetime` keeps it: that of a `datetime`, rounded to the minute, from 1900 to 2079. "Values
-/// that are 29.998 seconds or less are rounded down … Values of 29.999 seconds or more are rounded up"
-/// (docs/t-sql/data-types/smalldatetime-transact-sql.md).
-pub fn round_to_smalldatetime(day: Day, ticks: Ticks) -> Option<(Day, Ticks)> {
-    let (day, ticks) = round_to_datetime(day, ticks)?;
-    let minutes = (ticks + TICKS_PER_MINUTE / 2) / TICKS_PER_MINUTE * TICKS_PER_MINUTE;
-    let (day, ticks) = if minutes == TICKS_PER_DAY { (day + 1, 0) } else { (day, minutes) };
-    (DAY_1900..=DAY_1900 + Day::from(u16::MAX)).contains(&day).then_some((day, ticks))
-}
-
 /// A number of 1/300 s as ticks, rounded.
 pub fn ticks_from_three_hundredths(counted: u64) -> Ticks {
     (counted * 100_000 + 1) / 3
@@ -185,7 +166,7 @@ pub fn three_hundredths_from_ticks(ticks: Ticks) -> u64 {
     (ticks * 3 + 50_000) / 100_000
 }
 
-/// A part of a date or time, as DATEADD, DATEDIFF, DATEPART and DATENAME take it.
+/// A part of a date or time, as DATEADD and DATEDIFF take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DatePart {
     Year,
@@ -194,7 +175,6 @@ pub enum DatePart {
     DayOfYear,
     Day,
     Week,
-    IsoWeek,
     Weekday,
     Hour,
     Minute,
@@ -202,23 +182,18 @@ pub enum DatePart {
     Millisecond,
     Microsecond,
     Nanosecond,
-    TzOffset,
 }
 
 impl DatePart {
-    /// The part of a keyword or its abbreviation ("Arguments" in docs/t-sql/functions/datepart-transact-sql.md).
-    ///
-    /// # Errors
-    /// 155 for every other word; `function` is named in it.
-    pub fn parse(word: &str, function: &str) -> SqlResult<DatePart> {
-        let part = match word.to_ascii_lowercase().as_str() {
+    /// The part of a keyword or its abbreviation ("Arguments" in docs/t-sql/functions/dateadd-transact-sql.md).
+    pub fn parse(word: &str) -> Option<DatePart> {
+        Some(match word.to_ascii_lowercase().as_str() {
             "year" | "yy" | "yyyy" => DatePart::Year,
             "quarter" | "qq" | "q" => DatePart::Quarter,
             "month" | "mm" | "m" => DatePart::Month,
             "dayofyear" | "dy" | "y" => DatePart::DayOfYear,
             "day" | "dd" | "d" => DatePart::Day,
             "week" | "wk" | "ww" => DatePart::Week,
-            "iso_week" | "isowk" | "isoww" => DatePart::IsoWeek,
             "weekday" | "dw" | "w" => DatePart::Weekday,
             "hour" | "hh" => DatePart::Hour,
             "minute" | "mi" | "n" => DatePart::Minute,
@@ -226,34 +201,8 @@ impl DatePart {
             "millisecond" | "ms" => DatePart::Millisecond,
             "microsecond" | "mcs" => DatePart::Microsecond,
             "nanosecond" | "ns" => DatePart::Nanosecond,
-            "tzoffset" | "tz" => DatePart::TzOffset,
-            _ => {
-                let function = function.to_ascii_lowercase();
-                return Err(SqlError::new(155, format!("'{word}' is not a recognized {function} option.")).severity(15));
-            }
-        };
-        Ok(part)
-    }
-
-    /// The full keyword.
-    pub fn name(self) -> &'static str {
-        match self {
-            DatePart::Year => "year",
-            DatePart::Quarter => "quarter",
-            DatePart::Month => "month",
-            DatePart::DayOfYear => "dayofyear",
-            DatePart::Day => "day",
-            DatePart::Week => "week",
-            DatePart::IsoWeek => "iso_week",
-            DatePart::Weekday => "weekday",
-            DatePart::Hour => "hour",
-            DatePart::Minute => "minute",
-            DatePart::Second => "second",
-            DatePart::Millisecond => "millisecond",
-            DatePart::Microsecond => "microsecond",
-            DatePart::Nanosecond => "nanosecond",
-            DatePart::TzOffset => "tzoffset",
-        }
+            _ => return None,
+        })
     }
 
     /// Whether the part is a part of the time of day.
@@ -287,7 +236,6 @@ mod tests {
             assert_eq!(day_from_date(year, month, day_of_month), Some(day));
         }
         assert_eq!(date_from_day(LAST_DAY), (9999, 12, 31));
-        assert_eq!(WEEKDAY_NAMES[weekday(day_from_date(2007, 4, 21).unwrap()) as usize], "Saturday");
     }
 
     // "Rounding of datetime fractional second precision" in docs/t-sql/data-types/datetime-transact-sql.md
@@ -306,12 +254,5 @@ mod tests {
             }
         }
         assert_eq!(round_to_datetime(DAY_1753 - 1, 0), None);
-    }
-
-    #[test]
-    fn an_unknown_date_part_is_refused() {
-        assert_eq!(DatePart::parse("ISO_WEEK", "datepart"), Ok(DatePart::IsoWeek));
-        let error = DatePart::parse("fortnight", "DATEADD").unwrap_err();
-        assert_eq!((error.number, error.message.as_str()), (155, "'fortnight' is not a recognized dateadd option."));
     }
 }

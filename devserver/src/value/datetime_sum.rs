@@ -1,10 +1,8 @@
-//! Sums and differences of `datetime` and `smalldatetime`: each counts as days since 1900.
+//! Sums and differences of `datetime`, which counts as days since 1900.
 
 use crate::error::SqlResult;
 use crate::value::convert::error::overflow;
-use crate::value::datetime::{
-    DAY_1900, Day, TICKS_PER_DAY, Ticks, from_instant, instant, round_to_datetime, round_to_smalldatetime,
-};
+use crate::value::datetime::{DAY_1900, Day, TICKS_PER_DAY, Ticks, from_instant, instant, round_to_datetime};
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
@@ -13,13 +11,5 @@ pub(super) fn datetime_sum(a: (Day, Ticks), subtract: bool, b: (Day, Ticks)) -> 
     let sum = instant(a.0, a.1) + if subtract { -since_1900 } else { since_1900 };
     let rounded = from_instant(sum).and_then(|(day, ticks)| round_to_datetime(day, ticks));
     let (day, ticks) = rounded.ok_or_else(|| overflow("expression", SqlType::DateTime))?;
-    Ok(Value::DateTime(day, ticks))
-}
-
-/// A sum as `smalldatetime`.
-pub(super) fn to_whole_minutes(sum: Value) -> SqlResult<Value> {
-    let Value::DateTime(day, ticks) = sum else { return Ok(sum) };
-    let rounded = round_to_smalldatetime(day, ticks);
-    let (day, ticks) = rounded.ok_or_else(|| overflow("expression", SqlType::SmallDateTime))?;
     Ok(Value::DateTime(day, ticks))
 }

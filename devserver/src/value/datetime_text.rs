@@ -315,9 +315,6 @@ fn to_day(year: &str, month: &str, day: &str) -> Parsed<Day> {
 /// # Errors
 /// 281 where the style does not go with the type; a refusal for styles the dev server does not know.
 pub fn format(ty: SqlType, day: Day, ticks: Ticks, offset: i16, style: Option<i32>) -> SqlResult<String> {
-    // "If you convert from smalldatetime, styles that include seconds or milliseconds show zeros in these positions"
-    // (docs/t-sql/functions/cast-and-convert-transact-sql.md).
-    let ty = if ty == SqlType::SmallDateTime { SqlType::DateTime } else { ty };
     let default_style = if ty == SqlType::DateTime { 0 } else { 121 };
     let style = style.unwrap_or(default_style);
     let (has_date, has_time) = (!matches!(ty, SqlType::Time(_)), ty != SqlType::Date);

@@ -5,8 +5,6 @@
 use super::codepage;
 use super::types::{MAX_BYTE_LENGTH, MAX_PRECISION, MAX_UNIT_LENGTH};
 use crate::error::{SqlError, SqlResult};
-use crate::value::convert::bytes::bytes_from_hex;
-use crate::value::convert::money::{money_units, money_value};
 use crate::value::convert::text::utf16_length;
 use crate::value::decimal::Decimal;
 use crate::value::types::{DecimalName, Length, SqlType};
@@ -54,17 +52,6 @@ pub fn number(digits: &str) -> SqlResult<(Value, SqlType)> {
     Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale, name: DecimalName::Numeric }))
 }
 
-/// The digits after `$`: a constant of `money`.
-///
-/// # Errors
-/// A refusal of what is not sure: more than four decimal places, and a number out of range.
-pub fn money(digits: &str) -> SqlResult<Value> {
-    money_units(digits)
-        .ok()
-        .and_then(|units| money_value(units, SqlType::Money))
-        .ok_or_else(|| SqlError::not_supported(format!("the money constant ${digits}")))
-}
-
 /// `'text'` (`varchar`, where what Windows-1252 lacks is `?`) or `N'text'` (`nvarchar`). An empty constant has length
 /// 1.
 pub fn string(text: &str, unicode: bool) -> (Value, SqlType) {
@@ -78,20 +65,6 @@ pub fn string(text: &str, unicode: bool) -> (Value, SqlType) {
     }
     let value = codepage::to_varchar(text).map_or_else(|| Arc::from(text), Arc::from);
     (Value::String(value), SqlType::VarChar(declared(MAX_BYTE_LENGTH)))
-}
-
-/// The digits after `0x`; an odd number of them begins with half a byte.
-///
-/// # Errors
-/// A refusal of what is no hexadecimal digit, which the lexer lets not pass.
-pub fn binary(hex: &str) -> SqlResult<(Value, SqlType)> {
-    let even = if hex.len().is_multiple_of(2) { hex.to_string() } else { format!("0{hex}") };
-    let bytes = bytes_from_hex(&even).ok_or_else(|| SqlError::not_supported(format!("the binary constant 0x{hex}")))?;
-    let length = match u16::try_from(bytes.len().max(1)) {
-        Ok(length) if length <= MAX_BYTE_LENGTH => Length::Limit(length),
-        _ => Length::Max,
-    };
-    Ok((Value::Bytes(Arc::from(bytes)), SqlType::VarBinary(length)))
 }
 
 /// The type an integer constant counts as beside a `decimal` operand: with the digits it has, not with the ten of
@@ -129,6 +102,5 @@ mod tests {
         assert_eq!(string("", false).1, SqlType::VarChar(Length::Limit(1)));
         assert_eq!(string(&"x".repeat(4001), true).1, SqlType::NVarChar(Length::Max));
         assert_eq!(string("日", false).0.as_str(), Some("?"));
-        assert_eq!(binary("ABC").unwrap().0.as_bytes(), Some(&[0x0A, 0xBC][..]));
     }
 }

@@ -14,8 +14,6 @@ pub const MAX_BYTE_LENGTH: u16 = 8_000;
 pub const MAX_UNIT_LENGTH: u16 = 4_000;
 /// The largest precision of `decimal`.
 pub const MAX_PRECISION: u8 = 38;
-/// The decimal places of `money` and `smallmoney`.
-pub const MONEY_SCALE: u8 = 4;
 
 /// A declared length of a character or binary type, in bytes (`char`, `varchar`, `binary`, `varbinary`) or in
 /// UTF-16 units (`nchar`, `nvarchar`).
@@ -71,10 +69,6 @@ pub enum SqlType {
         scale: u8,
         name: DecimalName,
     },
-    /// Held as a [`crate::value::Decimal`] of the precision 19 and the scale 4.
-    Money,
-    /// Held as a [`crate::value::Decimal`] of the precision 10 and the scale 4.
-    SmallMoney,
     Real,
     Float,
     Char(u16),
@@ -93,8 +87,6 @@ pub enum SqlType {
     /// `time(scale)`, scale 0 to 7.
     Time(u8),
     DateTime,
-    /// In whole minutes; its values are those of `datetime`.
-    SmallDateTime,
     DateTime2(u8),
     DateTimeOffset(u8),
     UniqueIdentifier,
@@ -186,8 +178,6 @@ impl SqlType {
             SqlType::BigInt => "bigint",
             SqlType::Decimal { name: DecimalName::Numeric, .. } => "numeric",
             SqlType::Decimal { .. } => "decimal",
-            SqlType::Money => "money",
-            SqlType::SmallMoney => "smallmoney",
             SqlType::Real => "real",
             SqlType::Float => "float",
             SqlType::Char(_) => "char",
@@ -202,7 +192,6 @@ impl SqlType {
             SqlType::Date => "date",
             SqlType::Time(_) => "time",
             SqlType::DateTime => "datetime",
-            SqlType::SmallDateTime => "smalldatetime",
             SqlType::DateTime2(_) => "datetime2",
             SqlType::DateTimeOffset(_) => "datetimeoffset",
             SqlType::UniqueIdentifier => "uniqueidentifier",
@@ -227,14 +216,11 @@ impl SqlType {
             SqlType::DateTimeOffset(_) => 27,
             SqlType::DateTime2(_) => 26,
             SqlType::DateTime => 25,
-            SqlType::SmallDateTime => 24,
             SqlType::Date => 23,
             SqlType::Time(_) => 22,
             SqlType::Float => 21,
             SqlType::Real => 20,
             SqlType::Decimal { .. } => 19,
-            SqlType::Money => 18,
-            SqlType::SmallMoney => 17,
             SqlType::BigInt => 16,
             SqlType::Int => 15,
             SqlType::SmallInt => 14,
@@ -294,26 +280,16 @@ impl SqlType {
         matches!(self, SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt)
     }
 
-    /// Integers, `decimal`, `money`, `smallmoney`, `real`, `float`; not `bit`.
+    /// Integers, `decimal`, `real`, `float`; not `bit`.
     pub fn is_number(self) -> bool {
-        self.is_integer() || self.is_money() || matches!(self, SqlType::Decimal { .. } | SqlType::Real | SqlType::Float)
+        self.is_integer() || matches!(self, SqlType::Decimal { .. } | SqlType::Real | SqlType::Float)
     }
 
-    /// `money`, `smallmoney`.
-    pub fn is_money(self) -> bool {
-        matches!(self, SqlType::Money | SqlType::SmallMoney)
-    }
-
-    /// `date`, `time`, `smalldatetime`, `datetime`, `datetime2`, `datetimeoffset`.
+    /// `date`, `time`, `datetime`, `datetime2`, `datetimeoffset`.
     pub fn is_date_or_time(self) -> bool {
         matches!(
             self,
-            SqlType::Date
-                | SqlType::Time(_)
-                | SqlType::SmallDateTime
-                | SqlType::DateTime
-                | SqlType::DateTime2(_)
-                | SqlType::DateTimeOffset(_)
+            SqlType::Date | SqlType::Time(_) | SqlType::DateTime | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_)
         )
     }
 
@@ -327,8 +303,8 @@ impl SqlType {
         let bytes = match self {
             SqlType::Bit | SqlType::TinyInt => 1,
             SqlType::SmallInt => 2,
-            SqlType::Int | SqlType::Real | SqlType::SmallMoney | SqlType::SmallDateTime => 4,
-            SqlType::BigInt | SqlType::Float | SqlType::Money | SqlType::DateTime | SqlType::RowVersion => 8,
+            SqlType::Int | SqlType::Real => 4,
+            SqlType::BigInt | SqlType::Float | SqlType::DateTime | SqlType::RowVersion => 8,
             SqlType::Decimal { precision: 0..=9, .. } => 5,
             SqlType::Decimal { precision: 10..=19, .. } => 9,
             SqlType::Decimal { precision: 20..=28, .. } => 13,
@@ -359,13 +335,10 @@ impl SqlType {
             SqlType::SmallInt => (5, 0),
             SqlType::Int => (10, 0),
             SqlType::BigInt => (19, 0),
-            SqlType::Money => (19, MONEY_SCALE),
-            SqlType::SmallMoney => (10, MONEY_SCALE),
             SqlType::Real => (24, 0),
             SqlType::Float => (53, 0),
             SqlType::Date => (10, 0),
             SqlType::DateTime => (23, 3),
-            SqlType::SmallDateTime => (16, 0),
             SqlType::Time(scale) => (if scale == 0 { 8 } else { 9 + scale }, scale),
             SqlType::DateTime2(scale) => (if scale == 0 { 19 } else { 20 + scale }, scale),
             SqlType::DateTimeOffset(scale) => (if scale == 0 { 26 } else { 27 + scale }, scale),
@@ -383,8 +356,6 @@ impl SqlType {
             SqlType::Int => Some((10, 0)),
             SqlType::BigInt => Some((19, 0)),
             SqlType::Decimal { precision, scale, .. } => Some((precision, scale)),
-            SqlType::Money => Some((19, MONEY_SCALE)),
-            SqlType::SmallMoney => Some((10, MONEY_SCALE)),
             _ => None,
         }
     }
@@ -407,13 +378,10 @@ impl SqlType {
             SqlType::Int => Length::Limit(12),
             SqlType::BigInt => Length::Limit(20),
             SqlType::Decimal { .. } => Length::Limit(41),
-            // "-922337203685477.5808" and its four commas; "-214748.3648" and its one.
-            SqlType::Money => Length::Limit(26),
-            SqlType::SmallMoney => Length::Limit(13),
             SqlType::Real | SqlType::Float => Length::Limit(23),
             SqlType::Date => Length::Limit(10),
             SqlType::Time(_) => Length::Limit(16),
-            SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2(_) => Length::Limit(27),
+            SqlType::DateTime | SqlType::DateTime2(_) => Length::Limit(27),
             SqlType::DateTimeOffset(_) => Length::Limit(34),
             SqlType::UniqueIdentifier => Length::Limit(36),
             SqlType::RowVersion => Length::Limit(8),
@@ -428,7 +396,6 @@ impl SqlType {
         match self {
             SqlType::Time(scale) | SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => Some(scale),
             SqlType::DateTime => Some(3),
-            SqlType::SmallDateTime => Some(0),
             _ => None,
         }
     }

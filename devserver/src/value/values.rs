@@ -2,7 +2,7 @@
 
 use crate::value::datetime::{Day, Ticks};
 use crate::value::decimal::Decimal;
-use crate::value::types::{MONEY_SCALE, SqlType};
+use crate::value::types::SqlType;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -44,16 +44,6 @@ impl Value {
     /// A value of `base` as a `sql_variant`.
     pub fn variant(base: SqlType, value: Value) -> Value {
         if value.is_null() { Value::Null } else { Value::Variant(Arc::new(Variant { base, value })) }
-    }
-
-    /// Ten-thousandths as a value of `money`.
-    pub fn money(units: i64) -> Value {
-        Value::Decimal(Box::new(Decimal { mantissa: i128::from(units), precision: 19, scale: MONEY_SCALE }))
-    }
-
-    /// Ten-thousandths as a value of `smallmoney`.
-    pub fn small_money(units: i32) -> Value {
-        Value::Decimal(Box::new(Decimal { mantissa: i128::from(units), precision: 10, scale: MONEY_SCALE }))
     }
 
     /// Whether this is NULL.

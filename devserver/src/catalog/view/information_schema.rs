@@ -165,7 +165,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         for (ordinal, column) in columns.iter().enumerate() {
             let ty = column.sql_type;
             let (_, precision, scale) = ty.facts();
-            let is_exact = ty.is_integer() || ty.is_money() || matches!(ty, SqlType::Decimal { .. });
+            let is_exact = ty.is_integer() || matches!(ty, SqlType::Decimal { .. });
             let is_float = matches!(ty, SqlType::Real | SqlType::Float);
             rows.push(vec![
                 text(&facts.database.name),

@@ -326,7 +326,7 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 continue;
             }
             let mut row = column_row(table.id, ordinal, column);
-            row.extend([bit(column.nullable), bit(true), bit(column.persisted)]);
+            row.extend([bit(column.nullable), bit(true), bit(false)]);
             rows.push(row);
         }
     }

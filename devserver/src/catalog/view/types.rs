@@ -89,6 +89,9 @@ fn types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             "datetime2" => (8, 27, 7),
             "datetimeoffset" => (10, 34, 7),
             "timestamp" => (8, 0, 0),
+            "money" => (8, 19, 4),
+            "smallmoney" => (4, 10, 4),
+            "smalldatetime" => (4, 16, 0),
             other => system_facts(other),
         };
         push(name, *id, i32::from(*id), sys.clone(), facts, (*name != "timestamp", false, false));
@@ -118,10 +121,7 @@ fn system_facts(name: &str) -> (i16, u8, u8) {
         "smallint" => SqlType::SmallInt,
         "int" => SqlType::Int,
         "real" => SqlType::Real,
-        "money" => SqlType::Money,
-        "smallmoney" => SqlType::SmallMoney,
         "datetime" => SqlType::DateTime,
-        "smalldatetime" => SqlType::SmallDateTime,
         "float" => SqlType::Float,
         "bit" => SqlType::Bit,
         "sql_variant" => SqlType::Variant,

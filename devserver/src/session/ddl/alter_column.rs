@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::bind::determinism::{Kept, check_kept};
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
@@ -30,9 +29,6 @@ impl Session {
             if let Some(text) = column.computed.clone() {
                 table_definition::set_computed(binder, &schema, &mut column, &text)?;
             }
-            if column.persisted {
-                check_kept(binder, &schema, &column, Kept::Persisted)?;
-            }
             Ok(column)
         })?;
         if column.identity.is_some() && schema.columns.iter().any(|other| other.identity.is_some()) {
@@ -45,7 +41,7 @@ impl Session {
             )
             .state(2));
         }
-        let fills_itself = column.persisted || column.identity.is_some() || column.sql_type == SqlType::RowVersion;
+        let fills_itself = column.identity.is_some() || column.sql_type == SqlType::RowVersion;
         let takes_default = column.default.is_some() && (!column.nullable || fills);
         let row_count = self.row_count(table);
         if !fills_itself && column.computed.is_none() && !column.nullable && column.default.is_none() && row_count > 0 {
@@ -67,7 +63,7 @@ impl Session {
         self.add_filled_column(table, &schema, column, activation)
     }
 
-    /// Every row gets a value of its own: the default, the next identity value, a row version, a computed value.
+    /// Every row gets a value of its own: the default, the next identity value, a row version.
     fn add_filled_column(
         &mut self,
         table: ObjectId,
@@ -90,7 +86,6 @@ impl Session {
         let ordinal = after.columns.len();
         let sql_type = column.sql_type;
         let is_identity = column.identity.is_some();
-        let is_computed = column.computed.is_some();
         after.columns.push(column);
         let (rules, functions, slots) = self.with_binder(|binder| {
             let slot = binder.new_slot()?;
@@ -113,14 +108,8 @@ impl Session {
             } else {
                 let mut frame = Frame { functions: functions.clone(), ..Frame::new(slots) };
                 frame.rows[rules.slot] = row.as_slice().into();
-                if is_computed {
-                    let (_, scalar) =
-                        rules.computed.iter().find(|(column, _)| *column == ordinal).expect("it was bound as computed");
-                    scalar.eval(run, &mut frame)?
-                } else {
-                    let default = rules.defaults[ordinal].as_ref().expect("only a column with a default is filled");
-                    default.eval(run, &mut frame)?
-                }
+                let default = rules.defaults[ordinal].as_ref().expect("only a column with a default is filled");
+                default.eval(run, &mut frame)?
             };
             Ok(row)
         })

@@ -5,12 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::bind::determinism::check_indexed;
 use crate::bind::index_definition::{bind_filter, included_columns, index_options, key_columns, set_index_options};
 use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::execute::frame::Frame;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
@@ -129,7 +127,6 @@ impl Session {
         activation: &mut Activation,
     ) -> SqlResult<()> {
         if !index.is_clustered() {
-            self.keep_virtual_columns(table, schema, &[&index], activation)?;
             self.table_change(activation, |latch, tx| latch.create_index(tx, table, index))?;
             return Ok(());
         }
@@ -145,38 +142,8 @@ impl Session {
             )
             .state(3));
         }
-        self.keep_virtual_columns(table, schema, &[&index], activation)?;
         after.indexes.insert(0, index);
         self.rebuild(table, after, activation, |_, row| Ok(row))
-    }
-
-    /// Gives the rows the values of computed columns that are kept from now on, because the indexes contain them.
-    fn keep_virtual_columns(
-        &mut self,
-        table: ObjectId,
-        schema: &TableSchema,
-        indexes: &[&Index],
-        activation: &mut Activation,
-    ) -> SqlResult<()> {
-        let is_new =
-            |ordinal: &usize| schema.is_virtual(*ordinal) && indexes.iter().any(|index| index.contains(*ordinal));
-        let kept: Vec<usize> = (0..schema.columns.len()).filter(is_new).collect();
-        if kept.is_empty() {
-            return Ok(());
-        }
-        let (columns, functions, slot, slots) = self.with_binder(|binder| {
-            check_indexed(binder, schema, indexes)?;
-            let slot = binder.new_slot()?;
-            Ok((binder.visible_columns(schema, slot)?, binder.called_functions(), slot, binder.slots))
-        })?;
-        self.rebuild(table, schema.clone(), activation, |run, mut row| {
-            let mut frame = Frame { functions: functions.clone(), ..Frame::new(slots) };
-            frame.rows[slot] = row.as_slice().into();
-            for &ordinal in &kept {
-                row[ordinal] = columns[ordinal].scalar.eval(run, &mut frame)?;
-            }
-            Ok(row)
-        })
     }
 
     /// `DROP_EXISTING = ON`: an index of the name makes place for the new one.
@@ -223,7 +190,6 @@ impl Session {
             .state(2));
         }
         let existing_id = existing.id;
-        self.keep_virtual_columns(table, schema, &[&index], activation)?;
         let mut after = schema.clone();
         after.indexes.retain(|other| other.id != existing_id);
         after.disabled_indexes.retain(|other| other.id != existing_id);
@@ -382,7 +348,6 @@ impl Session {
                 let (revived, disabled) = after.disabled_indexes.into_iter().partition(is_meant);
                 after.disabled_indexes = disabled;
                 let mut revived: Vec<Index> = revived;
-                self.keep_virtual_columns(table, schema, &revived.iter().collect::<Vec<_>>(), activation)?;
                 after.indexes.append(&mut revived);
                 for index in after.indexes.iter_mut().filter(|index| is_meant(index)) {
                     // What sys.indexes does not hold comes from the statement, or else is as by default.

@@ -47,7 +47,6 @@ pub(crate) fn described(list: &[Ident], columns: &[OutputColumn]) -> Arc<[Column
         identity: (column.origin == ColumnOrigin::Identity).then_some(Identity { seed: 0, increment: 0 }),
         default: None,
         computed: None,
-        persisted: false,
         value_when_absent: Value::Null,
     });
     described.collect()

@@ -130,27 +130,3 @@ fn the_collations_are_listed() {
         ]
     );
 }
-
-// Sources: "LEFT_SHIFT" and "RIGHT_SHIFT", docs/t-sql/functions/left-shift-transact-sql.md,
-// right-shift-transact-sql.md.
-#[test]
-fn bits_are_shifted_within_their_type() {
-    let (_e, mut s) = session();
-    assert_eq!(
-        rows(&mut s, "SELECT LEFT_SHIFT(12345, 5), RIGHT_SHIFT(12345, 5), 12345 << 5, 12345 >> 5, (1 + 2) << 3"),
-        ["ROW(Int(395040), Int(385), Int(395040), Int(385), Int(24))"]
-    );
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT 12345 << -5, 1 << 32, CAST(129 AS tinyint) << 1, LEFT_SHIFT(-1, 31), RIGHT_SHIFT(-1, 31), NULLIF(1, 1) << 1"
-        ),
-        ["ROW(Int(385), Int(0), TinyInt(2), Int(-2147483648), Int(1), Null)"]
-    );
-    assert_eq!(rows(&mut s, "SELECT 1 WHERE (2 >> 1) = 1 AND 1 < 2 << 4"), ["ROW(Int(1))"]);
-    for mixed in ["1 + 2 << 3", "1 << 2 + 3", "1 << 2 << 3", "-1 << 2", "2 * 3 << 1"] {
-        assert_eq!(errors(&mut s, &format!("SELECT {mixed}")), [59000], "{mixed}");
-    }
-    assert_eq!(errors(&mut s, "SELECT LEFT_SHIFT('a', 1)"), [8116]);
-    assert_eq!(errors(&mut s, "SELECT LEFT_SHIFT(1, 1.5)"), [8116]);
-}

@@ -128,65 +128,6 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
     assert_eq!(rows(&mut s, "SELECT max_length FROM sys.types WHERE name = 'sql_variant'"), ["ROW(SmallInt(8016))"]);
 }
 
-/// Source: "smalldatetime" (docs/t-sql/data-types/smalldatetime-transact-sql.md), "DATEADD"
-/// (docs/t-sql/functions/dateadd-transact-sql.md, "Fractional seconds precision"), "CAST and CONVERT".
-#[test]
-fn a_smalldatetime_counts_whole_minutes() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE d (at smalldatetime NOT NULL PRIMARY KEY, n int); CREATE TABLE shown (t varchar(30))");
-    let mut text = |sql: &str| rows(&mut s, &format!("SELECT CONVERT(varchar(30), {sql})")).remove(0);
-    for (written, shown) in [
-        ("CAST('2007-05-08 12:35:29' AS smalldatetime), 120", "2007-05-08 12:35:00"),
-        ("CAST('2007-05-08 12:35:30' AS smalldatetime), 120", "2007-05-08 12:36:00"),
-        ("CAST('2007-05-08 12:35:29.998' AS smalldatetime), 120", "2007-05-08 12:35:00"),
-        ("CAST('2007-05-08 12:35:29.999' AS smalldatetime), 121", "2007-05-08 12:36:00.000"),
-        ("CAST('2007-05-09 23:59:59' AS smalldatetime), 121", "2007-05-10 00:00:00.000"),
-        ("CAST('2007-05-08 12:35:29' AS smalldatetime)", "May  8 2007 12:35PM"),
-        ("CAST(CAST('1955-12-13 12:43:10' AS smalldatetime) AS time(4))", "12:43:00.0000"),
-        ("CAST(CAST('1955-12-13 12:43:10' AS smalldatetime) AS datetimeoffset(0))", "1955-12-13 12:43:00 +00:00"),
-        ("CAST(CAST('2007-05-08 12:35:29.123' AS datetime2(7)) AS smalldatetime), 120", "2007-05-08 12:35:00"),
-        ("CAST(1.5 AS smalldatetime), 120", "1900-01-02 12:00:00"),
-        ("CAST(CAST('1900-01-03' AS smalldatetime) AS int)", "2"),
-        ("CAST('2007-05-08' AS smalldatetime) + 1, 120", "2007-05-09 00:00:00"),
-        ("CAST('2007-05-08' AS smalldatetime) - 0.5, 120", "2007-05-07 12:00:00"),
-        ("DATEADD(second, 29, CAST('2007-05-08' AS smalldatetime)), 120", "2007-05-08 00:00:00"),
-        ("DATEADD(second, 30, CAST('2007-05-08' AS smalldatetime)), 120", "2007-05-08 00:01:00"),
-        ("DATEADD(second, -30, CAST('2007-05-08' AS smalldatetime)), 120", "2007-05-08 00:00:00"),
-        ("DATEADD(second, -31, CAST('2007-05-08' AS smalldatetime)), 120", "2007-05-07 23:59:00"),
-        ("DATEADD(millisecond, 29998, CAST('2007-05-08' AS smalldatetime)), 120", "2007-05-08 00:00:00"),
-        ("DATEADD(millisecond, 29999, CAST('2007-05-08' AS smalldatetime)), 120", "2007-05-08 00:01:00"),
-        ("SQL_VARIANT_PROPERTY(CAST(CAST(0 AS smalldatetime) AS sql_variant), 'BaseType')", "smalldatetime"),
-    ] {
-        assert_eq!(text(written), format!("ROW(String({shown:?}))"), "{written}");
-    }
-    for (sql, number) in [
-        ("SELECT CAST('1899-12-31' AS smalldatetime)", 242),
-        ("SELECT CAST('2079-06-07' AS smalldatetime)", 242),
-        ("SELECT CAST(CAST('2079-06-06 23:59:30' AS datetime) AS smalldatetime)", 242),
-        ("SELECT CAST('no date' AS smalldatetime)", 295),
-        ("SELECT CAST(65536 AS smalldatetime)", 8115),
-        ("SELECT CAST(-1 AS smalldatetime)", 8115),
-        ("SELECT DATEADD(day, -1, CAST(0 AS smalldatetime))", 517),
-        ("SELECT DATEADD(microsecond, 1, CAST(0 AS smalldatetime))", 9810),
-        ("DECLARE @d date = CAST(0 AS smalldatetime) + CAST('2000-01-01' AS date)", 402),
-        ("DECLARE @d smalldatetime = 0; SELECT @d - @d", 59000),
-    ] {
-        assert_eq!(errors(&mut s, sql), [number], "{sql}");
-    }
-    ok(&mut s, "INSERT d VALUES ('2007-05-08T12:35:29', 1), ('2007-05-08 12:35:31', 2), ('2079-06-06 23:59:29', 3)");
-    assert_eq!(errors(&mut s, "INSERT d VALUES ('20070508 12:35', 4)"), [2627]);
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT n FROM d WHERE at >= '2007-05-08 12:36' AND at < CAST('2079-06-07' AS datetime) ORDER BY at DESC"
-        ),
-        ["ROW(Int(3))", "ROW(Int(2))"]
-    );
-    let facts = "SELECT t.name, c.max_length, c.precision, c.scale, TYPE_ID('smalldatetime') FROM sys.columns c
-        JOIN sys.types t ON t.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID('d') AND c.name = 'at'";
-    assert_eq!(rows(&mut s, facts), ["ROW(String(\"smalldatetime\"), SmallInt(4), TinyInt(16), TinyInt(0), Int(58))"]);
-}
-
 /// A column of an alias type is as nullable as the type, unless it says so itself, and keeps the type's name
 /// ("CREATE TYPE", docs/t-sql/statements/create-type-transact-sql.md; "sys.columns", user_type_id,
 /// docs/relational-databases/system-catalog-views/sys-columns-transact-sql.md; "COLUMNS", DOMAIN_NAME,

@@ -378,9 +378,9 @@ fn the_separator_of_string_agg_is_one_text() {
 #[test]
 fn a_year_alone_is_its_first_day() {
     let (_e, mut s) = session();
-    for ty in ["date", "datetime", "datetime2", "smalldatetime", "datetimeoffset"] {
-        let sql = format!("SELECT CONVERT(char(10), CAST(TRY_CAST('2020' AS {ty}) AS date), 120), ISDATE('200131')");
-        assert_eq!(rows(&mut s, &sql), ["ROW(String(\"2020-01-01\"), Int(1))"], "{ty}");
+    for ty in ["date", "datetime", "datetime2", "datetimeoffset"] {
+        let sql = format!("SELECT CONVERT(char(10), CAST(TRY_CAST('2020' AS {ty}) AS date), 120)");
+        assert_eq!(rows(&mut s, &sql), ["ROW(String(\"2020-01-01\"))"], "{ty}");
     }
     for refused in ["CAST('2020' AS time)", "CONVERT(date, '2020', 103)", "CONVERT(datetime, '200131', 1)"] {
         assert_eq!(errors(&mut s, &format!("SELECT {refused}")), [59000], "{refused}");

@@ -94,10 +94,7 @@ fn json_of_a_column_is_opened_for_each_row() {
     );
     ok(&mut s, "DELETE o FROM orders AS o JOIN OPENJSON('[2, 3]') WITH (id int '$') AS j ON j.id = o.id");
     assert_eq!(rows(&mut s, "SELECT id FROM orders"), ["ROW(Int(1))"]);
-    assert_eq!(
-        rows(&mut s, "SELECT JSON_MODIFY('{}', '$.lines', JSON_QUERY(body, '$.lines[1].tags')) FROM orders"),
-        ["ROW(String(\"{\\\"lines\\\":[]}\"))"]
-    );
+    assert_eq!(rows(&mut s, "SELECT JSON_QUERY(body, '$.lines[1].tags') FROM orders"), ["ROW(String(\"[]\"))"]);
 }
 
 // Source: "STRING_SPLIT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/string-split-transact-sql.md).

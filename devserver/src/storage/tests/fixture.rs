@@ -31,7 +31,6 @@ pub(super) fn column(name: &str, sql_type: SqlType, nullable: bool) -> Column {
         identity: None,
         default: None,
         computed: None,
-        persisted: false,
         value_when_absent: Value::Null,
     }
 }

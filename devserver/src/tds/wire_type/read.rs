@@ -11,7 +11,7 @@ use crate::tds::wire_type::number::{
 };
 use crate::tds::wire_type::variant::read_variant;
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
-use crate::value::datetime::{DAY_1900, TICKS_PER_DAY, TICKS_PER_MINUTE};
+use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
 use crate::value::{Decimal, Length, SqlType, Ticks, Value, codepage};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -30,11 +30,8 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         INT8 => simple(SqlType::BigInt, Form::Fixed(8)),
         FLOAT4 => simple(SqlType::Real, Form::Fixed(4)),
         FLOAT8 => simple(SqlType::Float, Form::Fixed(8)),
-        MONEY => simple(SqlType::Money, Form::Fixed(8)),
-        MONEY4 => simple(SqlType::SmallMoney, Form::Fixed(4)),
         DATETIME => simple(SqlType::DateTime, Form::Fixed(8)),
-        SMALL_DATETIME => simple(SqlType::SmallDateTime, Form::Fixed(4)),
-        BIT_N | INT_N | FLOAT_N | MONEY_N | DATETIME_N | GUID => {
+        BIT_N | INT_N | FLOAT_N | DATETIME_N | GUID => {
             let length = reader.u8()?;
             let sql_type = match (type_byte, length) {
                 (BIT_N, 1) => SqlType::Bit,
@@ -44,10 +41,8 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
                 (INT_N, 8) => SqlType::BigInt,
                 (FLOAT_N, 4) => SqlType::Real,
                 (FLOAT_N, 8) => SqlType::Float,
-                (MONEY_N, 4) => SqlType::SmallMoney,
-                (MONEY_N, 8) => SqlType::Money,
                 (DATETIME_N, 8) => SqlType::DateTime,
-                (DATETIME_N, 4) => SqlType::SmallDateTime,
+                (DATETIME_N, 4) => return Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
                 (GUID, 16) => SqlType::UniqueIdentifier,
                 _ => return Err(ReadError::InvalidLength(type_byte)),
             };
@@ -94,6 +89,8 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
         0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
         0xF1 => Err(ReadError::NotSupported("the type xml".to_owned())),
+        MONEY | MONEY4 | MONEY_N => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
+        SMALL_DATETIME => Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
         TABLE_TYPE => Err(ReadError::NotSupported("a table inside a table-valued parameter".to_owned())),
         0xF4 | 0xF5 => Err(ReadError::NotSupported("the types json and vector".to_owned())),
         _ => Err(ReadError::UnknownType(type_byte)),
@@ -198,12 +195,6 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             }
             Value::Float(value)
         }
-        // The half with the sign comes first ("Money" in MS-TDS 2.2.5.5.1.2).
-        SqlType::Money => {
-            let [a, b, c, d, e, f, g, h] = bytes.try_into().map_err(wrong_length)?;
-            Value::money(i64::from_le_bytes([e, f, g, h, a, b, c, d]))
-        }
-        SqlType::SmallMoney => Value::small_money(i32::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
         SqlType::Decimal { precision, scale, .. } => decimal_of(bytes, precision, scale, type_byte)?,
         SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes_le(bytes.try_into().map_err(wrong_length)?)),
         SqlType::Date => Value::Date(day_of(bytes, type_byte)?),
@@ -211,15 +202,6 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
         SqlType::DateTime => {
             let bytes: [u8; 8] = bytes.try_into().map_err(wrong_length)?;
             datetime_of(bytes, type_byte)?
-        }
-        SqlType::SmallDateTime => {
-            let [days_low, days_high, low, high]: [u8; 4] = bytes.try_into().map_err(wrong_length)?;
-            let day = DAY_1900 + u32::from(u16::from_le_bytes([days_low, days_high]));
-            let minutes = u64::from(u16::from_le_bytes([low, high]));
-            if minutes >= TICKS_PER_DAY / TICKS_PER_MINUTE {
-                return Err(ReadError::InvalidValue(type_byte));
-            }
-            Value::DateTime(day, minutes * TICKS_PER_MINUTE)
         }
         SqlType::DateTime2(scale) => {
             let (time, date) =

@@ -3,12 +3,12 @@
 use crate::tds::packet::put_utf16;
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
-    FLOAT_N, GUID, IMAGE, INT_N, LONGEST_LIMITED, MAX_LENGTH, MONEY_N, NCHAR, NTEXT, NULL_LENGTH, NVARCHAR, PLP_NULL,
+    FLOAT_N, GUID, IMAGE, INT_N, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH, NVARCHAR, PLP_NULL,
     ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
     VARIANT_LENGTH, decimal_type_byte,
 };
 use crate::tds::wire_type::variant::put_variant;
-use crate::value::datetime::{DAY_1900, TICKS_PER_MINUTE};
+use crate::value::datetime::DAY_1900;
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
 /// Appends the TYPE_INFO of an output parameter, or of a column of the server's collation.
@@ -27,8 +27,6 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::Decimal { precision, scale, name } => {
             out.extend_from_slice(&[decimal_type_byte(name), decimal_length(precision), precision, scale]);
         }
-        SqlType::Money => out.extend_from_slice(&[MONEY_N, 8]),
-        SqlType::SmallMoney => out.extend_from_slice(&[MONEY_N, 4]),
         SqlType::Real => out.extend_from_slice(&[FLOAT_N, 4]),
         SqlType::Float => out.extend_from_slice(&[FLOAT_N, 8]),
         SqlType::Char(length) => put_character_type(out, BIG_CHAR, length, collation),
@@ -41,7 +39,6 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::Date => out.push(DATE_N),
         SqlType::Time(scale) => out.extend_from_slice(&[TIME_N, scale]),
         SqlType::DateTime => out.extend_from_slice(&[DATETIME_N, 8]),
-        SqlType::SmallDateTime => out.extend_from_slice(&[DATETIME_N, 4]),
         SqlType::DateTime2(scale) => out.extend_from_slice(&[DATETIME2_N, scale]),
         SqlType::DateTimeOffset(scale) => out.extend_from_slice(&[DATETIMEOFFSET_N, scale]),
         SqlType::UniqueIdentifier => out.extend_from_slice(&[GUID, 16]),
@@ -106,14 +103,6 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
         (SqlType::BigInt, Value::BigInt(value)) => put_short(out, &value.to_le_bytes()),
         (SqlType::Real, Value::Real(value)) => put_short(out, &value.to_le_bytes()),
         (SqlType::Float, Value::Float(value)) => put_short(out, &value.to_le_bytes()),
-        // The half with the sign comes first ("Money" in MS-TDS 2.2.5.5.1.2).
-        (SqlType::Money, Value::Decimal(value)) => {
-            let bytes = value.mantissa.to_le_bytes();
-            out.push(8);
-            out.extend_from_slice(&bytes[4..8]);
-            out.extend_from_slice(&bytes[..4]);
-        }
-        (SqlType::SmallMoney, Value::Decimal(value)) => put_short(out, &value.mantissa.to_le_bytes()[..4]),
         (SqlType::Decimal { precision, .. }, Value::Decimal(value)) => put_decimal(out, precision, value),
         (SqlType::UniqueIdentifier, Value::Uuid(value)) => put_short(out, &value.to_bytes_le()),
         (SqlType::Date, Value::Date(day)) => put_short(out, &day.to_le_bytes()[..3]),
@@ -122,11 +111,6 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
             put_time(out, scale, *ticks);
         }
         (SqlType::DateTime, Value::DateTime(day, ticks)) => put_datetime(out, *day, *ticks),
-        (SqlType::SmallDateTime, Value::DateTime(day, ticks)) => {
-            let days = u16::try_from(day.saturating_sub(DAY_1900)).unwrap_or(u16::MAX);
-            let minutes = u16::try_from(ticks / TICKS_PER_MINUTE).expect("a day has 1,440");
-            put_short(out, &[days.to_le_bytes(), minutes.to_le_bytes()].concat());
-        }
         (SqlType::DateTime2(scale), Value::DateTime(day, ticks)) => {
             out.push(time_length(scale) + 3);
             put_time(out, scale, *ticks);

@@ -13,8 +13,6 @@ pub enum Literal {
     /// Digits with an optional point: a number with a point, or an integer too large for `int`, which T-SQL types as
     /// `numeric`. At most 38 digits.
     Decimal(Arc<str>),
-    /// What stands behind the `$`.
-    Money(Arc<str>),
     /// A number with an exponent.
     Float(f64),
     /// `'…'`, or `N'…'` if `national`.
@@ -97,7 +95,7 @@ pub enum Expr {
     },
     /// Every other function, aggregate or window function.
     Function(Box<FunctionCall>),
-    /// The first argument of `DATEADD`, `DATEDIFF`, `DATEDIFF_BIG`, `DATEPART` and `DATENAME`; stands nowhere else.
+    /// The first argument of `DATEADD`, `DATEDIFF` and `DATEDIFF_BIG`; stands nowhere else.
     DatePart(crate::value::datetime::DatePart),
     /// DEFAULT, which is an argument of a function and nothing else.
     Default,

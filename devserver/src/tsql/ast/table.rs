@@ -30,11 +30,10 @@ pub struct ColumnDefinition {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ColumnKind {
     Typed(TypeName),
-    /// `AS expr [PERSISTED]`.
+    /// `AS expr`.
     Computed {
         expr: Expr,
         text: Arc<str>,
-        persisted: bool,
     },
 }
 

@@ -81,24 +81,12 @@ fn name_of(text: &str, token: &Token) -> Option<String> {
     }
 }
 
-/// A piece of T-SQL with a name in the place of each text in it.
-///
-/// # Errors
-/// As [`tokenize`].
-pub fn with_name_for_texts(text: &str, name: &str) -> SqlResult<String> {
-    let mut changed = text.to_owned();
-    for token in tokenize(text)?.iter().rev().filter(|token| matches!(token.kind, TokenKind::String { .. })) {
-        changed.replace_range(token.start..token.end, &format!("[{name}]"));
-    }
-    Ok(changed)
-}
-
 /// May begin a bare identifier ("Database identifiers", docs/relational-databases/databases/database-identifiers.md).
 fn begins_identifier(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == '#'
 }
 
-/// The other currency symbols of "money and smallmoney" (docs/t-sql/data-types/money-and-smallmoney-transact-sql.md).
+/// The currency symbols of "money and smallmoney" (docs/t-sql/data-types/money-and-smallmoney-transact-sql.md).
 fn is_currency_symbol(c: char) -> bool {
     matches!(c, '¢'..='¥' | '\u{20A0}'..='\u{20CF}' | '﷼' | '﹩' | '＄' | '￠' | '￡' | '￥' | '￦')
 }
@@ -209,8 +197,10 @@ impl Lexer<'_> {
                 self.advance_while(continues_identifier);
                 Ok(TokenKind::PseudoColumn)
             }
-            '$' if second.is_some_and(|c| c.is_ascii_digit() || c == '.') => self.money(),
             c if begins_identifier(c) => self.word(),
+            '$' if second.is_some_and(|c| c.is_ascii_digit() || c == '.') => {
+                Err(SqlError::not_supported("a constant of money"))
+            }
             c if is_currency_symbol(c) => {
                 Err(SqlError::not_supported(format!("a constant with the currency symbol {c}")))
             }
@@ -322,31 +312,14 @@ impl Lexer<'_> {
         Ok(kind)
     }
 
-    /// `$` and digits. Whether a letter may follow them is not documented, so it is refused.
-    fn money(&mut self) -> SqlResult<TokenKind> {
-        let start = self.position;
-        self.advance();
-        let is_digit = |c: char| c.is_ascii_digit();
-        self.advance_while(is_digit);
-        if self.peek() == Some('.') {
-            self.advance();
-            self.advance_while(is_digit);
-        }
-        let number = &self.text[start..self.position];
-        let is_number = number.ends_with(is_digit) || (number.ends_with('.') && number.len() > 2);
-        if !is_number || self.peek().is_some_and(continues_identifier) {
-            return Err(SqlError::not_supported(format!("a money constant like {}", shortened(&self.text[start..]))));
-        }
-        Ok(TokenKind::Money)
-    }
-
     fn symbol(&mut self) -> SqlResult<TokenKind> {
         let first = self.peek().expect("the caller has seen a character");
         let second = self.peek_second();
         let two = match (first, second) {
             ('<', Some('>')) | ('!', Some('=')) => Some(Symbol::NotEqual),
-            ('<', Some('<')) => Some(Symbol::ShiftLeft),
-            ('>', Some('>')) => Some(Symbol::ShiftRight),
+            ('<', Some('<')) | ('>', Some('>')) => {
+                return Err(SqlError::not_supported(format!("the operator {first}{first}")));
+            }
             ('<', Some('=')) | ('!', Some('>')) => Some(Symbol::LessOrEqual),
             ('>', Some('=')) | ('!', Some('<')) => Some(Symbol::GreaterOrEqual),
             ('+', Some('=')) => Some(Symbol::PlusEqual),

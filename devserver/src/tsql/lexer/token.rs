@@ -28,8 +28,6 @@ pub enum TokenKind {
     PseudoColumn,
     Integer,
     Decimal,
-    /// `$1.50`.
-    Money,
     Float,
     /// `'…'` or `N'…'`, unescaped.
     String {
@@ -67,10 +65,6 @@ pub enum Symbol {
     Ampersand,
     Pipe,
     Caret,
-    /// `<<`
-    ShiftLeft,
-    /// `>>`
-    ShiftRight,
     Tilde,
     PlusEqual,
     MinusEqual,

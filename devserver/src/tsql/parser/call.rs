@@ -178,7 +178,7 @@ impl Parser<'_> {
         })))
     }
 
-    /// A date part or one of its abbreviations ("DATEPART", docs/t-sql/functions/datepart-transact-sql.md).
+    /// A date part or one of its abbreviations ("DATEADD", docs/t-sql/functions/dateadd-transact-sql.md).
     fn date_part(&mut self, function: &str) -> SqlResult<DatePart> {
         let function = function.to_ascii_lowercase();
         if !matches!(self.token().kind, TokenKind::Word { .. }) {
@@ -186,11 +186,7 @@ impl Parser<'_> {
             return Err(self.error(1023, message));
         }
         let written = self.source(self.token());
-        let names_a_part = matches!(function.as_str(), "datepart" | "datename");
-        let part = DatePart::parse(written, &function)
-            .ok()
-            .filter(|part| names_a_part || !matches!(part, DatePart::TzOffset | DatePart::IsoWeek));
-        let Some(part) = part else {
+        let Some(part) = DatePart::parse(written) else {
             return Err(self.error(155, format!("'{written}' is not a recognized {function} option.")));
         };
         self.advance();

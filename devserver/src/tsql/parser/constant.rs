@@ -40,7 +40,6 @@ impl<'t> Parser<'t> {
                 Ok(value) => Literal::Int(value),
                 Err(_) => Literal::Decimal(Arc::from(written)),
             },
-            TokenKind::Money => Literal::Money(Arc::from(&written[1..])),
             TokenKind::Decimal => Literal::Decimal(Arc::from(written)),
             TokenKind::Float => Literal::Float(float_value(written, token.line)?),
             TokenKind::String { value, national } => Literal::String { value: value.clone(), national: *national },
@@ -58,7 +57,7 @@ impl<'t> Parser<'t> {
         if negative {
             self.advance();
             let kind = &self.token().kind;
-            if !matches!(kind, TokenKind::Integer | TokenKind::Decimal | TokenKind::Money | TokenKind::Float) {
+            if !matches!(kind, TokenKind::Integer | TokenKind::Decimal | TokenKind::Float) {
                 return Err(self.unexpected());
             }
         }

@@ -4,7 +4,7 @@
 //! tightest, then `* / %`, then the signs and `+ - & ^ |`, then comparisons, NOT, AND, OR (see `condition`). That a
 //! sign binds looser than `*` is T-SQL's own: `-a * b` is `-(a * b)`, and `100 / -b * c` is `100 / -(b * c)`.
 
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
 use crate::tsql::ast::expression::{BinaryOp, Expr, FunctionCall, UnaryOp};
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName};
 use crate::tsql::ast::query::OrderItem;
@@ -42,7 +42,6 @@ impl Parser<'_> {
             self.count_operator()?;
             self.advance();
             let first = self.operand()?;
-            self.check_no_shift()?;
             let right = self.rest_of_product(first)?;
             left = Expr::Binary { op, left: Box::new(left), right: Box::new(right) };
         }
@@ -54,9 +53,6 @@ impl Parser<'_> {
     }
 
     pub(super) fn rest_of_product(&mut self, mut left: Expr) -> SqlResult<Expr> {
-        if self.is_shift() {
-            return self.shift(left);
-        }
         loop {
             let op = match self.token().kind {
                 TokenKind::Symbol(Symbol::Star) => BinaryOp::Multiply,
@@ -67,62 +63,13 @@ impl Parser<'_> {
             self.count_operator()?;
             self.advance();
             let right = self.operand()?;
-            self.check_no_shift()?;
             left = Expr::Binary { op, left: Box::new(left), right: Box::new(right) };
         }
-    }
-
-    fn is_shift(&self) -> bool {
-        self.is_symbol(Symbol::ShiftLeft) || self.is_symbol(Symbol::ShiftRight)
-    }
-
-    /// `value << amount` and `value >> amount`, which are functions by another name ("LEFT_SHIFT",
-    /// docs/t-sql/functions/left-shift-transact-sql.md). How tight they bind is not said there, so that they stand
-    /// beside no other operator without parentheses.
-    fn shift(&mut self, value: Expr) -> SqlResult<Expr> {
-        let name = if self.is_symbol(Symbol::ShiftLeft) { "LEFT_SHIFT" } else { "RIGHT_SHIFT" };
-        self.count_operator()?;
-        self.advance();
-        let amount = self.operand()?;
-        self.check_no_shift()?;
-        let name = ObjectName { server: None, database: None, schema: None, name: name.into() };
-        let call = FunctionCall {
-            name,
-            distinct: false,
-            star: false,
-            arguments: vec![value, amount],
-            within_group: Vec::new(),
-            over: None,
-        };
-        let others = [
-            Symbol::Plus,
-            Symbol::Minus,
-            Symbol::Ampersand,
-            Symbol::Caret,
-            Symbol::Pipe,
-            Symbol::Star,
-            Symbol::Slash,
-            Symbol::Percent,
-        ];
-        if others.into_iter().any(|other| self.is_symbol(other)) {
-            return Err(self.shift_beside_operators());
-        }
-        Ok(Expr::Function(Box::new(call)))
-    }
-
-    fn shift_beside_operators(&self) -> SqlError {
-        self.unsupported("<< and >> beside other operators without parentheses")
-    }
-
-    /// Behind an operand that another operator stands before.
-    fn check_no_shift(&self) -> SqlResult<()> {
-        if self.is_shift() { Err(self.shift_beside_operators()) } else { Ok(()) }
     }
 
     /// What a sign stands before.
     fn signed_product(&mut self) -> SqlResult<Expr> {
         let first = self.operand()?;
-        self.check_no_shift()?;
         self.rest_of_product(first)
     }
 
@@ -230,7 +177,7 @@ impl Parser<'_> {
             "TRY_CAST" => self.cast(true),
             "IIF" => self.iif(),
             "PARSE" | "TRY_PARSE" => Err(self.unsupported(self.keyword())),
-            "DATEADD" | "DATEDIFF" | "DATEDIFF_BIG" | "DATEPART" | "DATENAME" => self.date_function(),
+            "DATEADD" | "DATEDIFF" | "DATEDIFF_BIG" => self.date_function(),
             _ => self.name_or_call(),
         }
     }

@@ -208,8 +208,10 @@ impl Parser<'_> {
         let start = self.next;
         let expr = self.expression()?;
         let text = self.source_from(start);
-        let persisted = self.accept("PERSISTED");
-        Ok(ColumnKind::Computed { expr, text, persisted })
+        if self.is("PERSISTED") {
+            return Err(self.unsupported("PERSISTED"));
+        }
+        Ok(ColumnKind::Computed { expr, text })
     }
 
     /// Reads one property or constraint of a column; false when none follows.
@@ -221,8 +223,8 @@ impl Parser<'_> {
     ) -> SqlResult<bool> {
         let name = self.constraint_name(table_kind)?;
         let keyword = self.keyword();
-        if let ColumnKind::Computed { persisted, .. } = column.kind {
-            self.check_computed_property(&keyword, persisted)?;
+        if let ColumnKind::Computed { .. } = column.kind {
+            self.check_computed_property(&keyword)?;
         }
         if UNSUPPORTED_PROPERTIES.contains(&keyword.as_str()) {
             return Err(self.unsupported(format!("the column property {keyword}")));
@@ -258,10 +260,9 @@ impl Parser<'_> {
 
     /// What a computed column can have besides its expression ("CREATE TABLE", `<computed_column_definition>`,
     /// docs/t-sql/statements/create-table-transact-sql.md).
-    fn check_computed_property(&self, keyword: &str, persisted: bool) -> SqlResult<()> {
+    fn check_computed_property(&self, keyword: &str) -> SqlResult<()> {
         let refused = match keyword {
-            "NOT" | "CHECK" | "REFERENCES" | "FOREIGN" => !persisted,
-            "NULL" | "DEFAULT" => true,
+            "NOT" | "CHECK" | "REFERENCES" | "FOREIGN" | "NULL" | "DEFAULT" => true,
             "IDENTITY" | "COLLATE" | "ROWGUIDCOL" | "INDEX" => return Err(self.unexpected()),
             _ => false,
         };

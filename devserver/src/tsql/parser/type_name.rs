@@ -56,9 +56,8 @@ impl Parser<'_> {
         }
         let name = data_type.name.name.to_ascii_lowercase();
         match name.as_str() {
-            "bit" | "tinyint" | "smallint" | "int" | "bigint" | "real" | "money" | "smallmoney" | "date"
-            | "datetime" | "smalldatetime" | "uniqueidentifier" | "rowversion" | "timestamp" | "sysname" | "text"
-            | "ntext" | "image" | "sql_variant" => {
+            "bit" | "tinyint" | "smallint" | "int" | "bigint" | "real" | "date" | "datetime" | "uniqueidentifier"
+            | "rowversion" | "timestamp" | "sysname" | "text" | "ntext" | "image" | "sql_variant" => {
                 let message =
                     format!("Column, parameter, or variable #1: Cannot specify a column width on data type {name}.");
                 Err(self.error(2716, message))

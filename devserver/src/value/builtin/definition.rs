@@ -23,10 +23,8 @@ pub struct Call {
     pub now: (Day, Ticks),
     /// The collation for searching in text (CHARINDEX, PATINDEX, REPLACE).
     pub collation: Collation,
-    /// The keyword that stands first in DATEADD, DATEDIFF, DATEPART and DATENAME; it is not among the arguments.
+    /// The keyword that stands first in DATEADD and DATEDIFF; it is not among the arguments.
     pub date_part: Option<DatePart>,
-    /// SET DATEFIRST: the first day of the week, from 1 for Monday to 7 for Sunday.
-    pub date_first: u8,
 }
 
 /// A built-in scalar function.

@@ -40,12 +40,8 @@ mod tests {
         let arguments = [Argument { ty: short, constant: None }, Argument { ty: SqlType::Int, constant: None }];
         assert_eq!(function.result_type(&arguments), Ok(short));
         let (text, text_type) = varchar("abc");
-        let call_context = crate::value::builtin::definition::Call {
-            now: (0, 0),
-            collation: Default::default(),
-            date_part: None,
-            date_first: 7,
-        };
+        let call_context =
+            crate::value::builtin::definition::Call { now: (0, 0), collation: Default::default(), date_part: None };
         let cut = function.eval(&[Value::Null, text], &[short, text_type], &call_context).unwrap();
         assert_eq!(cut.as_str(), Some("ab"));
         assert_eq!(call("ISNULL", &[int(1), int(2)]), Ok("1".into()));

@@ -11,13 +11,10 @@ pub fn lookup(name: &str) -> Option<&'static Builtin> {
         let groups = [
             date::arithmetic::FUNCTIONS,
             date::clock::FUNCTIONS,
-            date::construct::FUNCTIONS,
             date::offset::FUNCTIONS,
-            date::part::FUNCTIONS,
             digest::FUNCTIONS,
             format_message::FUNCTIONS,
             is_null::FUNCTIONS,
-            json::modify::FUNCTIONS,
             json::read::FUNCTIONS,
             new_id::FUNCTIONS,
             number::FUNCTIONS,

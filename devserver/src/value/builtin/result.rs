@@ -24,10 +24,6 @@ pub(in crate::value) fn always_int(_: &[Argument<'_>]) -> SqlResult<SqlType> {
     Ok(SqlType::Int)
 }
 
-pub(in crate::value) fn always_float(_: &[Argument<'_>]) -> SqlResult<SqlType> {
-    Ok(SqlType::Float)
-}
-
 /// `varchar` or `nvarchar` as the first argument is Unicode or not, with its length.
 pub(in crate::value) fn variable_text_of_first(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     Ok(variable_text(arguments[0].ty))

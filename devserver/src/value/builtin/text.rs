@@ -5,13 +5,13 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::builtin::definition::Arity::{Between, Exactly};
 use crate::value::builtin::definition::{Argument, Arguments, Builtin};
 use crate::value::builtin::result::{
-    always_int, invalid_argument, longest_text, text_value, variable_text, variable_text_of_first,
+    invalid_argument, longest_text, text_value, variable_text, variable_text_of_first,
 };
 use crate::value::codepage;
 use crate::value::convert::cast::convert;
 use crate::value::convert::text::{split_units, utf16_length};
 use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_UNIT_LENGTH, SqlType};
-use crate::value::units::{RESERVED, from_units, joined, units};
+use crate::value::units::{RESERVED, from_units, joined};
 use crate::value::values::Value;
 use std::sync::Arc;
 
@@ -27,15 +27,9 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
     Builtin::new("RTRIM", Exactly(1), variable_text_of_first, rtrim),
     Builtin::new("TRIM", Exactly(1), variable_text_of_first, trim),
     Builtin::new("REPLICATE", Exactly(2), longest_of_first, replicate),
-    Builtin::new("SPACE", Exactly(1), space_type, space),
-    Builtin::new("REVERSE", Exactly(1), variable_text_of_first, reverse),
     Builtin::new("STUFF", Exactly(4), stuff_type, stuff).passing_nulls(),
     Builtin::new("CONCAT", Between(2, 254), concat_type, concat).passing_nulls(),
-    Builtin::new("CONCAT_WS", Between(3, 254), concat_ws_type, concat_ws).passing_nulls(),
-    Builtin::new("STR", Between(1, 3), str_type, str_number),
-    Builtin::new("ASCII", Exactly(1), always_int, ascii),
     Builtin::new("CHAR", Exactly(1), |_| Ok(SqlType::Char(1)), char_of_code),
-    Builtin::new("UNICODE", Exactly(1), always_int, unicode),
     Builtin::new("NCHAR", Exactly(1), |_| Ok(SqlType::NChar(1)), nchar_of_code),
     Builtin::new("QUOTENAME", Between(1, 2), |_| Ok(SqlType::NVarChar(Length::Limit(258))), quotename),
     Builtin::new("STRING_ESCAPE", Exactly(2), |_| Ok(SqlType::NVarChar(Length::Max)), string_escape),
@@ -218,25 +212,6 @@ fn replicate(arguments: &Arguments<'_>) -> SqlResult<Value> {
 /// The largest value of a `(max)` type.
 const MAX_TEXT_BYTES: usize = (1 << 31) - 1;
 
-fn space_type(_: &[Argument<'_>]) -> SqlResult<SqlType> {
-    Ok(SqlType::VarChar(Length::Limit(MAX_BYTE_LENGTH)))
-}
-
-fn space(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let Ok(count) = usize::try_from(arguments.integer(0)?) else {
-        return Ok(Value::Null);
-    };
-    Ok(Value::String(Arc::from(" ".repeat(count.min(usize::from(MAX_BYTE_LENGTH))))))
-}
-
-fn reverse(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let text = arguments.text(0)?;
-    if text.chars().any(|character| u32::from(character) > 0xFFFF) {
-        return Err(SqlError::not_supported("REVERSE of surrogate pairs"));
-    }
-    Ok(Value::String(text.chars().rev().collect::<String>().into()))
-}
-
 fn stuff_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     let (ty, inserted) = (arguments[0].ty, arguments[3].ty);
     if ty.is_binary() || inserted.is_binary() {
@@ -310,70 +285,11 @@ fn evaluated_concat_type(arguments: &Arguments<'_>) -> SqlType {
     longest_text(unicode, arguments.types.iter().any(|ty| ty.is_max()))
 }
 
-fn concat_ws_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
-    let separator = text_length_of(&arguments[0]);
-    let separators = arguments.iter().skip(2).map(|_| separator);
-    let parts = arguments.iter().skip(1).map(|argument| text_length_of(argument));
-    Ok(joined_type(parts.chain(separators), is_any_unicode(arguments)))
-}
-
-fn concat_ws(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let separator = arguments.text_or_null(0)?.unwrap_or_default();
-    let mut parts: Vec<Arc<str>> = Vec::with_capacity(arguments.count());
-    for at in 1..arguments.count() {
-        parts.extend(arguments.text_or_null(at)?);
-    }
-    text_value(&parts.join(&*separator), evaluated_concat_type(arguments))
-}
-
-fn str_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
-    const DEFAULT: u16 = 10;
-    let constant = arguments.get(1).map(|length| length.constant.and_then(Value::as_i64));
-    let length = match constant {
-        None => DEFAULT,
-        Some(length) => length.and_then(|length| u16::try_from(length).ok()).unwrap_or(MAX_BYTE_LENGTH),
-    };
-    Ok(SqlType::VarChar(Length::Limit(length.clamp(1, MAX_BYTE_LENGTH))))
-}
-
-fn str_number(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    const MAX_DECIMALS: i64 = 16;
-    let number = arguments.float(0)?;
-    let length = if arguments.count() > 1 { arguments.integer(1)? } else { 10 };
-    let decimals = if arguments.count() > 2 { arguments.integer(2)? } else { 0 };
-    let length = usize::try_from(length).ok().filter(|&l| (1..=usize::from(MAX_BYTE_LENGTH)).contains(&l));
-    let decimals = usize::try_from(decimals.min(MAX_DECIMALS)).ok();
-    let (Some(length), Some(decimals)) = (length, decimals) else {
-        return Ok(Value::Null);
-    };
-    // As many decimals as there is room for: the point and the digits before it come first.
-    for shown in (0..=decimals).rev() {
-        let text = format!("{number:.shown$}");
-        if text.len() <= length {
-            return Ok(Value::String(Arc::from(format!("{text:>length$}"))));
-        }
-    }
-    Ok(Value::String(Arc::from("*".repeat(length))))
-}
-
-fn ascii(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let text = arguments.text(0)?;
-    let Some(first) = text.chars().next() else {
-        return Ok(Value::Null);
-    };
-    Ok(Value::Int(i32::from(codepage::encode_char(first).unwrap_or(b'?'))))
-}
-
 fn char_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let Ok(code) = u8::try_from(arguments.integer(0)?) else {
         return Ok(Value::Null);
     };
     Ok(Value::String(Arc::from(codepage::decode_byte(code).to_string())))
-}
-
-fn unicode(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let text = arguments.text(0)?;
-    Ok(units(&text).next().map_or(Value::Null, |unit| Value::Int(i32::from(unit))))
 }
 
 fn nchar_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
@@ -428,7 +344,7 @@ fn string_escape(arguments: &Arguments<'_>) -> SqlResult<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::builtin::tests::{call, call_typed, int, null, number, nvarchar, varchar};
+    use crate::value::builtin::tests::{call, call_typed, int, null, nvarchar, varchar};
 
     fn ok(text: &str) -> Result<String, i32> {
         Ok(text.to_string())
@@ -447,7 +363,7 @@ mod tests {
         assert_eq!(call_typed("LEN", None, &[long]), Ok((Value::BigInt(2), SqlType::BigInt)));
     }
 
-    // docs/t-sql/functions/{left,right,substring,stuff,reverse,replicate}-transact-sql.md
+    // docs/t-sql/functions/{left,right,substring,stuff,replicate}-transact-sql.md
     #[test]
     fn parts_of_text() {
         assert_eq!(call("LEFT", &[varchar("abcdefg"), int(2)]), ok("ab"));
@@ -463,7 +379,6 @@ mod tests {
         assert_eq!(call("STUFF", &[varchar("abcdef"), int(2), int(3), varchar("ijklmn")]), ok("aijklmnef"));
         assert_eq!(call("STUFF", &[varchar("abc"), int(2), int(1), null()]), ok("ac"));
         assert_eq!(call("STUFF", &[varchar("abc"), int(0), int(1), varchar("x")]), ok("NULL"));
-        assert_eq!(call("REVERSE", &[int(1234)]), ok("4321"));
         assert_eq!(call("REPLICATE", &[varchar("0"), int(4)]), ok("0000"));
         assert_eq!(call("REPLICATE", &[varchar("0"), int(-1)]), ok("NULL"));
         let (cut, _) = call_typed("REPLICATE", None, &[nvarchar("ab"), int(5000)]).unwrap();
@@ -472,33 +387,21 @@ mod tests {
         assert_eq!(call("UPPER", &[varchar("straße µ")]), ok("STRAßE µ"));
     }
 
-    // docs/t-sql/functions/concat-transact-sql.md and concat-ws-transact-sql.md
+    // docs/t-sql/functions/concat-transact-sql.md
     #[test]
     fn joined_text() {
         let arguments = [varchar("Happy "), varchar("Birthday "), int(11), varchar("/"), varchar("25")];
         assert_eq!(call("CONCAT", &arguments), ok("Happy Birthday 11/25"));
         assert_eq!(call("CONCAT", &[varchar("Name"), null(), varchar("Lastname")]), ok("NameLastname"));
         assert_eq!(call("CONCAT", &[varchar("x")]), Err(189));
-        assert_eq!(call("CONCAT_WS", &[varchar(","), varchar("1"), null(), varchar("3")]), ok("1,3"));
         let (_, ty) = call_typed("CONCAT", None, &[varchar("ab"), nvarchar("c")]).unwrap();
         assert_eq!(ty, SqlType::NVarChar(Length::Limit(3)));
     }
 
-    // docs/t-sql/functions/str-transact-sql.md
-    #[test]
-    fn numbers_as_text() {
-        assert_eq!(call("STR", &[number("123.45"), int(6), int(1)]), ok(" 123.5"));
-        assert_eq!(call("STR", &[number("123.45"), int(2), int(2)]), ok("**"));
-        assert_eq!(call("STR", &[number("123"), int(8), int(3)]), ok(" 123.000"));
-        assert_eq!(call("STR", &[int(12)]), ok("        12"));
-    }
-
     #[test]
     fn characters_and_quotes() {
-        assert_eq!(call("ASCII", &[varchar("€")]), ok("128"));
         assert_eq!(call("CHAR", &[int(65)]), ok("A"));
         assert_eq!(call("CHAR", &[int(256)]), ok("NULL"));
-        assert_eq!(call("UNICODE", &[nvarchar("Åkergatan 24")]), ok("197"));
         assert_eq!(call("NCHAR", &[int(8364)]), ok("€"));
         // docs/t-sql/functions/quotename-transact-sql.md
         assert_eq!(call("QUOTENAME", &[varchar("abc[]def")]), ok("[abc[]]def]"));

@@ -4,7 +4,6 @@ use crate::error::SqlResult;
 use crate::value::convert::bytes::{fit_bytes, to_bytes};
 use crate::value::convert::chart::check_conversion;
 use crate::value::convert::date_time::to_date_or_time;
-use crate::value::convert::money::to_money;
 use crate::value::convert::number::{to_bit, to_decimal, to_float, to_integer};
 use crate::value::convert::text::{fit_text, to_text};
 use crate::value::convert::uuid::to_uuid;
@@ -42,7 +41,6 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
         SqlType::Bit => to_bit(&value, from),
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => to_integer(&value, from, to),
         SqlType::Decimal { precision, scale, .. } => to_decimal(&value, from, precision, scale),
-        SqlType::Money | SqlType::SmallMoney => to_money(&value, from, to),
         SqlType::Real | SqlType::Float => to_float(&value, from, to),
         SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
             let text = to_text(&value, from, to, style)?;
@@ -52,12 +50,9 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
             let bytes = to_bytes(&value, from, to, style)?;
             Ok(fit_bytes(bytes, from, to))
         }
-        SqlType::Date
-        | SqlType::Time(_)
-        | SqlType::SmallDateTime
-        | SqlType::DateTime
-        | SqlType::DateTime2(_)
-        | SqlType::DateTimeOffset(_) => to_date_or_time(&value, from, to, style),
+        SqlType::Date | SqlType::Time(_) | SqlType::DateTime | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_) => {
+            to_date_or_time(&value, from, to, style)
+        }
         SqlType::UniqueIdentifier => to_uuid(&value),
     }
 }

@@ -22,14 +22,12 @@ pub(super) enum Group {
     Binary,
     Text,
     UnicodeText,
-    /// `smalldatetime` and `datetime`.
     DateTime,
     /// `datetime2` and `datetimeoffset`.
     LongDateTime,
     Date,
     Time,
     Decimal,
-    Money,
     Float,
     /// Integers and `bit`.
     Integer,
@@ -49,12 +47,11 @@ pub(super) fn group(ty: SqlType) -> Group {
         SqlType::Binary(_) | SqlType::VarBinary(_) => Group::Binary,
         SqlType::Char(_) | SqlType::VarChar(_) => Group::Text,
         SqlType::NChar(_) | SqlType::NVarChar(_) => Group::UnicodeText,
-        SqlType::DateTime | SqlType::SmallDateTime => Group::DateTime,
+        SqlType::DateTime => Group::DateTime,
         SqlType::DateTime2(_) | SqlType::DateTimeOffset(_) => Group::LongDateTime,
         SqlType::Date => Group::Date,
         SqlType::Time(_) => Group::Time,
         SqlType::Decimal { .. } => Group::Decimal,
-        SqlType::Money | SqlType::SmallMoney => Group::Money,
         SqlType::Real | SqlType::Float => Group::Float,
         SqlType::Bit | SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => Group::Integer,
         SqlType::RowVersion => Group::RowVersion,
@@ -99,12 +96,12 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
         (DateTime | LongDateTime | Date | Time, Text | UnicodeText) => Rule::Implicit,
         (Date, Time) | (Time, Date) => Rule::Never,
         (DateTime | LongDateTime | Date | Time, DateTime | LongDateTime | Date | Time) => Rule::Implicit,
-        (DateTime, Decimal | Money | Float | Integer | RowVersion) => Rule::Explicit,
+        (DateTime, Decimal | Float | Integer | RowVersion) => Rule::Explicit,
         (DateTime | LongDateTime | Date | Time, _) => Rule::Never,
 
-        (Decimal | Money | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
+        (Decimal | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
         (Float, RowVersion) => Rule::Never,
-        (Decimal | Money | Float | Integer, _) => Rule::Implicit,
+        (Decimal | Float | Integer, _) => Rule::Implicit,
 
         (RowVersion, Date | Time | LongDateTime | Float | Uuid | UnicodeText) => Rule::Never,
         (RowVersion, _) => Rule::Implicit,
@@ -123,10 +120,6 @@ pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult
         && let Some(error) = cannot_hold(from, explicit)
     {
         return Err(error);
-    }
-    // The chart is a picture, and its versions differ here.
-    if !explicit && from.is_money() && to.is_character() {
-        return Err(SqlError::not_supported(format!("an implicit conversion from {from} to {}", to.name())));
     }
     match (rule(from, to), explicit) {
         (Rule::Implicit, _) | (Rule::Explicit | Rule::ExplicitAtLeast, true) => Ok(()),

@@ -4,7 +4,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::convert::error::{not_supported, out_of_range, overflow};
 use crate::value::datetime::{
     DAY_1900, Day, TICKS_PER_DAY, TICKS_PER_MILLISECOND, Ticks, round_instant, round_ticks, round_to_datetime,
-    round_to_smalldatetime, shift_minutes, ticks_from_three_hundredths,
+    shift_minutes, ticks_from_three_hundredths,
 };
 use crate::value::datetime_text::{DateOrder, DateTimeText, DateTimeTextError};
 use crate::value::types::SqlType;
@@ -29,13 +29,6 @@ pub(super) fn to_date_or_time(value: &Value, from: SqlType, to: SqlType, style: 
             (day, ticks, *offset)
         }
         _ if to == SqlType::DateTime => return number_to_datetime(value, from, to),
-        _ if to == SqlType::SmallDateTime => {
-            let Value::DateTime(day, ticks) = number_to_datetime(value, from, to)? else {
-                unreachable!("it is a datetime")
-            };
-            let (day, ticks) = round_to_smalldatetime(day, ticks).ok_or_else(|| overflow("expression", to))?;
-            return Ok(Value::DateTime(day, ticks));
-        }
         _ => return Err(not_supported(from, to)),
     };
     let too_large = || overflow(from.message_name(), to);
@@ -55,10 +48,9 @@ pub(super) fn to_date_or_time(value: &Value, from: SqlType, to: SqlType, style: 
         _ => {
             // "The fractional precision is truncated" to milliseconds before it is rounded to 1/300 s. A text has no
             // more than milliseconds, and a `datetime` is already rounded.
-            let is_rounded = matches!(from, SqlType::DateTime | SqlType::SmallDateTime);
+            let is_rounded = from == SqlType::DateTime;
             let ticks = if is_rounded { ticks } else { ticks / TICKS_PER_MILLISECOND * TICKS_PER_MILLISECOND };
-            let round = if to == SqlType::SmallDateTime { round_to_smalldatetime } else { round_to_datetime };
-            let (day, ticks) = round(day, ticks).ok_or_else(|| out_of_range(from, to))?;
+            let (day, ticks) = round_to_datetime(day, ticks).ok_or_else(|| out_of_range(from, to))?;
             Ok(Value::DateTime(day, ticks))
         }
     }
@@ -76,14 +68,8 @@ fn read_date_or_time(text: &str, from: SqlType, to: SqlType, style: Option<i32>)
     if is_short && (style.is_some() || matches!(to, SqlType::Time(_))) {
         return Err(SqlError::not_supported(format!("the text '{digits}' as a time, or as a date with a style")));
     }
-    let is_datetime = matches!(to, SqlType::DateTime | SqlType::SmallDateTime);
-    let unreadable = || match to {
-        SqlType::SmallDateTime => {
-            SqlError::new(295, "Conversion failed when converting character string to smalldatetime data type.")
-                .state(3)
-        }
-        _ => SqlError::new(241, "Conversion failed when converting date and/or time from character string."),
-    };
+    let is_datetime = to == SqlType::DateTime;
+    let unreadable = || SqlError::new(241, "Conversion failed when converting date and/or time from character string.");
     let read = match datetime_text::parse(text, order) {
         Ok(read) => read,
         Err(DateTimeTextError::OutOfRange) if is_datetime => return Err(out_of_range(from, to)),

@@ -15,11 +15,6 @@ pub(super) fn text_overflow(from: SqlType, to: SqlType) -> SqlError {
     overflow(from_name, to)
 }
 
-/// 234: money does not fit into a text.
-pub(super) fn money_space(to: &str) -> SqlError {
-    SqlError::new(234, format!("There is insufficient result space to convert a money value to {to}.")).state(2)
-}
-
 /// 8114.
 pub(super) fn error_converting(from: SqlType, to: SqlType) -> SqlError {
     let (from, to) = (from.message_name(), to.message_name());

@@ -11,7 +11,6 @@ pub(in crate::value) mod chart;
 mod column;
 mod date_time;
 pub(in crate::value) mod error;
-pub(in crate::value) mod money;
 pub(in crate::value) mod number;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::convert::error::{error_converting, not_convertible, not_supported, overflow, text_integer_overflow};
-use crate::value::convert::money::money_to_integer;
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY, three_hundredths_from_ticks};
 use crate::value::decimal::{Decimal, ParseDecimalError};
 use crate::value::types::SqlType;
@@ -32,7 +31,6 @@ pub(super) fn to_bit(value: &Value, from: SqlType) -> SqlResult<Value> {
 
 pub(super) fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
     let wide = match value {
-        Value::Decimal(v) if from.is_money() => return money_to_integer(v, from, to),
         Value::Decimal(v) => v.trunc(),
         Value::Real(v) => float_to_integer(f64::from(*v), from, to)?,
         Value::Float(v) => float_to_integer(*v, from, to)?,
@@ -46,7 +44,7 @@ pub(super) fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult
             return integer_value(number, to).ok_or_else(|| text_integer_overflow(from, text, to));
         }
         Value::Bytes(bytes) => bytes_to_integer(bytes, to),
-        Value::DateTime(day, ticks) if matches!(from, SqlType::DateTime | SqlType::SmallDateTime) => {
+        Value::DateTime(day, ticks) if from == SqlType::DateTime => {
             // Days since 1900, rounded ("datetime to int" in the table of truncation and rounding).
             let half_day_passed = *ticks >= TICKS_PER_DAY / 2;
             i128::from(*day) - i128::from(DAY_1900) + i128::from(half_day_passed)
@@ -148,7 +146,7 @@ pub(super) fn to_float(value: &Value, from: SqlType, to: SqlType) -> SqlResult<V
         Value::Float(v) => *v,
         Value::Decimal(v) => v.to_f64(),
         Value::String(text) => parse_float(text).ok_or_else(|| error_converting(from, to))?,
-        Value::DateTime(day, ticks) if matches!(from, SqlType::DateTime | SqlType::SmallDateTime) => {
+        Value::DateTime(day, ticks) if from == SqlType::DateTime => {
             let days = f64::from(*day) - f64::from(DAY_1900);
             days + three_hundredths_from_ticks(*ticks) as f64 / (300.0 * 86_400.0)
         }

@@ -4,8 +4,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::convert::bytes::hex;
 use crate::value::convert::chart::{Group, group};
 use crate::value::convert::date_time::local_time;
-use crate::value::convert::error::{invalid_binary_style, money_space, not_supported, text_overflow};
-use crate::value::convert::money::format_money;
+use crate::value::convert::error::{invalid_binary_style, not_supported, text_overflow};
 use crate::value::datetime::DAY_1900;
 use crate::value::types::{Length, SqlType};
 use crate::value::units::{self, unit_count};
@@ -53,7 +52,6 @@ pub(super) fn to_text(value: &Value, from: SqlType, to: SqlType, style: Option<i
         Value::TinyInt(_) | Value::SmallInt(_) | Value::Int(_) | Value::BigInt(_) => {
             Arc::from(value.as_i64().unwrap_or(0).to_string())
         }
-        Value::Decimal(v) if from.is_money() => Arc::from(format_money(v, style)),
         Value::Decimal(v) => Arc::from(v.to_string()),
         Value::Real(v) => Arc::from(format_float(f64::from(*v), style)?),
         Value::Float(v) => Arc::from(format_float(*v, style)?),
@@ -88,7 +86,6 @@ pub(super) fn fit_text(text: Arc<str>, from: SqlType, to: SqlType) -> SqlResult<
                 return Ok(Value::String(star));
             }
             Group::Integer | Group::Decimal | Group::Float => return Err(text_overflow(from, to)),
-            Group::Money => return Err(money_space(to.name())),
             Group::Uuid => {
                 let name = to.name();
                 let message = format!("Insufficient result space to convert uniqueidentifier value to {name}.");

@@ -91,7 +91,7 @@ COMMIT WORK
 GO
 COMMIT TRAN a
 GO
-CREATE TABLE readpast.jobs (job_id bigint IDENTITY(1, 1) NOT NULL, queue_id int NOT NULL, state tinyint NOT NULL CONSTRAINT df_state DEFAULT (1), due_at datetime2(3) NULL, payload varbinary(max) NULL, name nvarchar(200) COLLATE Latin1_General_100_BIN2 NOT NULL, size AS DATALENGTH(payload) PERSISTED, CONSTRAINT pk_jobs PRIMARY KEY CLUSTERED (job_id ASC) WITH (FILLFACTOR = 90, DATA_COMPRESSION = ROW), CONSTRAINT ck_state CHECK (state BETWEEN 1 AND 4 OR state IS NULL), CONSTRAINT fk_queue FOREIGN KEY (queue_id) REFERENCES readpast.queues (queue_id) ON DELETE NO ACTION, INDEX ix_due NONCLUSTERED (due_at, job_id DESC))
+CREATE TABLE readpast.jobs (job_id bigint IDENTITY(1, 1) NOT NULL, queue_id int NOT NULL, state tinyint NOT NULL CONSTRAINT df_state DEFAULT (1), due_at datetime2(3) NULL, payload varbinary(max) NULL, name nvarchar(200) COLLATE Latin1_General_100_BIN2 NOT NULL, size AS DATALENGTH(payload), CONSTRAINT pk_jobs PRIMARY KEY CLUSTERED (job_id ASC) WITH (FILLFACTOR = 90, DATA_COMPRESSION = ROW), CONSTRAINT ck_state CHECK (state BETWEEN 1 AND 4 OR state IS NULL), CONSTRAINT fk_queue FOREIGN KEY (queue_id) REFERENCES readpast.queues (queue_id) ON DELETE NO ACTION, INDEX ix_due NONCLUSTERED (due_at, job_id DESC))
 GO
 CREATE TYPE readpast.finish_list AS TABLE (ordinal int NOT NULL, job_id bigint NOT NULL, output nvarchar(max) NULL, PRIMARY KEY CLUSTERED (job_id))
 GO
@@ -167,7 +167,7 @@ CREATE SEQUENCE s START WITH -5
 GO
 CREATE SEQUENCE s INCREMENT BY 1 START WITH 1
 GO
-CREATE TABLE t (a int, b AS a + 1 PERSISTED NOT NULL, c AS (a) CONSTRAINT x PRIMARY KEY)
+CREATE TABLE t (a int, b AS a + 1, c AS (a) CONSTRAINT x PRIMARY KEY)
 GO
 CREATE TABLE t (a int CHECK (a > 1) CHECK (a < 5), UNIQUE (a DESC), CHECK (a IN (1,2)))
 GO
@@ -194,8 +194,6 @@ GO
 CREATE TABLE a.b.c (a int)
 GO
 CREATE INDEX i ON a.b.c (d)
-GO
-CREATE TABLE t (a AS 1 PERSISTED NOT NULL)
 GO
 CREATE TABLE t (a AS 1 COLLATE x)
 GO

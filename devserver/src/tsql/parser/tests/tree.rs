@@ -204,7 +204,7 @@ fn a_table_keeps_columns_constraints_and_indexes_apart() {
                   id bigint IDENTITY(5, 2) NOT NULL PRIMARY KEY NONCLUSTERED,
                   state tinyint NOT NULL CONSTRAINT df DEFAULT (1 + 1),
                   name nvarchar(max) COLLATE Latin1_General_BIN2 NULL CHECK (name <> N''),
-                  amount decimal(10, 2), size AS DATALENGTH(name) PERSISTED,
+                  amount decimal(10, 2), size AS DATALENGTH(name),
                   INDEX ix UNIQUE CLUSTERED (state, id DESC))";
     let StatementKind::CreateTable(table) = only_statement(text) else { panic!() };
     let TableDefinition { columns, constraints, indexes } = &table.definition;
@@ -217,9 +217,7 @@ fn a_table_keeps_columns_constraints_and_indexes_apart() {
     assert!(
         matches!(&columns[3].kind, ColumnKind::Typed(data_type) if data_type.arguments == TypeArguments::Two(10, 2))
     );
-    assert!(
-        matches!(&columns[4].kind, ColumnKind::Computed { persisted: true, text, .. } if &**text == "DATALENGTH(name)")
-    );
+    assert!(matches!(&columns[4].kind, ColumnKind::Computed { text, .. } if &**text == "DATALENGTH(name)"));
     assert!(matches!(&constraints[0].kind, ConstraintKind::Key { primary: true, clustered: Some(false), .. }));
     assert!(matches!(&constraints[1].kind, ConstraintKind::Check { text, .. } if &**text == "name <> N''"));
     assert!(indexes[0].unique && indexes[0].clustered && indexes[0].columns[1].descending);

@@ -1,9 +1,7 @@
 //! DATEADD, DATEDIFF and DATEDIFF_BIG.
 
 use crate::error::{SqlError, SqlResult};
-use crate::value::builtin::date::moment::{
-    Moment, moment, moment_type, part_not_in_function, part_not_in_type, the_part,
-};
+use crate::value::builtin::date::moment::{Moment, moment, moment_type, the_part};
 use crate::value::builtin::definition::Arity::Exactly;
 use crate::value::builtin::definition::{Argument, Arguments, Builtin};
 use crate::value::builtin::result::always_int;
@@ -26,7 +24,6 @@ fn date_add_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
 }
 
 fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    const FUNCTION: &str = "dateadd";
     let part = the_part(arguments)?;
     let number = i64::from(arguments.int(0)?);
     let moment = moment(arguments, 1, SqlType::DateTime)?;
@@ -34,14 +31,11 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let is_missing = match moment.ty {
         SqlType::Date => part.is_time(),
         SqlType::Time(_) => !part.is_time(),
-        SqlType::DateTime | SqlType::SmallDateTime => is_fine,
+        SqlType::DateTime => is_fine,
         _ => false,
     };
-    if matches!(part, DatePart::IsoWeek | DatePart::TzOffset) {
-        return Err(part_not_in_function(part, FUNCTION));
-    }
     if is_missing {
-        return Err(part_not_in_type(part, FUNCTION, moment.ty));
+        return Err(SqlError::not_supported(format!("DATEADD of such a part of {}", moment.ty.name())));
     }
     let moved = match part {
         DatePart::Year => add_months(moment, number * 12),
@@ -70,7 +64,7 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
     })
 }
 
-pub(super) fn add_months(moment: Moment, months: i64) -> Option<Moment> {
+fn add_months(moment: Moment, months: i64) -> Option<Moment> {
     let (year, month, day) = date_from_day(moment.day);
     let counted = i64::from(year) * 12 + i64::from(month) - 1 + months;
     let year = i32::try_from(counted.div_euclid(12)).ok().filter(|year| (1..=9999).contains(year))?;
@@ -98,12 +92,12 @@ fn add_ticks(moment: Moment, number: i64, unit: Ticks) -> Option<Moment> {
 }
 
 fn date_diff(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let difference = difference(arguments, "datediff")?;
+    let difference = difference(arguments)?;
     i32::try_from(difference).map(Value::Int).map_err(|_| difference_overflow("datediff"))
 }
 
 fn date_diff_big(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let difference = difference(arguments, "datediff_big")?;
+    let difference = difference(arguments)?;
     i64::try_from(difference).map(Value::BigInt).map_err(|_| difference_overflow("datediff_big"))
 }
 
@@ -119,7 +113,7 @@ fn difference_overflow(function: &str) -> SqlError {
 }
 
 /// The boundaries of the date part that lie between two points of time, counted in UTC.
-fn difference(arguments: &Arguments<'_>, function: &str) -> SqlResult<i128> {
+fn difference(arguments: &Arguments<'_>) -> SqlResult<i128> {
     let part = the_part(arguments)?;
     let start = utc(moment(arguments, 0, SqlType::DateTimeOffset(7))?);
     let end = utc(moment(arguments, 1, SqlType::DateTimeOffset(7))?);
@@ -139,9 +133,7 @@ fn difference(arguments: &Arguments<'_>, function: &str) -> SqlResult<i128> {
         },
         DatePart::Microsecond => |m| ticks_in_total(m) / 10,
         DatePart::Nanosecond => |m| ticks_in_total(m) * 100,
-        DatePart::Weekday | DatePart::IsoWeek | DatePart::TzOffset => {
-            return Err(part_not_in_function(part, function));
-        }
+        DatePart::Weekday => return Err(SqlError::not_supported("DATEDIFF of weekdays")),
     };
     Ok(boundaries(end) - boundaries(start))
 }
@@ -153,7 +145,7 @@ fn utc(moment: Moment) -> Moment {
     }
 }
 
-pub(super) fn months(moment: Moment) -> i128 {
+fn months(moment: Moment) -> i128 {
     let (year, month, _) = date_from_day(moment.day);
     i128::from(year) * 12 + i128::from(month) - 1
 }

@@ -5,9 +5,7 @@
 
 pub(super) mod arithmetic;
 pub(super) mod clock;
-pub(super) mod construct;
 mod moment;
 pub(super) mod offset;
-pub(super) mod part;
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::builtin::definition::Arguments;
 use crate::value::builtin::result::invalid_argument;
 use crate::value::convert::cast::convert;
-use crate::value::datetime::{
-    DatePart, Day, TICKS_PER_MILLISECOND, Ticks, round_to_datetime, round_to_smalldatetime, shift_minutes,
-};
+use crate::value::datetime::{DatePart, Day, TICKS_PER_MILLISECOND, Ticks, round_to_datetime, shift_minutes};
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
@@ -71,10 +69,6 @@ impl Moment {
                 let (day, ticks) = round_to_datetime(self.day, self.ticks)?;
                 Some(Value::DateTime(day, ticks))
             }
-            SqlType::SmallDateTime => {
-                let (day, ticks) = round_to_smalldatetime(self.day, self.ticks)?;
-                Some(Value::DateTime(day, ticks))
-            }
             _ => Some(Value::DateTime(self.day, self.ticks)),
         }
     }
@@ -82,16 +76,4 @@ impl Moment {
 
 pub(super) fn the_part(arguments: &Arguments<'_>) -> SqlResult<DatePart> {
     arguments.call.date_part.ok_or_else(|| SqlError::not_supported("a date function without its date part"))
-}
-
-/// 9810.
-pub(super) fn part_not_in_type(part: DatePart, function: &str, ty: SqlType) -> SqlError {
-    let (part, ty) = (part.name(), ty.name());
-    SqlError::new(9810, format!("The datepart {part} is not supported by date function {function} for data type {ty}."))
-}
-
-/// 9806.
-pub(super) fn part_not_in_function(part: DatePart, function: &str) -> SqlError {
-    let part = part.name();
-    SqlError::new(9806, format!("The datepart {part} is not supported by date function {function}."))
 }

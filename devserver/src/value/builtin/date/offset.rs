@@ -1,19 +1,16 @@
-//! SWITCHOFFSET and TODATETIMEOFFSET.
+//! SWITCHOFFSET.
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::builtin::definition::Arity::Exactly;
 use crate::value::builtin::definition::{Argument, Arguments, Builtin};
 use crate::value::builtin::result::invalid_argument;
 use crate::value::convert::cast::convert;
-use crate::value::datetime::shift_minutes;
 use crate::value::datetime_text::MAX_OFFSET_MINUTES;
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
-pub(in crate::value::builtin) const FUNCTIONS: &[Builtin] = &[
-    Builtin::new("SWITCHOFFSET", Exactly(2), switch_offset_type, switch_offset),
-    Builtin::new("TODATETIMEOFFSET", Exactly(2), to_datetimeoffset_type, to_datetimeoffset),
-];
+pub(in crate::value::builtin) const FUNCTIONS: &[Builtin] =
+    &[Builtin::new("SWITCHOFFSET", Exactly(2), switch_offset_type, switch_offset)];
 
 fn switch_offset_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     match arguments[0].ty {
@@ -30,30 +27,6 @@ fn switch_offset(arguments: &Arguments<'_>) -> SqlResult<Value> {
     match convert(arguments.values[0].clone(), from, to, None, false)? {
         Value::DateTimeOffset(day, ticks, _) => Ok(Value::DateTimeOffset(day, ticks, offset)),
         other => Ok(other),
-    }
-}
-
-fn to_datetimeoffset_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
-    match arguments[0].ty {
-        SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) | SqlType::Time(scale) => {
-            Ok(SqlType::DateTimeOffset(scale))
-        }
-        ty if ty.is_character() || ty.is_date_or_time() => Ok(SqlType::DateTimeOffset(7)),
-        ty => Err(invalid_argument(ty, 1, "todatetimeoffset")),
-    }
-}
-
-fn to_datetimeoffset(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let from = arguments.types[0];
-    let offset = offset_argument(arguments, "todatetimeoffset")?;
-    // The local time stays, whatever offset the value had.
-    let local = convert(arguments.values[0].clone(), from, SqlType::DateTime2(7), None, false)?;
-    let Value::DateTime(day, ticks) = local else {
-        return Ok(local);
-    };
-    match shift_minutes(day, ticks, -offset) {
-        Some((day, ticks)) => Ok(Value::DateTimeOffset(day, ticks, offset)),
-        None => Err(invalid_offset("todatetimeoffset")),
     }
 }
 
