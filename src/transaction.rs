@@ -1,4 +1,4 @@
-//! Calls on the caller's own connection, inside its transaction.
+//! Calls that run on the caller's own connection, inside the caller's transaction.
 
 use futures_io::{AsyncRead, AsyncWrite};
 use tiberius::Command;

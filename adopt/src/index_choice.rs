@@ -4,8 +4,7 @@
 //! columns that the predicate fixes to one value, in any order, followed by the columns of the order. A condition in
 //! the index's filter needs no key column. All other conditions are evaluated entry by entry. A bound on the first
 //! column of the order ends the range. Two conditions must not be evaluated entry by entry: the one that excludes taken
-//! rows, because these would lie between ready rows and each claim would read over them, and the one that excludes rows
-//! that are not yet due.
+//! rows, and the one that excludes rows that are not yet due. Otherwise each claim would read over all these rows.
 
 use crate::expression::{Known, Predicate, Terms, read_predicate};
 

@@ -1,4 +1,4 @@
-//! Applies changes to the scripts of `sql/`, which mark the places by name.
+//! Applies changes to the scripts of `sql/`, which name the places to change.
 
 /// The start of a line that names a place in a script: `-- adopt: refuse`. The replacement takes the place of this
 /// line, and of the lines below it up to a line [`END`], if there is one.

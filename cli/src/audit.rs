@@ -1,5 +1,5 @@
-//! The audit in SQL Server. It has the operating system's user, whom the login does not show. Each action is recorded
-//! before it runs and with its outcome.
+//! Writes audit entries to SQL Server. Each action is recorded before it runs, and its outcome afterwards. An entry
+//! names the operating system's user, because the login does not identify the person.
 
 use std::env;
 

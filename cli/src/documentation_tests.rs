@@ -1,4 +1,4 @@
-//! docs/cli.md contains the exit codes and the help of each command.
+//! Checks that docs/cli.md contains the exit codes and the help of each command.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! How an error becomes a message, a hint and an exit code.
+//! Converts an error to a message, a hint and an exit code.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! Reads JSON objects of users, with errors in their terms.
+//! Reads JSON objects that users have written. Errors name the JSON field instead of a Rust type.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

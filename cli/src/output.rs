@@ -1,4 +1,4 @@
-//! Prints tables for people and JSON for programs, with other people's control characters escaped.
+//! Prints tables for people and JSON for programs. Control characters in data are escaped.
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;

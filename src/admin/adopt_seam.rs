@@ -1,5 +1,5 @@
-//! The interface of the crate readpast-adopt: the schema's scripts, and a session to run others and read rows. Hidden
-//! and unstable: the two crates are released together.
+//! The interface for the crate readpast-adopt: the schema's scripts, and a session to run other scripts and to read
+//! rows. It is hidden and unstable, because the two crates are released together.
 
 use tiberius::FromSqlOwned;
 

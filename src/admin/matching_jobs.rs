@@ -1,4 +1,5 @@
-//! The jobs that a filter matches, page by page, so that a program that changes them can show its progress and stop.
+//! The jobs that a filter matches, page by page. A program that changes them can show its progress, and can stop after
+//! any page.
 //!
 //! [`Admin::matching`] ─ a page of ids ─▶ [`Admin::change`] ─▶ the next page, until there is none
 

@@ -1,5 +1,5 @@
-//! The operator's calls: installing the schema; creating, watching and changing queues and their jobs. They start from
-//! [`Queue::admin`](crate::Queue::admin).
+//! The operator's calls: installing the schema; creating, watching and changing queues and their jobs. They are methods
+//! of the handle that [`Queue::admin`](crate::Queue::admin) returns.
 
 mod admin;
 #[doc(hidden)]

@@ -1,5 +1,6 @@
-//! Generates documentation of the settings from the table and the fields' comments: the line with default and range in
-//! each field's comment, the tables of docs/configuration.md, and the annotated file. `UPDATE_DOCS=1` writes them.
+//! Generates the documentation of the settings from the table of settings and the fields' comments: the line with
+//! default and range in each field's comment, the tables of docs/configuration.md, and the annotated file.
+//! `UPDATE_DOCS=1` writes them.
 
 use super::config::Config;
 use super::connection::ConnectionConfig;

@@ -1,5 +1,5 @@
-//! Settings from the environment: `READPAST_WORKER_LEASE_MS` for `worker.lease_ms`, with a prefix of the program's
-//! choice.
+//! Reads settings from the environment: `READPAST_WORKER_LEASE_MS` for `worker.lease_ms`. The program chooses the
+//! prefix.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -2,9 +2,10 @@
 //!
 //! TOML file ─▶ environment (`READPAST_…`) ─▶ the program's own changes ─▶ [`Config::validate`]
 //!
-//! [`Config::load`] does the first two steps; each step overrides the previous ones. A setting is written in two
-//! places: the documented field of its section, and the section's row (`table.rs`). The line with default and range in
-//! a field's documentation, `examples/readpast.toml` and the tables in `docs/configuration.md` are generated from them.
+//! [`Config::load`] does the first two steps; each step overrides the previous ones. A setting is defined in two
+//! places: the documented field of its section, and a row in the section's `rows` (`settings_table.rs`). Three things
+//! are generated from them: the line with default and range in a field's documentation, `examples/readpast.toml`, and
+//! the tables in `docs/configuration.md`.
 
 mod config;
 mod connection;

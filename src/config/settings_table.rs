@@ -1,5 +1,5 @@
-//! The table of settings. A row is a line in [`Section::rows`] with a setting's name, default and allowed values.
-//! Defaults, files, the environment, checks and the documentation are all derived from the rows.
+//! The table of settings. Each row is a line in [`Section::rows`] with a setting's name, default and allowed values.
+//! The rows determine the defaults, the keys of files and of the environment, the checks, and the documentation.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
 //! Opens connections to SQL Server. `idle_trust.rs` decides whether an idle connection is still usable.
 //!
-//! A connection ends with the tokio runtime in which it was opened, because its socket belongs to that runtime's
-//! poller. Clones of a queue may be used in several runtimes, and a worker's runtime ends with the worker
-//! ([`Connection::has_lost_its_runtime`]).
+//! A connection cannot be used after the tokio runtime in which it was opened has ended, because its socket belongs to
+//! that runtime's poller ([`Connection::has_lost_its_runtime`]). Clones of a queue may be used in several runtimes, and
+//! a worker's runtime ends with the worker.
 
 use std::convert::Infallible;
 use std::io;

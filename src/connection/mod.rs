@@ -1,6 +1,6 @@
-//! Connections to SQL Server: opening them, deciding whether to trust them, lending them, and calling procedures.
+//! Connections to SQL Server: opens and lends them, decides whether an idle one is usable, and calls procedures.
 //!
-//! Only this module and the commands of `procedures` know the driver.
+//! Only this module and the commands in `procedures` use the driver.
 
 mod answer_size_limit;
 mod columns;

@@ -1,9 +1,9 @@
-//! An owned connection that reconnects as needed.
+//! A session owns one connection, and reconnects as needed.
 //!
-//! A call takes the connection out of its session, and puts it back after success, or after an ordinary error of SQL
-//! Server that left no transaction open. After a timeout, a dropped future or any other error the session has no
-//! connection, and the next call reconnects. So a partly read response is never taken for the response to a later call,
-//! and closing the connection makes SQL Server roll back what was not committed.
+//! A call takes the connection out of its session. It puts the connection back after success, or after an ordinary
+//! error of SQL Server that left no transaction open. After a timeout, a dropped future or any other error, the
+//! connection is closed, and the next call reconnects. A partly read response is therefore never taken for the response
+//! to a later call, and SQL Server rolls back what was not committed.
 
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};

@@ -5,8 +5,9 @@
 //! So while the driver connects, its events of level info and warn are dropped. Errors and events that need `debug` or
 //! `trace` go on to the current subscriber.
 //!
-//! Without any `tracing` subscriber, events go to the `log` crate, and only the logger can filter them. In this case
-//! nothing is filtered: setting a subscriber even for a moment would end the forwarding for the whole process.
+//! Without any `tracing` subscriber, events go to the `log` crate, and only its logger can filter them. In this case
+//! this module filters nothing: setting a subscriber even for a moment would end the forwarding to `log` for the whole
+//! process.
 
 use tracing::instrument::WithSubscriber;
 use tracing::level_filters::LevelFilter;

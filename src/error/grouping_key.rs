@@ -1,4 +1,4 @@
-//! The pattern of an error's text: texts that differ only in numbers, ids and quoted parts have the same pattern.
+//! Reduces an error's text to a pattern. Texts that differ only in numbers, ids and quoted parts have the same pattern.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,5 @@
-//! Classifies errors for callers.
+//! Classifies errors: whether they are transient, whether the call may have taken effect, and whether a job is to
+//! blame.
 
 use super::error::{Error, TOO_MUCH};
 use super::transient;

@@ -1,4 +1,4 @@
-//! Remedies, as they end an error's message.
+//! The remedies at the end of error messages.
 
 pub(super) const INSTALL: &str = concat!(
     "call Admin::install as a member of db_owner, or have one run the script of `readpast install --script`, readpast ",

@@ -1,10 +1,10 @@
-//! SQL Server's transient errors: they pass by themselves, or because an operator makes space, repairs a disk or brings
-//! a database back while the caller waits.
+//! SQL Server's transient errors. They pass by themselves, or once an operator has made space, repaired a disk or
+//! brought a database back.
 //!
 //! Errors caused by a program, a permission, a setting or a damaged page are not listed: waiting does not fix them, and
-//! an operator must learn of them. Nor are numbers that only administrative statements, backups, replication, full-text
-//! search, Service Broker and similar features raise. Numbers that user code can raise inside a call are listed:
-//! triggers, procedures, memory-optimized tables.
+//! an operator must learn of them. Errors that are raised only by administrative statements, backups, replication,
+//! full-text search, Service Broker and similar features are not listed either. Errors that user code can raise inside
+//! a call (triggers, procedures, memory-optimized tables) are listed.
 //!
 //! The sources, all from Microsoft: "Troubleshoot connectivity issues and other errors with Azure SQL Database"
 //! (**Azure** below), "Database Engine errors" and the pages of single errors (**texts**), the default list of

@@ -1,5 +1,5 @@
-//! What all runs of a worker share: the program's state (looked up by type), the run notes, where
-//! the worker runs, and cancellations.
+//! The data that all runs of a worker share: the program's state (by type), the run notes, the names of the schema and
+//! the queue, the runtime for async code, and whether the worker is stopping.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::job::RunNotes;
 
 use super::cancellations::Flag;
 
-/// What all runs of one worker share.
+/// The data that all runs of one worker share.
 #[derive(Default)]
 pub(crate) struct SharedByRuns {
     pub(super) stopping: Flag,

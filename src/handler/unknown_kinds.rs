@@ -1,7 +1,7 @@
 //! Jobs whose kind has no handler in this worker. During a rolling deployment, workers with and without the handler
 //! claim from one queue. The worker postpones such a job, without using up an attempt, so that a worker with the
 //! handler can claim it. If none does in time, the job becomes dead. The time counts from when this worker first
-//! postponed the job, so that a job that was delayed, requeued or waiting gets the full time, too.
+//! postponed the job, so a job that was delayed, requeued or waiting also gets the full time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Jobs and related data, without behaviour of their own.
+//! Jobs and related data. Nothing in this module calls SQL Server.
 
 mod headers;
 mod job;

@@ -1,7 +1,7 @@
 //! Tokens of Microsoft Entra ID, from Microsoft's own crate.
 //!
-//! Its credentials are created anew for each token, so that a secret that changed in its file is used. The
-//! [`TokenSource`] keeps the token.
+//! A new credential object is created for each token, so that it reads the current secret from its file. The
+//! [`TokenSource`] caches the token.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! Login attempts: which login goes when, with which password or token. Both may change while workers run.
+//! Login attempts: when a connection may log in, and with which password or token. Both may change while workers run.
 //!
 //! ```text
 //! password file, token source, the system ──▶ Proof ──▶ Attempt ──▶ SQL Server ──▶ let in, or refused
@@ -8,18 +8,20 @@
 //!
 //! SQL Server's last response to any connection of a queue and its clones is the [`Standing`]. It determines:
 //!
-//! - **Which logins go alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password policy"
-//!   in Microsoft's SQL documentation), and a password may have changed since it was last accepted. So many connections
-//!   may send a password at once only if it was accepted within the last half minute. Otherwise one connection tries
-//!   it, and the others wait for the outcome. Because that login may hang, one more starts every two seconds. Tokens
-//!   and the system's accounts lock nothing, so they need no turn.
-//! - **When the next login is.** Refused credentials are sent again only after a pause, which grows while logins are
-//!   refused. Until then, every connection returns the error of the refusal. A changed password is tried at once. So is
-//!   a new token in place of one that was accepted before, because the old token may have been revoked.
-//! - **Whether the refusal is final.** At the start it is, so that the message reaches an operator. It is transient if
-//!   these credentials were accepted before and can change outside this process: the password file is updated some time
-//!   after the password (a mounted Kubernetes Secret within a minute or two), or a domain controller or Azure is under
-//!   maintenance. Workers wait for that. A password in the connection string cannot change.
+//! - **Which logins are sent alone.** SQL Server locks a login after a few wrong passwords (CHECK_POLICY; "Password
+//!   policy" in Microsoft's SQL documentation), and a password may have changed since it was last accepted. Several
+//!   connections may therefore send a password at once only if it was accepted within the last half minute. Otherwise
+//!   one connection tries it, and the others wait for the outcome. Because that login may hang, one more starts every
+//!   two seconds. Tokens and the system's accounts cannot be locked in this way, so their logins are never sent alone.
+//! - **When the next login is sent.** Refused credentials are sent again only after a pause, which grows while logins
+//!   are refused. Until then, every attempt to connect returns the error of the refusal. A changed password is tried
+//!   immediately. If a token is refused that was accepted before, it may have been revoked, so a new token is tried
+//!   immediately.
+//! - **Whether the refusal is final.** The refusal of the first login is final, so that the message reaches an
+//!   operator. A later refusal is transient if these credentials were accepted before and can change outside this
+//!   process, and workers wait. For example, the password file is updated some time after the password (a mounted
+//!   Kubernetes Secret within a minute or two), or a domain controller or Azure is under maintenance. A password in the
+//!   connection string cannot change.
 //!
 //! Open connections are not affected.
 

@@ -1,4 +1,4 @@
-//! SQL Server's last responses to a queue's credentials, and when the next login may go.
+//! SQL Server's last responses to a queue's credentials, and when the next login may be sent.
 
 use std::time::Duration;
 

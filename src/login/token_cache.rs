@@ -1,4 +1,4 @@
-//! The kept token and the last fetch of a source. Neither locks nor awaits.
+//! The cached token and the last fetch of a source. This module neither locks nor awaits.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Access tokens: their sources, and the token that all connections share.
 //!
 //! A token is sent only when a connection logs in. An open connection usually keeps working after its token has
-//! expired. Azure SQL may check the token again, after hours or after a reconfiguration of the server, and then refuse
-//! the next call: with an error for tokens (37396, dotnet/SqlClient#2792), or with a login error (18456,
-//! dotnet/SqlClient#617, #1333 and #3245). Both are transient: the connection is replaced. So tokens are not fetched on
-//! a timer.
+//! expired. But Azure SQL may check the token again, after hours or after a reconfiguration of the server. It then
+//! refuses the next call with an error for tokens (37396, dotnet/SqlClient#2792) or a login error (18456,
+//! dotnet/SqlClient#617, #1333 and #3245). Both are transient, because the connection is replaced. Tokens are therefore
+//! not fetched on a timer.
 //!
 //! ```text
 //! a login ──▶ kept token, fresh ──────────────────────────▶ at once

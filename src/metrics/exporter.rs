@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A process that only enqueues does not listen, so it can share its settings with a worker on the same host. All
-//! queues of a process with the same address share one listener, which stops with the last queue.
+//! queues of a process that have the same address share one listener, which stops with the last of them.
 
 use std::net::SocketAddr;
 

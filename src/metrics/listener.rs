@@ -1,7 +1,7 @@
 //! The server of this process's metrics and health at one address, and the recorder, one per process.
 //!
-//! The exporter crate's own listener answers `/health` with `OK`, whatever the workers' state, and bounds neither the
-//! number of connections nor their time.
+//! The exporter crate's own listener is not used: it answers `/health` with `OK` whatever the workers' state, and
+//! limits neither the number nor the duration of connections.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

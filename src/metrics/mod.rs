@@ -2,9 +2,9 @@
 //!
 //! Metrics go to the recorder that the program has installed for the [`metrics`](https://docs.rs/metrics) facade;
 //! without a recorder they cost next to nothing. `[metrics] listen` in the configuration installs a recorder and serves
-//! it (feature `prometheus`). A program with its own recorder installs it **before**
-//! [`Queue::connect`](crate::queue::Queue::connect), because handles are bound to the recorder at their creation, and
-//! takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
+//! it (feature `prometheus`). A program with its own recorder must install it **before**
+//! [`Queue::connect`](crate::queue::Queue::connect), because handles are bound to the recorder when they are created.
+//! It takes the [`buckets`](Metric::buckets) of the histograms from [`all`].
 //!
 //! ```text
 //! definitions (all) ──▶ handles, made once per queue and worker (histograms: with their first value) ──▶ recorder ──▶ /metrics ──▶ grafana/

@@ -1,5 +1,5 @@
 //! The metrics of a queue: calls of its producers, its connections and its depth. Handles are created once, so that
-//! recording neither looks up nor formats nor allocates anything.
+//! recording needs no lookup, formatting or allocation.
 
 use std::time::Duration;
 

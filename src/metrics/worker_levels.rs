@@ -1,5 +1,5 @@
-//! Gauges of a queue's workers in this process. Workers of one queue share series: counts are summed, the lease is the
-//! one closest to its expiry, and the limiting factors are averaged by threads.
+//! Gauges of a queue's workers in this process. The workers of one queue share their series: counts are summed, the
+//! lease shown is the one closest to its expiry, and the bottleneck ratios are averaged, weighted by threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -6,8 +6,8 @@
 //!                         └────────────────┴──permanent error, or its runtime stops──▶ each caller polls alone
 //! ```
 //!
-//! The task is spawned, so that a caller whose future is not polled blocks no other. A caller that the task releases,
-//! or whose job it did not check in time, polls alone.
+//! The polling task is spawned, so that a caller whose future is not polled blocks no other caller. A caller polls
+//! alone if the task stops, or if the task did not check the caller's job in time.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Divides the connections to SQL Server, eight by default. Without shares, a few slow searches or operations would hold
-//! them all and delay the reading, which is for everybody.
+//! Divides the connections to SQL Server (eight by default) into shares. Without shares, a few slow searches or
+//! operations would hold all connections and delay the reading that all browsers share.
 //!
 //! | share | for |
 //! |---|---|

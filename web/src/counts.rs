@@ -1,7 +1,8 @@
 //! How many jobs a queue has in each state, at a bounded cost.
 //!
-//! Each second, up to [`MOST`] of each state are counted. If there are more, all are counted as well, but so seldom
-//! that it takes a small part of the time. The page shows `2,000+` before the first full count, then `≈ 5,000,000`.
+//! Each second, up to [`MOST`] jobs of each state are counted. If there are more, all jobs are counted too, but so
+//! seldom that these counts take only a small part of the time. The page shows `2,000+` before the first full count,
+//! then `≈ 5,000,000`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

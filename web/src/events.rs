@@ -1,7 +1,7 @@
-//! The live parts of pages: HTML once a second, as server-sent events.
+//! Sends the live parts of pages as server-sent events: HTML once a second.
 //!
 //! The script puts the HTML into the element that names this address. All browsers share one reading of SQL Server and
-//! its HTML. Only counts are made per page.
+//! the HTML made of it. Only counts and the progress of an operation are rendered for each page.
 
 use std::convert::Infallible;
 use std::sync::Arc;

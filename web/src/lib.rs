@@ -11,8 +11,8 @@
 //! # }
 //! ```
 //!
-//! It shows every queue of the schema. Its SQL Server login is a member of the role `readpast_monitor`, to view, or of
-//! `readpast_operator`, to view and act. It uses the library's calls and contains no SQL.
+//! The UI shows every queue of the schema. Its SQL Server login must be a member of the role `readpast_monitor`, to
+//! view, or of `readpast_operator`, to view and act. The UI uses the library's calls and contains no SQL.
 //!
 //! # Data flow
 //!

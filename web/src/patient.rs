@@ -1,4 +1,4 @@
-//! A connection that closes if the client accepts no data for too long. It reports when all data is written.
+//! A connection that fails if the client accepts no data for too long. It reports when all data is written.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

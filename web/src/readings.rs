@@ -1,4 +1,5 @@
-//! Reads the depth of all queues and their workers once a second for all browsers, while one watches.
+//! Reads the depth of all queues and their workers once a second, shared by all browsers, while at least one is
+//! watching.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

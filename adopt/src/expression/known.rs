@@ -1,4 +1,4 @@
-//! Evaluates predicates if only some columns have known values.
+//! Evaluates predicates when the values of only some columns are known.
 
 use super::model::{CLOCKS, Predicate, Value, Word};
 

@@ -1,6 +1,6 @@
-//! The expressions of a mapping: parsed, and written anew.
+//! Parses the expressions of a mapping, and writes them as T-SQL.
 //!
-//! A mapping's text is never copied into a script: the script contains only what was understood here.
+//! A mapping's text is never copied into a script. The script contains only what the parser has understood.
 
 mod known;
 mod model;

@@ -1,4 +1,4 @@
-//! The families of expressions, so that no value of a row fails to be converted.
+//! Finds the family of an expression's type, and rejects expressions that would convert the values of rows.
 
 use crate::catalog::{Family, Table};
 use crate::expression::{CLOCKS, Value, Word};

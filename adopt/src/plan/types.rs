@@ -1,4 +1,4 @@
-//! Conversion of values by a column's type.
+//! How a column's type converts values.
 
 use crate::catalog::{Column, Family, Table};
 use crate::expression::{Known, Value};

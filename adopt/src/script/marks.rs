@@ -1,4 +1,4 @@
-//! Sources of the templates' marks.
+//! The source of the marks' values: the plan.
 
 use crate::plan::Plan;
 

@@ -2,9 +2,9 @@
 //!
 //! matching jobs ─ a page of ids ─▶ one call that changes them ─▶ the next page, until none is left or Ctrl-C
 //!
-//! Memory is bounded by one page, and completed calls are kept. Jobs that finished or were enqueued after the start of
-//! the command do not match: it ends even if jobs die faster than it requeues them, and changes no more than was
-//! confirmed.
+//! Memory is bounded by one page. If the command is interrupted, the changes of completed calls stay. Jobs that were
+//! enqueued or finished after the command started do not match. The command therefore ends even if jobs die faster than
+//! it requeues them, and changes no more jobs than the user confirmed.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::Write;

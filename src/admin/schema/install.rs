@@ -3,8 +3,8 @@
 //! schema_info ─ the version is missing ─▶ embedded sql/*.sql ─ `$(schema)` replaced ─ split at GO ─▶ run in one
 //! session
 //!
-//! The scripts take a lock at the start and release it at the end. Of two installations at once, the second waits. If
-//! one breaks off, its session ends, and the lock with it.
+//! The scripts take a lock at the start and release it at the end. If two installations run at once, the second one
+//! waits. If an installation breaks off, its session ends and releases the lock.
 
 use crate::admin::Admin;
 use std::time::Duration;

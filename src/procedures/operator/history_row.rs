@@ -1,4 +1,4 @@
-//! The history of a queue, with each row covering one or more minutes.
+//! The history of a queue: each row covers one or more minutes.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};

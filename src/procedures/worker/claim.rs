@@ -1,4 +1,4 @@
-//! Claiming: up to N ready jobs are assigned to this worker, in one statement and one round trip.
+//! Claims up to N ready jobs for this worker in one round trip.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A queue's depth: the sample, and what is left of a drain.
+//! A queue's depth: its last sample, and the unfinished jobs that a drain waits for.
 
 use std::time::Duration;
 

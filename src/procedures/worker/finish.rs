@@ -1,6 +1,6 @@
 //! Finishing: reporting the outcomes of runs.
 //!
-//! A list is in the order of job ids, the order in which SQL Server locks the rows.
+//! Lists are sorted by job id, the order in which SQL Server locks the rows.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,14 +3,14 @@
 //!
 //! The number follows Little's law, `jobs = rate x time`. The rate is what the threads can do at the run times measured
 //! so far. The time is twice the duration of a claim, and at least [`MIN_HORIZON`] so that short jobs come in large
-//! batches. For long jobs the product is below one: then only idle threads get a job, and the worker hoards none that
-//! another worker could run. If short jobs were expected and long ones came, the jobs that were claimed too far ahead
-//! are released.
+//! batches. For long jobs the product is below one. Then only idle threads get a job, and the worker holds no job that
+//! another worker could run. If jobs take much longer than expected, the jobs that were claimed too far ahead are
+//! released.
 //!
 //! Large jobs are wanted only as far as they fit into `max_in_flight_bytes`. Their number is estimated from earlier
-//! jobs. The limit does not depend on the estimate: each claim states how long its payloads may be, and jobs with
-//! longer ones stay in the table. If the first job of the queue is too long, this worker alternates between keeping
-//! freed memory for it and letting other jobs pass, so that neither starves ([`TooLong`]).
+//! jobs, but the limit holds even if the estimate is wrong: each claim states how long its payloads may be, and jobs
+//! with longer payloads stay in the table. If the first job of the queue does not fit, this worker alternates between
+//! keeping freed memory for it and letting other jobs pass, so that neither starves ([`TooLong`]).
 //!
 //! Nothing in this module reads a clock: the caller passes the current time, which may be simulated (benches/scale).
 

@@ -1,7 +1,7 @@
-//! Jobs that are claimed in the table but unknown to this process, because the response was lost.
+//! Finds jobs that are claimed in the table but unknown to this process, because the response to the claim was lost.
 //!
-//! The worker checks for them immediately, and then at growing intervals, because the claim may still have been on its
-//! way to SQL Server when its connection was dropped: the operating system keeps sending what it has accepted, for as
+//! The worker checks for them immediately, and then at growing intervals. The claim may still have been on its way to
+//! SQL Server when its connection was dropped: the operating system keeps sending data that it has accepted, for as
 //! long as [`LAST_LOOK`].
 
 use std::time::{Duration, Instant};

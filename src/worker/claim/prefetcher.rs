@@ -1,5 +1,5 @@
-//! The prefetcher keeps jobs claimed ahead of the threads: as many as the cores will need before the next claim can
-//! bring more, and no more than that.
+//! The prefetcher claims jobs ahead of the threads: as many as the cores will need before the next claim can bring
+//! more, and no more than that.
 //!
 //! ```text
 //! SQL Server ──claim──▶ prefetcher ──submit──▶ executor

@@ -1,8 +1,8 @@
 //! Limits how fast a worker may claim jobs only to postpone them: [`PutOffBudget`].
 //!
-//! A job that this worker cannot run now, because its kind is at its limit or has no handler, is claimed and postponed,
-//! so that the jobs behind it are reached. With a long backlog of such jobs, the worker would do nothing else. Claims
-//! therefore wait once the budget is used up. Each job that runs adds one to the budget, so mixed backlogs hardly wait.
+//! If a job's kind is at its limit or has no handler, the worker claims the job and postpones it, so that later claims
+//! reach the jobs behind it. With a long backlog of such jobs, the worker would do nothing else. Claims therefore wait
+//! once the budget is used up. Each job that runs adds one to the budget, so a mixed backlog hardly delays claims.
 
 use std::time::{Duration, Instant};
 

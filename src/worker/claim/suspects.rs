@@ -1,15 +1,15 @@
-//! Suspect jobs: those that may have crashed their worker, and those whose payload does not arrive.
+//! Suspect jobs: jobs that may have crashed their worker, and jobs whose payload does not arrive.
 //!
-//! Workers were lost while they held a job of the first kind; if one more is lost, the job becomes dead. So that no
-//! innocent job dies for another's crash, a suspect goes only to a worker that holds nothing, and that worker claims
-//! nothing else meanwhile. A worker that is always busy would never get one. So when a suspect has waited for about a
-//! lease, the worker claims nothing more until all its jobs have finished. The time is drawn at random between one
-//! lease and two, so that not all workers stop for the same job.
+//! A crash suspect is a job whose worker was lost. If one more worker is lost with it, the job becomes dead. A suspect
+//! therefore goes only to a worker that holds no other job, and that worker claims nothing else meanwhile: no innocent
+//! job dies with the suspect. A worker that is always busy would never get a suspect. When a suspect has waited for one
+//! to two leases, the worker therefore claims nothing more until all its jobs have finished. The exact time is random,
+//! so that not all workers stop for the same job.
 //!
-//! A job of the second kind would be returned by each claim again, and no other job would run. If claims of a single
-//! job timed out, the job is claimed without its payload, to learn which one it is, and released. If the same job
-//! causes this again, the attempt is reported as failed: the job is retried later, and becomes dead after its last
-//! attempt.
+//! If a payload does not arrive, each claim would return its job again, and no other job would run. After claims of a
+//! single job have timed out, the worker claims the job without its payload, to learn which job it is, and releases it.
+//! If the same job causes this again, its attempt is reported as failed: the job is retried later, and becomes dead
+//! after its last attempt.
 
 use std::time::{Duration, Instant};
 

@@ -11,13 +11,13 @@
 //! has a connection of its own, so that the prefetcher can claim immediately when this process itself enqueues jobs.
 //! The call changes nothing, so it may be cut off at any time. A worker that finds jobs does not need it.
 //!
-//! SQL Server allows only a limited number of waiting sessions per schema, because each occupies one of its threads.
-//! The other workers poll: if many jobs come at once, the waiting workers are soon busy, and their slots become free.
+//! Only a limited number of sessions may wait, because each occupies a thread of SQL Server. The other workers poll. If
+//! many jobs arrive at once, the waiting workers are soon busy, and their slots become free.
 //!
-//! The pauses: the first check comes after a pause that grows with each claim that found nothing
-//! ([`growing_pauses`](crate::time::pauses), `poll_min_ms` to `poll_max_ms`). SQL Server itself makes the further
-//! checks, up to every `poll_max_ms` (sql/235_await_jobs.sql). The prefetcher claims again when the watcher has found
-//! something, and otherwise after `CLAIM_ANYWAY`.
+//! The first check comes after a pause that grows with each claim that found nothing ([`Pauses`], from `poll_min_ms` to
+//! `poll_max_ms`). SQL Server itself makes the further checks, at intervals that grow to `poll_max_ms`
+//! (sql/235_await_jobs.sql). The prefetcher claims again when the watcher has found a job, or else after
+//! `CLAIM_ANYWAY`.
 
 use std::sync::Arc;
 use std::time::Duration;

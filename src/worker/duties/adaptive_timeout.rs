@@ -1,8 +1,8 @@
 //! How long a maintenance call may take before its connection counts as dead.
 //!
-//! A connection can die silently. If the next call waited for `command_timeout_ms`, tasks that are due every second
-//! would be delayed by that time. But a server may also be slow: each timeout doubles the limit, up to
-//! `command_timeout_ms`, and fast calls reduce it again.
+//! A connection can die silently. If the next call waited for `command_timeout_ms`, it would delay tasks that are due
+//! every second, so the limit starts lower. If the server is only slow, a low limit fails too: each timeout doubles the
+//! limit, up to `command_timeout_ms`, and fast calls reduce it again.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The elected worker's tasks for the whole queue: make scheduled jobs ready when they are due, return the jobs of lost
-//! workers to the queue, fire schedules, sample the depth, and delete expired rows. Each task has a timer with jitter,
-//! but schedules follow promote, which reports whether one is due. The tasks have a connection of their own; the other
-//! workers wait here without one ([`Election`]).
+//! workers to the queue, fire schedules, sample the depth, and delete expired rows. Each task except firing schedules
+//! has a timer with jitter. Schedules are fired when promote reports that one is due. The tasks have a connection of
+//! their own. Workers that are not elected wait here without a connection ([`Election`]).
 //!
 //! A failed task stops no worker (`state/duty_failures.rs`).
 

@@ -1,5 +1,5 @@
-//! What follows when SQL Server has responded to a finish, whichever session sent it: jobs are counted, forgotten, and
-//! leave memory.
+//! Handles SQL Server's responses to finish calls, for all sessions that send them: counts the jobs, forgets them, and
+//! frees their memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! When a batch of finished runs is full enough to be sent.
+//! Decides when a batch of finished runs is full enough to be sent.
 
 use std::pin::pin;
 

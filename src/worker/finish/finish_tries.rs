@@ -1,5 +1,5 @@
-//! Retries of calls that finish jobs, until SQL Server has responded. If SQL Server rejects them permanently, the
-//! worker stops.
+//! Retries calls that finish jobs until SQL Server has responded. If SQL Server rejects them permanently, the worker
+//! stops.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

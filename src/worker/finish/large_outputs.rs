@@ -1,4 +1,4 @@
-//! The session of large outputs: those that do not fit into a list, and those that timed out there. Each takes one
+//! The session for large outputs: outputs that do not fit into a list, and outputs whose list timed out. Each takes one
 //! call, on a connection that is opened when there is something to send, so that no other result waits for them.
 //!
 //! ```text

@@ -1,7 +1,7 @@
-//! The line of jobs whose rows another transaction may have locked: jobs that their handlers finished in a transaction
-//! that may still be open ([`finish_in`](crate::transaction::finish_in())), and jobs that timed out even alone. The
-//! line has a connection of its own, which is opened when there is something to send, so that no other result waits for
-//! them.
+//! The line of jobs whose rows another transaction may have locked. Their handlers finished them in a transaction that
+//! may still be open ([`finish_in`](crate::transaction::finish_in())), or their finish timed out even alone. The line
+//! has a connection of its own, which is opened when there is something to send, so that no other result waits for
+//! these jobs.
 //!
 //! ```text
 //! a list ──▶ finish ──answered──▶ confirmed
@@ -9,10 +9,10 @@
 //!   └────────────────────── again: after a pause, as failed, or with its output by large_outputs.rs ◀─────────────┘
 //! ```
 //!
-//! A list that fails goes to the end of the line, so that it delays no other.
+//! A list that fails goes to the end of the line, so that it delays no other list.
 //!
-//! SQL Server is told to wait for a lock no longer than [`LOCK_WAIT_MS`], and reports if this is why a call failed: a
-//! slow server or one that is down can thus be told from a locked row.
+//! SQL Server waits for a lock no longer than [`LOCK_WAIT_MS`], and then reports a lock timeout. The worker can thus
+//! tell a locked row from a server that is slow or down.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Writes the progress and checkpoints of running jobs ([`RunNotes`](crate::job::RunNotes)): all of them, one second after
-//! the first, on a connection of its own. The notes of a job that failed or is given back are written before that is
-//! reported, by the finisher or the shutdown, because the next attempt must find them.
+//! Writes the progress and checkpoints of running jobs ([`RunNotes`](crate::job::RunNotes)) on a connection of its own:
+//! one second after the first new note, all notes together. If a job has failed or is released, the finisher or the
+//! shutdown writes its notes first, because the next attempt must find them.
 
 use std::sync::Arc;
 use std::time::Duration;

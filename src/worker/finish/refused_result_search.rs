@@ -1,4 +1,4 @@
-//! The search for the job whose result a sink rejects: the call that failed is sent again in halves.
+//! Finds the job whose result a sink rejects, by sending the failed call again in halves.
 
 /// The parts in which the first jobs to be finished are sent. Empty while nothing was rejected.
 #[derive(Debug, Default)]

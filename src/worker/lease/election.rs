@@ -1,12 +1,13 @@
-//! The maintenance that the elected worker does for all workers of its queue, and what the others learn from it.
+//! What this worker learns from its heartbeats apart from the lease: whether it is elected to do the queue's
+//! maintenance, and the last sample of the queue's depth.
 //!
 //! ```text
 //! heartbeat's answer ──elected──▶ maintenance: promote, reap, sample, expire
 //!         └─────────the last sample─────────▶ the depth as a metric, in every worker
 //! ```
 //!
-//! SQL Server elects (sql/060_duties.sql), and a worker learns the result with its heartbeat. Two workers that both
-//! consider themselves elected do no harm: the procedures skip rows that another session has locked.
+//! SQL Server elects the worker (sql/060_duties.sql), and each worker learns the result with its heartbeat. If two
+//! workers consider themselves elected, this does no harm: the procedures skip rows that another session has locked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

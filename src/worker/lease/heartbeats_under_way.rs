@@ -5,8 +5,9 @@
 //!   └──────────── goes on: an answer may take as long as the lease lasts ──────────────────┘
 //! ```
 //!
-//! A slow response must not be abandoned for a new call: if connecting took longer than an interval, no heartbeat would
-//! ever arrive. A dead connection must not use up the lease. The two cannot be told apart, so both calls are kept.
+//! A slow call must not be abandoned for a new one: if connecting took longer than an interval, no heartbeat would ever
+//! arrive. But a dead connection must not use up the lease. A slow connection and a dead one cannot be told apart, so
+//! both calls continue.
 
 use std::future::poll_fn;
 use std::pin::Pin;

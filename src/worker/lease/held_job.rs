@@ -5,7 +5,7 @@
 //! claim ──▶ Held: unstarted, payload and checkpoint ──▶ running ──▶ awaiting its finish, the output ──▶ confirmed, or lost: dropped
 //! ```
 //!
-//! A job returns its share when it is dropped, so that it leaves the counts whichever way it leaves memory.
+//! A dropped `HeldJob` removes its job from the counts, so the counts stay right however the job leaves memory.
 
 use std::sync::Arc;
 use std::time::Instant;

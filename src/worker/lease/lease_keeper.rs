@@ -1,4 +1,4 @@
-//! The lease: how this process stays alive as far as SQL Server can see.
+//! Keeps the lease, by which SQL Server considers this worker alive.
 //!
 //! A task with a connection of its own renews the lease by updating one row, so that neither a slow claim nor busy
 //! cores can starve it. A renewal may take as long as the lease lasts: [`HeartbeatsUnderWay`]. If SQL Server rejects a renewal,

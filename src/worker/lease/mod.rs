@@ -1,4 +1,4 @@
-//! The lease: how this process stays alive as far as SQL Server can see.
+//! The lease, by which SQL Server considers this worker alive.
 
 mod election;
 mod heartbeats_under_way;

@@ -1,4 +1,4 @@
-//! Reads a worker's stats at any time, for programs, health pages and progress bars: [`WorkerMonitor`].
+//! [`WorkerMonitor`] reads a worker's stats at any time, for programs, health pages and progress bars.
 
 use std::fmt;
 use std::sync::Arc;

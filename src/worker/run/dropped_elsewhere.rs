@@ -1,4 +1,4 @@
-//! Values of the program that are dropped on a thread of their own.
+//! Drops values of the program on a thread of their own.
 
 use std::ops::{Deref, DerefMut};
 use std::thread;

@@ -1,20 +1,20 @@
-//! The threads on which jobs run, and whose turn it is on them.
+//! The thread pool on which jobs run. Several workers can share its threads.
 //!
 //! ```text
 //! pump ──▶ slot (rayon task) ──▶ whose turn is it? ──▶ that worker's jobs, for a slice of time
 //! ```
 //!
-//! A slot is a task in the pool. There is one for each thread and a few more, so that a thread that finishes a slot
-//! finds the next one in the pool. Few slots, instead of a task for each job, keep the pool's deques short: a handler
-//! that uses `par_iter` finds idle threads that steal its pieces. Nothing in the pool ever waits for a channel: the end
-//! of a slot and the arrival of a job call [`FairPool::pump`], and there is no other scheduling.
+//! A slot is a task in the pool. The pool has one slot for each thread and a few more, so that a thread that finishes a
+//! slot finds the next one. A few slots instead of a task for each job keep the pool's deques short, so idle threads
+//! soon steal the pieces of a handler that uses `par_iter`. No thread ever waits for a channel: the end of a slot and
+//! the arrival of a job call [`FairPool::pump`], and there is no other scheduling.
 //!
-//! Several workers can share the threads; [`turns`](crate::worker::run::turns) decides whose turn it is.
+//! If several workers share the threads, [`worker_turns`](crate::worker::run::worker_turns) decides whose turn it is.
 //!
-//! While a thread waits in a handler's `par_iter` for a piece, it takes other tasks from the pool, including slots, and
-//! runs whole jobs on the waiting job's stack. That keeps the core busy, but must not nest without limit: with
-//! [`MAX_DEPTH`] jobs on its stack, a thread returns a slot unused. The pool is pumped again a moment later
-//! ([`FairPool::keep_pumping`]), because another thread may be idle.
+//! While a thread waits in a handler's `par_iter` for a piece, it takes other tasks from the pool. If such a task is a
+//! slot, the thread runs whole jobs on the waiting job's stack. This keeps the core busy, but must not nest without
+//! limit: with [`MAX_DEPTH`] jobs on its stack, a thread returns the slot unused. The pool is pumped again a moment
+//! later ([`FairPool::keep_pumping`]), because another thread may be idle.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

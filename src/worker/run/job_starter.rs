@@ -1,4 +1,4 @@
-//! The jobs of one worker that wait for a thread: starting, running and releasing them.
+//! Starts, runs and releases the jobs of one worker that are waiting for a thread.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct JobStarter {
     pub(super) kind_limits: KindLimits,
     pub(super) unknown_kinds: UnknownKinds,
     pub(super) finisher: FinishSender,
-    /// The worker's token, the parent of each job's.
+    /// The worker's span, the parent of each job's span.
     pub(super) span: tracing::Span,
 }
 

@@ -5,13 +5,13 @@
 //!                             └──no──▶ waits here if its turn comes within HOLD ──otherwise──▶ postponed until its turn
 //! ```
 //!
-//! All workers that share the places also share the order of the line ([`SharedLimit`]), but each keeps its own waiting
-//! jobs.
+//! All workers that share a limit also share the order of its line ([`SharedLimit`]), but each worker keeps its own
+//! waiting jobs.
 //!
-//! A waiting job occupies no thread and does not count as ready for one: other jobs are claimed past it. A kind with a
-//! long backlog would thus fill the memory. A job that would wait long is therefore postponed in SQL Server until about
-//! its turn, and claims reach the jobs behind it. The same happens to jobs that are already waiting if the running jobs
-//! take longer than expected.
+//! A waiting job occupies no thread, and does not count as a job that a thread could run, so claims continue. A kind
+//! with a long backlog would thus fill the memory. A job that would wait long is therefore postponed in SQL Server
+//! until about its turn, so that claims reach the jobs behind it. Jobs that are already waiting are also postponed if
+//! the running jobs take longer than expected.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

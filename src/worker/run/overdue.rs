@@ -1,4 +1,4 @@
-//! Jobs that exceed their time limit: each is logged and counted once.
+//! Logs and counts each job that exceeds its time limit, once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Decides whose turn it is on the threads that several workers share. Nothing in this module reads a clock or runs a
-//! job: the caller passes the time, which is the pool ([`fair_pool`](crate::worker::run::fair_pool)) or a simulation.
+//! job: the caller, which is the pool ([`fair_pool`](crate::worker::run::fair_pool)) or a simulation, passes the time.
 //!
 //! Each turn goes to the worker that has had the least time for its weight (start-time fair queueing). A running turn
-//! counts with its time so far, and at least with the average of the worker's turns. So a worker of long jobs does not
-//! take thread after thread from a worker of short jobs before its first turn has finished.
+//! counts with its time so far, but at least with the average time of the worker's turns. Otherwise a worker with long
+//! jobs would take thread after thread from a worker with short jobs before its first turn has finished.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! Draining: a worker that stops when its queue has no unfinished job, and logs meanwhile what it is waiting for.
+//! Stops a worker when its queue has no unfinished job, and meanwhile logs what the worker is waiting for.
 
 use std::fmt;
 use std::sync::Arc;

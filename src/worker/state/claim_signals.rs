@@ -1,4 +1,4 @@
-//! Signals about jobs to claim: that there may be some, that a claim found none, or that the queue's limits kept some
+//! Signals about jobs to claim: that there may be jobs, that a claim found none, or that the queue's limits kept jobs
 //! back.
 //!
 //! ```text

@@ -1,8 +1,8 @@
-//! The maintenance tasks that fail in this worker: [`DutyFailures`].
+//! [`DutyFailures`] records the maintenance tasks that fail in this worker.
 //!
-//! The worker's jobs do not need these tasks, so their errors do not stop the worker. It logs new errors, counts all,
-//! and shows them while they last. If another worker may succeed, because only this one lacks a permission, it yields
-//! the maintenance.
+//! The worker's jobs do not need these tasks, so their errors do not stop the worker. It logs new errors, counts all
+//! errors, and shows them while they last. If only this worker lacks a permission, another worker may succeed, so this
+//! one yields the maintenance.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! How many jobs a worker holds, by stage, with two signals: to the prefetcher that there is demand for more, and to
-//! the shutdown that no job is left.
+//! How many jobs a worker holds in each stage. Signals the prefetcher when there is demand for more, and the shutdown
+//! when no job is left.
 //!
 //! A job's [`HeldJob`](crate::worker::lease::HeldJob) is the only writer: it moves the job's count from stage to stage and
 //! removes it when dropped, so that no panic or early return leaves a job counted.

@@ -1,8 +1,8 @@
-//! Detects a worker whose own thread is stuck: [`Pulse`].
+//! [`Pulse`] detects that the worker's own thread is stuck.
 //!
-//! Claims, heartbeats and finish calls are tasks of one thread. If it is blocked, for example by a log that is not
-//! read, they all stop without an error, while the process and its other threads keep running. A task on that thread
-//! therefore beats every second, and other threads check how long the last beat is ago.
+//! Claims, heartbeats and finish calls are tasks of one thread. If that thread is blocked, for example by a log that is
+//! not read, they all stop without an error, while the process and its other threads keep running. A task on that
+//! thread therefore beats every second, and other threads check how old the last beat is.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

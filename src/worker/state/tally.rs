@@ -1,5 +1,5 @@
-//! The counts of a worker since its start. The stages write them; the stats, the demand and the bottleneck are computed
-//! from them.
+//! The counts of a worker since its start. The stages update them, and the stats, the demand and the bottleneck are
+//! computed from them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The state that the stages of one worker share: the settings, the connection to SQL Server, and the parts that each
+//! The state that the stages of one worker share: the settings, the connector to SQL Server, and the parts that each
 //! stage reports to.
 
 use std::sync::Arc;

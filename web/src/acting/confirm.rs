@@ -1,4 +1,4 @@
-//! The confirmation of an action on many jobs: how many they are.
+//! The page that asks for confirmation of an action on many jobs, with their number.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Changes many jobs page by page, in its own task, until all are changed, somebody stops it, or a call fails.
+//! Changes many jobs page by page, in its own task, until all are changed, a visitor stops it, or a call fails.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The operations of this process and their progress. If the process exits, completed changes stay and the rest is not
-//! done.
+//! The operations of this process and their progress. If the process exits, the completed changes stay, and the
+//! remaining jobs are not changed.
 //!
 //! Each operation holds a receiver of [`Operations::under_way`] until its outcome is audited, so the shutdown can wait
 //! for it.

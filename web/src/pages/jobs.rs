@@ -1,4 +1,4 @@
-//! A page of jobs in a state, found by position in their order, never by counting.
+//! A page of the jobs in a state. It is found by a position in their order, never by counting.
 
 use askama::Template;
 use axum::extract::State;

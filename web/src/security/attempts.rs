@@ -1,4 +1,4 @@
-//! Limits of login attempts, per name and in memory and CPU.
+//! Limits login attempts per name, and the memory and CPU that they use.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -1,7 +1,7 @@
 //! Sessions.
 //!
 //! Nothing is stored before a login: the cookie itself proves that this process issued it, and the form token is
-//! derived from it. So requests without a login cannot push out those who have logged in.
+//! derived from the cookie. Requests without a login therefore cannot push out the sessions of logged-in users.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

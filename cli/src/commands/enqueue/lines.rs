@@ -2,7 +2,7 @@
 //!
 //! a thread reads lines and makes jobs ─ pieces ─▶ [`Lines`] cuts chunks
 //!
-//! In memory are the current chunk, the next one, [`READ_AHEAD`] pieces, and one long line.
+//! Memory holds the current chunk, the next one, [`READ_AHEAD`] pieces, and one long line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read};

@@ -4,8 +4,8 @@
 //! `--resume`: `Queue::enqueue_part`, and [`resume`] saves the position in a file.
 //!
 //! With `--resume` each chunk is a part of a batch, numbered by its first line. SQL Server records the part in the
-//! transaction that adds its jobs, and adds it once. So the file may lag behind: chunks already added are skipped. Only
-//! the cuts must be the same in every run, so they depend on the lines alone.
+//! transaction that adds its jobs, so each part is added once. The file may lag behind, because chunks that were
+//! already added are skipped. Every run must cut the same chunks, so the cuts depend on the lines alone.
 
 mod lines;
 mod resume;

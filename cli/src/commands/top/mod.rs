@@ -1,4 +1,4 @@
-//! `readpast top`: the queues and workers, live, with actions.
+//! `readpast top`: shows the queues and workers live, and can pause, resume and requeue.
 //!
 //! keys ─▶ [`screen`] ─▶ [`draw`]; [`server`] runs alongside, so the screen never waits
 //!

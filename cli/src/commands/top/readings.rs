@@ -1,4 +1,4 @@
-//! The data of the screen, in the words and numbers that are drawn.
+//! The data that the screen draws, already converted to its words and numbers.
 
 use std::time::Duration;
 

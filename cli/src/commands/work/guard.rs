@@ -1,5 +1,6 @@
-//! Leaves no program running when the worker is killed: a small process waits for the worker's end and kills the rest.
-//! If the guard itself is killed, a thread of the worker starts another immediately.
+//! Leaves no program running when the worker is killed. The guard is a small process that waits until the worker has
+//! exited, and then kills the worker's programs. If the guard itself is killed, a thread of the worker starts another
+//! immediately.
 //!
 //! ```text
 //! readpast work ──(which process groups run, on a socket)──▶ readpast guard
@@ -8,8 +9,8 @@
 //! its programs and what they have started ◀──SIGKILL── the groups, and all with READPAST_RUN of this run
 //! ```
 //!
-//! The search for the variable also finds processes that left their group, and a program that was started just when the
-//! worker died.
+//! The guard also searches for processes with the variable READPAST_RUN, because a process may have left its group, and
+//! a program may have been started just when the worker died.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsString};

@@ -1,4 +1,4 @@
-//! Without process groups, nothing kills the programs of a killed worker.
+//! For systems without process groups: nothing kills the programs of a killed worker.
 
 use std::io;
 use std::path::Path;

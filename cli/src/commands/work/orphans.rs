@@ -1,8 +1,8 @@
 //! Reaps leftover processes as the first process of a container.
 //!
-//! When a program has ended, the rest of its group is killed and inherited by process 1. There it stays as a zombie
-//! until it is waited for. Once the container's process limit is reached, nothing more can be started. Elsewhere
-//! process 1 is an init, which does this.
+//! When a program has exited, the remaining processes of its group are killed, and process 1 inherits them. They stay
+//! zombies until process 1 waits for them. Without that, zombies would fill the container up to its process limit.
+//! Outside of containers, process 1 is an init, which does this.
 
 use std::fs;
 use std::thread;

@@ -1,8 +1,8 @@
 //! Lets the kernel kill a program when the thread that started it dies: the one place of this crate with `unsafe`.
 //!
-//! For programs that stay (`--keep`). Programs for one job are started by `posix_spawn`, which runs no code between
-//! fork and exec; a real fork costs more with every byte that the worker holds (cli/benches/work/run). The guard kills
-//! those.
+//! This is for programs that stay (`--keep`). A program for one job is started by `posix_spawn`, which runs no code
+//! between fork and exec, and is killed by the guard. A real fork would cost more with every byte that the worker holds
+//! (cli/benches/work/run).
 
 #![allow(unsafe_code)]
 

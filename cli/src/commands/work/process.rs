@@ -1,6 +1,6 @@
 //! A running program: its process group, pipes and exit. One thread waits for all of them together.
 //!
-//! (Faster than tokio's processes, whose pipes and exit come from other threads: cli/benches/work/run.)
+//! This is faster than tokio's processes, whose pipes and exits are served by other threads (cli/benches/work/run).
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Starts programs on a machine that may lack descriptors, processes or memory. That is no job's fault, so it uses up
-//! no attempt.
+//! Starts programs on a machine that may lack descriptors, processes or memory. Such a shortage is not the job's fault,
+//! so the job waits without using up an attempt.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! Finds the line with the reason in a program's error output.
+//! Finds the line of a program's error output that contains the reason.
 
 /// How the header of a Python traceback ends.
 const TRACEBACK: &str = "Traceback (most recent call last):";
