@@ -15,7 +15,7 @@ pub struct Enqueued {
     pub duplicate: bool,
 }
 
-/// The id of a job, assigned by SQL Server. Ids grow in the order in which jobs are enqueued.
+/// The id of a job, assigned by SQL Server. Jobs that are enqueued later have higher ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub i64);
 
@@ -35,8 +35,8 @@ impl fmt::Display for BatchId {
     }
 }
 
-/// The id of an audit entry ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)), assigned by SQL Server. Ids
-/// grow.
+/// The id of an audit entry ([`Admin::begin_audit`](crate::admin::Admin::begin_audit)), assigned by SQL Server. Later
+/// entries have higher ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AuditId(pub i64);
 
@@ -46,8 +46,8 @@ impl fmt::Display for AuditId {
     }
 }
 
-/// A counter of a job's claims. A finish with an old fence changes nothing, so a late worker cannot finish a job that
-/// another worker is running.
+/// A counter that grows with each claim of a job. A finish with an old fence changes nothing, so a late worker cannot
+/// finish a job that another worker is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence(pub i32);
 

@@ -182,8 +182,8 @@ pub use crate::worker::{
     Bottleneck, DrainProgress, StopHandle, Summary, Worker, WorkerBuilder, WorkerMonitor, WorkerStats,
 };
 
-/// The crates whose types stand in this crate's API. Their versions are part of it: a new major version of one of them
-/// is a breaking change here.
+/// The crates whose types appear in this crate's API. A new major version of one of them is a breaking change of this
+/// crate.
 pub mod crates {
     /// The traits that the driver and [`transaction`](crate::transaction) require of a connection.
     pub use futures_io;
@@ -193,9 +193,9 @@ pub mod crates {
     pub use serde_json;
     /// The driver, for [`transaction`](crate::transaction).
     ///
-    /// Your own client uses the driver's settings instead of [`Config`](crate::Config). A call fails if no packet of
-    /// its answer arrives within 30 seconds (`Config::command_timeout`), and the client is unusable afterwards. Text
-    /// with an unpaired surrogate is an error unless `Config::lossy_utf16_decoding(true)` is set.
+    /// Your own client uses the driver's settings (`tiberius::Config`) instead of [`Config`](crate::Config). A call
+    /// fails if no packet of its response arrives within 30 seconds (`command_timeout`), and the client is unusable
+    /// afterwards. Text with an unpaired surrogate is an error unless `lossy_utf16_decoding(true)` is set.
     pub use tiberius;
     /// The type of [`NewJob::correlation_id`](crate::NewJob::correlation_id) and
     /// [`WorkerId`](crate::admin::WorkerId).

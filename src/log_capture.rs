@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Calls `ask` at each event of this crate.
+/// A subscriber that calls `ask` at each event of this crate.
 struct Asking<F> {
     ask: F,
     answers: Arc<Mutex<Vec<bool>>>,

@@ -30,12 +30,13 @@ impl IntoOutput for Finished {
 /// there, the job's outcome, the queue's sink and the follow-ups in `output` are committed together or not at all,
 /// once, however often the job runs.
 ///
-/// If the results can be written as a set, a [sink](crate::procedures::operator::QueueOptions::sink) is faster: one
-/// call serves many jobs, and the handler needs no connection and no round trip. `finish_in` is for handlers whose
-/// decisions depend on data read in the same transaction.
+/// If the results of many jobs can be written together, a [sink](crate::procedures::operator::QueueOptions::sink) is
+/// faster: one call serves many jobs, and the handler needs no connection and no round trip. `finish_in` is for
+/// handlers whose decisions depend on data read in the same transaction.
 ///
-/// Call it last, right before the commit: the job's row is then locked until the transaction ends. Return the value
-/// that it returns. If the transaction was not committed, the worker notices, and the attempt has failed.
+/// Call `finish_in` last, right before the commit, because the job's row is then locked until the transaction ends.
+/// Return its value from the handler. If the transaction is not committed, the worker notices this, and the attempt
+/// fails.
 ///
 /// ```no_run
 /// use readpast::crates::tiberius::Client;
@@ -60,8 +61,8 @@ impl IntoOutput for Finished {
 /// ```
 ///
 /// The client is the handler's own, with the driver's [command timeout](crate::crates::tiberius), 30 seconds by
-/// default. A handler that returns with its transaction open keeps its job locked, whatever it returns. The worker logs
-/// this, finishes its other jobs, and asks for the outcome of this one until the transaction has ended.
+/// default. If a handler returns while its transaction is open, its job stays locked, whatever the handler returns. The
+/// worker logs this, finishes its other jobs, and asks for the outcome of this job until the transaction has ended.
 ///
 /// # Errors
 ///
@@ -71,7 +72,7 @@ impl IntoOutput for Finished {
 /// - [`Error::ResultRefused`] from the sink or for a follow-up
 /// - SQL Server's other errors
 ///
-/// After an error, roll the transaction back or drop the client, and return the error (`?`): the attempt has failed. An
+/// After an error, roll the transaction back or drop the client, and return the error (`?`). The attempt then fails. An
 /// error inside the procedure has already rolled back the whole transaction. After [`Error::ConnectionLost`],
 /// [`Error::Protocol`] or [`Error::UnreadableText`], drop the client.
 ///
@@ -116,8 +117,8 @@ where
 }
 
 /// Creates a batch on the caller's own connection, inside its transaction if one is open. The batch exists once the
-/// transaction commits, together with the jobs that [`enqueue_in`] adds and the seal of [`seal_batch_in`]. The
-/// follow-up goes to `queue`. See [`Queue::create_batch`](crate::queue::Queue::create_batch).
+/// transaction commits, together with the jobs that [`enqueue_in`] has added. If [`seal_batch_in`] was called, it is
+/// then sealed. The follow-up goes to `queue`. See [`Queue::create_batch`](crate::queue::Queue::create_batch).
 ///
 /// ```no_run
 /// use readpast::crates::tiberius::Client;
@@ -183,8 +184,8 @@ where
     read_sealed(one_row(SEAL_BATCH, into_rows(SEAL_BATCH, result))?)
 }
 
-/// Enqueues jobs on the caller's own connection, inside its transaction if one is open: the jobs exist once it commits.
-/// They get ascending ids in the order of `jobs`.
+/// Enqueues jobs on the caller's own connection, inside its transaction if one is open. The jobs exist once the
+/// transaction commits. They get ascending ids in the order of `jobs`.
 ///
 /// An error inside the procedure, such as [`Error::UnknownQueue`] or a deadlock, rolls back the caller's whole
 /// transaction. If the procedure could not run at all ([`Error::NotInstalled`], [`Error::PermissionDenied`]), the

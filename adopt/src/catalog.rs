@@ -12,7 +12,8 @@ pub(super) struct Table {
     pub(super) name: TableName,
     pub(super) is_owned_by_dbo: bool,
     pub(super) may_install: bool,
-    /// A property because of which rows cannot be locked one by one, found in order, or seen by all: `partitioned`.
+    /// A property of the table that rules out an adoption, such as `partitioned`: its rows cannot be locked one by one,
+    /// found in order, or seen by every session.
     pub(super) speciality: Option<String>,
     pub(super) columns: Vec<Column>,
     pub(super) indexes: Vec<Index>,
@@ -37,7 +38,7 @@ pub(super) struct Column {
     pub(super) is_identity: bool,
     pub(super) is_computed: bool,
     pub(super) has_default: bool,
-    /// Masked or encrypted, so that a worker would read another value.
+    /// Masked or encrypted: a worker would read another value.
     pub(super) is_hidden: bool,
 }
 
@@ -48,12 +49,12 @@ pub(super) struct Index {
     pub(super) is_unique: bool,
     pub(super) has_row_locks: bool,
     pub(super) filter: Option<String>,
-    /// Columns, and whether they are descending.
+    /// The columns, each with whether it is descending.
     pub(super) key: Vec<(String, bool)>,
     pub(super) included: Vec<String>,
 }
 
-/// Classes of types, as far as a mapping needs them.
+/// The classes of types that a mapping distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Integer,
@@ -64,7 +65,7 @@ pub(super) enum Family {
     Bytes,
     Time,
     Guid,
-    /// Not supported by any procedure here.
+    /// A type that no mapping can use.
     Other,
 }
 
@@ -127,7 +128,7 @@ impl Column {
         }
     }
 
-    /// Whether only SQL Server assigns its value.
+    /// Whether SQL Server alone assigns the column's value.
     pub(super) fn is_given(&self) -> bool {
         self.is_computed || matches!(self.type_name.as_str(), "timestamp" | "rowversion")
     }

@@ -18,7 +18,7 @@ pub struct AdoptionCheck {
     pub queue: String,
     /// How the table has changed since it was adopted, one sentence per difference.
     pub changes: Vec<String>,
-    /// Why the table could no longer be adopted in its current state. `None` if it could: installing the adoption again
+    /// Why the table could not be adopted in its current state. `None` if it could: then installing the adoption again
     /// accepts the changes.
     pub refusal: Option<String>,
 }

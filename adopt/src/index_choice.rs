@@ -13,13 +13,13 @@ use super::names::bracketed;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The index, and the conditions that may make a claim read over rows, each with the index that would avoid it, if
-    /// any.
+    /// The index, and the conditions because of which a claim may read over rows, each with the index that would avoid
+    /// this, if there is one.
     Index {
         name: String,
         read_over: Vec<(String, Option<String>)>,
     },
-    /// No order and no condition: rows in any order.
+    /// The mapping has no order and no condition: a claim reads the rows in any order.
     AsTheyLie,
     Missing(String),
     /// The order must begin with this column, and then needs this index.
@@ -31,7 +31,7 @@ pub(super) enum Choice {
     Impossible(String),
 }
 
-/// The columns that a claim sets, and what is known of their new values.
+/// The columns that a claim sets, and what is known about their new values.
 pub(super) type Marks<'a> = &'a [(String, Option<Known>)];
 
 struct Wanted<'a> {
@@ -42,7 +42,8 @@ struct Wanted<'a> {
     marks: Marks<'a>,
 }
 
-/// `order`: columns as in the catalog, and whether they are descending.
+/// Chooses the index for a claim. `order` has the columns as the catalog spells them, each with whether it is
+/// descending.
 pub(super) fn choose(table: &Table, ready: Option<&Predicate>, order: &[(String, bool)], marks: Marks<'_>) -> Choice {
     let conjuncts = ready.map(Predicate::conjuncts).unwrap_or_default();
     if conjuncts.is_empty() && order.is_empty() {
@@ -101,7 +102,7 @@ impl Wanted<'_> {
         times.first().copied().filter(|_| !is_first)
     }
 
-    /// The conditions to read over with this index; `None` if the index is not suitable.
+    /// The conditions that a claim evaluates entry by entry with this index; `None` if the index is not suitable.
     fn serves(&self, index: &Index) -> Option<Vec<&Predicate>> {
         let filter = match &index.filter {
             None => Vec::new(),
@@ -219,7 +220,8 @@ fn is_same(left: &str, right: &str) -> bool {
     left.eq_ignore_ascii_case(right)
 }
 
-/// One spelling, with names in lower case, to compare a filter of the catalog with a part of a mapping.
+/// Writes a condition in a normal form, with names in lower case, to compare a filter of the catalog with a part of a
+/// mapping.
 fn written(part: &Predicate) -> String {
     part.sql(&Terms { column: &|name| bracketed(&name.to_lowercase()), word: &|_| String::new() })
 }
@@ -348,7 +350,7 @@ mod tests {
         assert_eq!(chosen(&q, ready, &[("id", false)], &["taken"]), "pk over [expires] > GETDATE()");
     }
 
-    /// The index that an error names is accepted.
+    /// The index that an error names is then accepted.
     #[test]
     fn every_remedy_can_be_followed() {
         for (ready, order, marked) in [

@@ -12,7 +12,7 @@ use super::catalog::Table;
 use super::installed::{adoption, not_adopted};
 use super::mapping::{End, Mapping};
 
-/// A table and a mapping that fit together: the result of [`plan`].
+/// A mapping that fits its table: the result of [`plan`].
 #[derive(Debug, Clone)]
 pub struct Adoption {
     plan: Plan,
@@ -70,10 +70,10 @@ impl Adoption {
 ///
 /// # Errors
 ///
-/// [`Error::Mapping`] if the mapping does not fit the table. It names the line and the remedy. Causes: the table does
-/// not exist, or the login may not see it; a column is missing; a type does not fit; there is no unique index on the
-/// key, or no index for the claims; the table has a trigger; the schema belongs to someone else. And the errors of any
-/// call.
+/// [`Error::Mapping`] if the mapping does not fit the table. The error names the line and the remedy. Causes: the table
+/// does not exist, or the login may not see it; a column is missing; a type does not fit; there is no unique index on
+/// the key, or no index for the claims; the table has a trigger; the schema is not readpast's. The call may also return
+/// the errors of any call.
 pub async fn plan(queue: &Queue, mapping: &Mapping) -> Result<Adoption, Error> {
     let mut session = queue.admin().seam().await?;
     planned(&mut session, mapping).await
@@ -176,7 +176,7 @@ async fn others(session: &mut AdoptSeam, mapping: &Mapping) -> Result<Vec<Table>
     Ok(others)
 }
 
-/// A test finds such an error before a release.
+/// The error of faulty scripts. A test finds it before a release.
 fn internal(message: String) -> Error {
     adopt_seam::internal(format!("the scripts of the adoption: {message}")).into()
 }

@@ -5,7 +5,7 @@ pub(super) fn bracketed(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
-/// A table's name within the literal of a message, in which THROW reserves %.
+/// A table's name within the literal of an error's text, in which THROW reserves %.
 pub(super) fn thrown(table: &TableName) -> String {
     table.to_string().replace('\'', "''").replace('%', "%%")
 }

@@ -1,15 +1,15 @@
 //! Applies changes to the scripts of `sql/`, which name the places to change.
 
-/// The start of a line that names a place in a script: `-- adopt: refuse`. The replacement takes the place of this
-/// line, and of the lines below it up to a line [`END`], if there is one.
+/// The start of a line that names a place in a script: `-- adopt: refuse`. The replacement replaces this line and, if a
+/// line [`END`] follows, the lines up to that.
 const MARK: &str = "-- adopt: ";
 const END: &str = "end";
 
 /// Applies the changes of `patch` to `script`, one to each marked place. A patch without a named change replaces the
 /// whole script.
 ///
-/// The error names a place without a change, a change without a place, or another fault of the two. A test applies all
-/// changes to the scripts of this release, so users never see it.
+/// The error names a place without a change, a change without a place, or another fault of the script or the patch. A
+/// test applies all changes to the scripts of this release, so users never see this error.
 pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
     let mut changes = changes(patch)?;
     let places = places(script).count();

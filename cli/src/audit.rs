@@ -21,7 +21,7 @@ impl Audit {
         Ok(Audit { queue: queue.clone(), id })
     }
 
-    /// Adds the outcome. If that fails, the action has happened all the same.
+    /// Adds the outcome. If that fails, only prints a message, because the action has already happened.
     pub async fn end(self, jobs: Option<u64>, outcome: Option<&str>) {
         if let Err(error) = self.queue.admin().end_audit(self.id, jobs, outcome).await {
             say(&format!("could not save the outcome in the audit: {error}"));

@@ -37,7 +37,7 @@ pub fn thread_count(config: &Config) -> usize {
     }
 }
 
-/// Connects a queue without metrics, which only `work` serves.
+/// Connects a queue without metrics, because only `work` serves metrics.
 pub async fn queue(config: &Config, name: &str) -> Result<Queue, Error> {
     let mut config = config.clone();
     config.queue.name = name.to_owned();
@@ -45,7 +45,7 @@ pub async fn queue(config: &Config, name: &str) -> Result<Queue, Error> {
     Queue::connect(&config).await
 }
 
-/// For calls about the whole schema.
+/// Connects a queue for calls about the whole schema.
 pub async fn schema(config: &Config) -> Result<Queue, Error> {
     queue(config, NO_QUEUE).await
 }

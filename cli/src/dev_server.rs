@@ -7,8 +7,8 @@ use readpast_devserver::{Builder, DevServer};
 
 use crate::connection;
 
-/// Starts it, installs readpast in the schema of `config`, and sets the connection string in `config`. It ends when
-/// dropped.
+/// Starts the dev server, installs readpast in the schema of `config`, and sets the connection string in `config`. The
+/// server stops when dropped.
 pub async fn start(server: Builder, config: &mut Config) -> Result<DevServer> {
     let server = server.start().await.context("the dev server cannot start")?;
     config.connection.url = server.connection_string().into();

@@ -98,7 +98,7 @@ pub fn report_usage(error: &clap::Error) -> Exit {
     if error.use_stderr() { Exit::Usage } else { Exit::Ok }
 }
 
-/// What a value must be if a standard type rejects it.
+/// Says what a value must be, if a standard type has rejected it.
 fn in_words(source: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
@@ -200,7 +200,7 @@ pub fn code_of(error: &Error) -> Exit {
     }
 }
 
-/// The CLI's hint, if the message has no suitable one.
+/// The CLI's hint, if the message's own remedy does not suit the command line.
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::Config { key, value, .. } if key == "connection.url" && value == "empty" => Some(

@@ -32,8 +32,8 @@ impl Output {
         if self.json { self.json(value) } else { self.line(&words()) }
     }
 
-    /// Prints several values, as JSON lines or table rows. Without any, a table prints `none`. If the terminal is too
-    /// narrow, the columns of `first_to_go` are left out one by one ([`table`]).
+    /// Prints several values, as JSON lines or table rows. If there are no values, prints the text `none` instead of a
+    /// table. If the terminal is too narrow, the columns of `first_to_go` are left out one by one ([`table`]).
     pub fn many<T: Serialize>(
         self,
         values: &[T],

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// `what` describes the counted events; `total` is their number, if known.
+    /// Shows a bar. `what` names the things that are counted; `total` is their number, if known.
     pub fn new(what: &str, total: Option<u64>) -> Progress {
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         let template = match total {

@@ -42,7 +42,7 @@ fn total(widths: impl ExactSizeIterator<Item = usize>) -> usize {
     GAP * widths.len().saturating_sub(1) + widths.sum::<usize>()
 }
 
-/// Shrinks the widest column until all fit. `only_last`: the last one, which wraps.
+/// Shrinks the widest column until all columns fit or, with `only_last`, only the last column, which wraps.
 fn shrunk(mut widths: Vec<usize>, width: usize, only_last: bool) -> Vec<usize> {
     let too_wide = |widths: &[usize]| total(widths.iter().copied()) > width;
     if only_last {

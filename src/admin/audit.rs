@@ -6,9 +6,9 @@ use crate::id::AuditId;
 use crate::procedures::operator::{AuditRow, NewAudit};
 
 impl Admin<'_> {
-    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits). It is meant for
-    /// operator programs with several users; readpast records nothing by itself. The queue need not exist. Entries are
-    /// kept for at least 400 days, even if the queue is deleted.
+    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits). This is meant for
+    /// operator programs with several users; the library records nothing by itself. The queue need not exist. Entries
+    /// are kept for at least 400 days, even if the queue is deleted.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
@@ -38,7 +38,8 @@ impl Admin<'_> {
     }
 
     /// Records the result of the action: how many jobs were changed, if that applies, and a text, for example an error
-    /// (its first 400 UTF-16 units are kept). Only the first call counts, so the call may be repeated after any error.
+    /// (its first 400 UTF-16 units are kept). Only the first call for an action counts, so the call may be repeated
+    /// after any error.
     ///
     /// # Errors
     ///

@@ -96,10 +96,9 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the filter has a state that the change does not apply to, or a condition that does not
-    /// exist for its states, or if the reason of a cancellation is too long; [`Error::UnknownQueue`];
-    /// [`Error::PermissionDenied`] without an operator's permissions. Jobs that were changed before the error stay
-    /// changed.
+    /// [`Error::Refused`] if the filter has a state that the change does not apply to or a condition that its states do
+    /// not have, or if the reason of a cancellation is too long; [`Error::UnknownQueue`]; [`Error::PermissionDenied`]
+    /// without an operator's permissions. Jobs that were changed before the error stay changed.
     ///
     /// # Cancel safety
     ///
@@ -144,7 +143,7 @@ impl Admin<'_> {
         Ok(total)
     }
 
-    /// Changes up to 1,000 jobs, which were found in `state` if that is known.
+    /// Changes up to 1,000 jobs. `state` is the state in which they were found, if known.
     async fn change_some(
         self,
         session: &mut Session,
@@ -195,8 +194,8 @@ impl Admin<'_> {
         Ok(requeued)
     }
 
-    /// Cancels a batch: seals it and cancels its unfinished jobs as [`JobChange::Cancel`] does, whatever their queues,
-    /// and the jobs of its child batches. Returns how many.
+    /// Cancels a batch: seals it, and cancels its unfinished jobs in all queues as [`JobChange::Cancel`] does. The same
+    /// is done to its child batches. Returns how many jobs were cancelled.
     ///
     /// The follow-up is still enqueued once the running jobs have finished;
     /// [`Job::batch_end`](crate::job::Job::batch_end) contains the number of cancelled jobs.

@@ -19,8 +19,8 @@ use crate::time::json_time_of;
 pub struct Failures {
     /// How many jobs were read. If it is the requested number, there may be more.
     pub looked_at: u64,
-    /// The jobs by similar errors, the most frequent first; groups of equal size by their last failure, the latest
-    /// first.
+    /// The groups of similar errors, the largest first. Groups of equal size are sorted by their last failure, the
+    /// latest first.
     pub groups: Vec<FailureGroup>,
 }
 
@@ -28,16 +28,16 @@ pub struct Failures {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FailureGroup {
-    /// The common part of the errors, up to 200 characters: the first line, and each further line whose predecessor
-    /// ends in a colon. Numbers (except exit codes and signals), hexadecimal ids, GUIDs and quoted parts are replaced
-    /// by `…`. Empty for jobs without an error.
+    /// The common part of the errors, up to 200 characters: the first line, and the following lines as long as each
+    /// line ends in a colon. Numbers (except exit codes and signals), hexadecimal ids, GUIDs and quoted parts are
+    /// replaced by `…`. Empty for jobs without an error.
     pub pattern: String,
-    /// How many jobs.
+    /// The number of jobs.
     pub count: u64,
-    /// When the first of them failed, by SQL Server's clock.
+    /// When the first of these jobs failed, by SQL Server's clock.
     #[serde(serialize_with = "json_time_of")]
     pub first_at: SystemTime,
-    /// When the last of them failed.
+    /// When the last of these jobs failed.
     #[serde(serialize_with = "json_time_of")]
     pub last_at: SystemTime,
     /// The job that failed last.
@@ -50,8 +50,8 @@ pub struct FailureGroup {
 
 impl FailureGroup {
     /// Returns the longest literal part of the pattern.
-    /// [`JobFilter::error`](crate::procedures::operator::JobFilter::error) finds the jobs by it, and perhaps others.
-    /// Empty if the pattern has no literal text.
+    /// [`JobFilter::error`](crate::procedures::operator::JobFilter::error) with this text finds the jobs of the group,
+    /// and perhaps other jobs. Empty if the pattern has no literal text.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

@@ -26,9 +26,9 @@ impl Admin<'_> {
     ///
     /// Ready jobs are in claim order, scheduled jobs by due time, claimed jobs by id, all others by the time they
     /// finished ([`JobFilter::newest_first`]: latest first). A page costs SQL Server only its own rows, at any depth.
-    /// If the filter has no state, a page costs up to 10,000 rows, and may be short or empty although there is a next
-    /// one. A page ends before its payloads and outputs exceed 64 MiB; a larger job has a page of its own. A job whose
-    /// state changes between two pages can be missed or returned twice.
+    /// If the filter has no state, SQL Server reads up to 10,000 rows for a page, and the page may be short or empty
+    /// although there is a next one. A page ends before its payloads and outputs exceed 64 MiB; a larger job has a page
+    /// of its own. A job whose state changes between two pages can be missed or returned twice.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

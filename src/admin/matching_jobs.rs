@@ -14,7 +14,8 @@ use crate::procedures::operator::{JobChange, JobCursor, JobFilter, OPERATOR_BATC
 use crate::queue::Queue;
 use crate::time::BootClock;
 
-/// The jobs of a filter that a change applies to, page by page; created by [`Admin::matching`]. Holds at most one page.
+/// The jobs that a filter matches and a change applies to, page by page. Created by [`Admin::matching`]. Holds at most
+/// one page in memory.
 #[derive(Debug, Clone)]
 pub struct MatchingJobs {
     queue: Queue,
@@ -22,13 +23,13 @@ pub struct MatchingJobs {
     /// The states still to read, the current one first.
     filters: VecDeque<(JobState, JobFilter)>,
     after: Option<JobCursor>,
-    /// By the clock that runs on while the machine is suspended.
+    /// The time of the start, by the clock that runs on while the machine is suspended.
     begin: Duration,
-    /// How old jobs must have been at `begin`.
+    /// How old the jobs must have been at `begin`.
     age: Duration,
 }
 
-/// Some of the jobs that match.
+/// A page of the jobs that match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatchingPage {

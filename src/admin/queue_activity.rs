@@ -61,9 +61,9 @@ impl QueueActivity {
     }
 }
 
-/// Estimates how many jobs per second are enqueued: the growth of the depth plus the done jobs, over the last ten
-/// seconds. No counter for that exists. Workers report with their heartbeats, every ten seconds by default; over a
-/// shorter window, their reports and the depth would be from different times.
+/// Estimates how many jobs per second are enqueued, because SQL Server does not count them: the growth of the depth
+/// plus the done jobs, over the last ten seconds. Workers report with their heartbeats, every ten seconds by default.
+/// Over a shorter window, their reports and the depth would be from different times.
 #[derive(Debug, Clone, Default)]
 pub struct Inflow {
     points: VecDeque<Point>,

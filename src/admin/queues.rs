@@ -61,9 +61,9 @@ impl Admin<'_> {
         self.queue.session().await?.all_stats(most).await
     }
 
-    /// Returns the queue's workers by name and time of registration: those with a lease, and those that stopped or were
-    /// lost within the last `ended` (whole seconds; rows are kept for a day, and [`Duration::MAX`] means all of them).
-    /// Reads without locks.
+    /// Returns the queue's workers, sorted by name and time of registration: the workers with a lease, and the workers
+    /// that stopped or were lost within the last `ended`. `ended` is in whole seconds. Rows are kept for a day, and
+    /// [`Duration::MAX`] returns all of them. Reads without locks.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -132,9 +132,9 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// - [`Error::QueueInUse`] while a worker of the queue has a lease, while the follow-up of a batch that has not
-    ///   ended goes to the queue, while a transaction is changing its jobs, or, without `with_jobs`, while it has jobs,
-    ///   archived ones included
+    /// - [`Error::QueueInUse`] while a worker of the queue has a lease, while an unfinished batch has its follow-up in
+    ///   the queue, while a transaction is changing its jobs, or, without `with_jobs`, while it has jobs (including
+    ///   archived ones)
     /// - [`Error::UnknownQueue`]
     /// - [`Error::PermissionDenied`] without an operator's permissions
     ///

@@ -12,9 +12,9 @@ use crate::procedures::operator::ScheduleRow;
 impl Admin<'_> {
     /// Creates a schedule, or replaces the one of this name except for its pause. Returns whether it is new.
     ///
-    /// One worker of the queue at a time enqueues the jobs, once per due time, normally within `promote_interval_ms`.
-    /// While no worker runs, nothing is enqueued ([`Schedule::make_up`]). If the expression and the time zone are
-    /// unchanged, so is the next time: a program may set its schedules each time it starts.
+    /// The queue's elected worker enqueues the jobs, once per due time, normally within `promote_interval_ms`. While no
+    /// worker runs, nothing is enqueued ([`Schedule::make_up`]). If the expression and the time zone are unchanged, the
+    /// next time stays the same, so a program may set its schedules each time it starts.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -74,8 +74,8 @@ impl Admin<'_> {
         self.queue.session().await?.set_schedule_paused(self.queue.name(), name, false).await
     }
 
-    /// Enqueues the job of a schedule now, even if the schedule is paused. The schedule's own times stay. A job with a
-    /// deduplication key is a `duplicate` while the last one is unfinished.
+    /// Enqueues the job of a schedule now, even if the schedule is paused. The schedule's own times stay the same. If
+    /// the schedule has a deduplication key and its last job is unfinished, the result is a `duplicate`.
     ///
     /// # Errors
     ///

@@ -120,10 +120,10 @@ impl Section for ConnectionConfig {
 
 const URL_RULE: &str = "a connection string (READPAST_URL in the environment)";
 
-/// SQL Server allows 128 characters; the names of the roles add to the schema's.
+/// SQL Server allows 128 characters, and the names of the roles are longer than the schema's.
 const MAX_SCHEMA_LENGTH: usize = 100;
 
-/// The timeouts in effect: those of the connection string, or of this section.
+/// The timeouts in effect, from the connection string or from this section.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
@@ -157,8 +157,9 @@ pub(crate) fn check_schema(schema: &str) -> Result<(), Error> {
 const SCHEMA_RULE: &str =
     "1 to 100 of A-Z, a-z, 0-9 and _, not beginning with a digit, and not a reserved word of T-SQL";
 
-/// The schema's name is part of SQL text: in brackets in the scripts, and without brackets in the names of table types,
-/// because the protocol allows none there. So it has neither special characters nor reserved words.
+/// Whether a name may be the schema's name, which becomes a part of SQL text. The scripts write it in brackets, but the
+/// names of table types have none, because the protocol allows none there. So special characters and reserved words are
+/// not allowed.
 fn is_schema(schema: &str) -> bool {
     let begins_well = schema.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let goes_on_well = schema.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');

@@ -139,7 +139,7 @@ fn check_file(file: &str, made: &str) {
     assert!(read(file) == made, "{file} is behind: UPDATE_DOCS=1 cargo test -p readpast --lib documentation");
 }
 
-/// One test, because each file is generated from earlier ones.
+/// This is one test, because each file is generated from earlier ones.
 #[test]
 fn what_is_said_of_the_settings_is_what_the_table_says() {
     every_field_has_its_row_in_the_same_order();

@@ -103,8 +103,8 @@ fn is_of_kubernetes(rest: &str, value: &str) -> bool {
     }
 }
 
-/// Variables in which `readpast work` describes a job to a program, besides the headers. That program may itself use
-/// readpast, to enqueue the next job.
+/// Variables in which `readpast work` describes a job to a program, besides the headers. They are not settings, but a
+/// program that enqueues the next job with readpast may find them in its environment.
 const OF_A_JOB: [&str; 10] = [
     "READPAST_ATTEMPT",
     "READPAST_BATCH_ID",

@@ -1,4 +1,4 @@
-//! Settings from files and the environment.
+//! Reads settings from files and the environment.
 
 use std::path::Path;
 
@@ -20,9 +20,9 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads settings from one section of the program's own TOML: `[queue.connection]`, `[queue.worker]` and so on for
-    /// the section `queue`. Other sections are ignored. Missing keys, or a missing section, keep their defaults. The
-    /// section's name may have dots: `services.jobs` for `[services.jobs.worker]`.
+    /// Reads settings from one section of the program's own TOML: for the section `queue`, from `[queue.connection]`,
+    /// `[queue.worker]` and so on. Other sections are ignored. Missing keys keep their defaults, and so does a missing
+    /// section. The section's name may have dots: `services.jobs` for `[services.jobs.worker]`.
     ///
     /// Call this before you parse the text yourself. `toml` quotes the faulty line in its errors, and that line may
     /// contain your password. If this call succeeds, the text is valid TOML, and other faults are in your own lines.
@@ -38,8 +38,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads settings from a TOML file, if given, and then from the environment, like [`apply_env`](Config::apply_env)
-    /// with the prefix `READPAST_`.
+    /// Reads settings from a TOML file, if given, and then from the environment, as [`apply_env`](Config::apply_env)
+    /// does with the prefix `READPAST_`.
     ///
     /// # Errors
     ///

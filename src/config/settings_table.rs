@@ -117,15 +117,15 @@ pub(super) fn check<S: Section>(section: &S) -> Result<(), Error> {
 
 /// One pass over the rows of section `S`. Each method takes a row with its field, and returns the field's value.
 pub(super) struct Table<'a, S> {
-    /// Holds the current values; `None` for the defaults.
+    /// The section with the current values; `None` for the defaults.
     section: Option<&'a S>,
-    /// Receives each setting with its value, and returns its new value.
+    /// Called with each setting and its value; returns the new value.
     visit: &'a mut dyn FnMut(Setting, Value) -> Value,
     is_rare: bool,
 }
 
 impl<S> Table<'_, S> {
-    /// For settings listed under "Rarely needed".
+    /// A table for settings that the guide lists under "Rarely needed".
     pub(super) fn rare(&mut self) -> Table<'_, S> {
         Table { section: self.section, visit: &mut *self.visit, is_rare: true }
     }
@@ -239,7 +239,8 @@ impl<S> Table<'_, S> {
     }
 }
 
-/// A value always has its setting's type: it was read by [`Setting::read`] or comes from a field.
+/// Converts values to fields. A value always has its setting's type, because it was read by [`Setting::read`] or comes
+/// from a field.
 impl Value {
     fn text(self) -> String {
         match self {

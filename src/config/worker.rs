@@ -301,9 +301,9 @@ impl WorkerConfig {
         Ok(())
     }
 
-    /// Checks the connection's timeouts against the lease. A claim without a response is noticed and given back after
-    /// the command timeout. If that were longer than the lease, jobs would wait longer for a worker with a bad network
-    /// than for a dead one. And a connection that takes longer to open than the lease lasts cannot keep the lease.
+    /// Checks the connection's timeouts against the lease. If a claim gets no response, its jobs are released after the
+    /// command timeout. If that were longer than the lease, jobs would wait longer for a worker with a bad network than
+    /// for a dead one. And if a connection takes longer to open than the lease lasts, the worker cannot keep its lease.
     pub(crate) fn check_timeouts(&self, timeouts: Timeouts) -> Result<(), Error> {
         for (key, timeout) in
             [("connection.connect_timeout_ms", timeouts.connect), ("connection.command_timeout_ms", timeouts.command)]

@@ -26,24 +26,25 @@ pub(crate) struct AnswerSizeLimit {
     values: usize,
 }
 
-/// For columns, output parameters and messages, and for a few extra rows, so that the caller can report them.
+/// The allowance for columns, output parameters and messages, and for a few more rows than expected, which the caller
+/// then reports.
 const BESIDE_ROWS: u64 = 1 << 20;
 
 const VALUES_BESIDE_ROWS: usize = 1 << 16;
 
-/// Per row, besides payloads and outputs. An error, headers and details have up to 8,000 bytes each.
+/// The allowance per row, besides payloads and outputs. An error, headers and details have up to 8,000 bytes each.
 const ROW_BYTES: u64 = 32 << 10;
 
 const ROW_VALUES: usize = 64;
 
 impl AnswerSizeLimit {
-    /// For a call whose response has no payload and no output.
+    /// The limit of a call whose response has no payload and no output.
     pub(crate) const PLAIN: AnswerSizeLimit = AnswerSizeLimit { bytes: 64 << 20, values: 2 << 20 };
 
-    /// For TLS and the login, mostly certificates.
+    /// The limit of TLS and the login, which are mostly certificates.
     pub(crate) const LOGIN: AnswerSizeLimit = AnswerSizeLimit { bytes: 1 << 20, values: VALUES_BESIDE_ROWS };
 
-    /// For up to `rows` rows, with up to `large` bytes of payloads, outputs and checkpoints in total.
+    /// The limit for up to `rows` rows, with up to `large` bytes of payloads, outputs and checkpoints in total.
     pub(crate) fn of_rows(rows: usize, large: u64) -> AnswerSizeLimit {
         let bytes = large.saturating_add(ROW_BYTES.saturating_mul(rows as u64)).saturating_add(BESIDE_ROWS);
         let values = ROW_VALUES.saturating_mul(rows).saturating_add(VALUES_BESIDE_ROWS);
@@ -80,7 +81,7 @@ fn too_much(limit: u64, what: &str) -> io::Error {
     io::Error::new(TOO_MUCH, message)
 }
 
-/// A stream that fails when more is read than was granted.
+/// A stream that fails if more is read than the allowance grants.
 #[derive(Debug)]
 pub(crate) struct Limited<S> {
     stream: S,
@@ -215,7 +216,7 @@ impl Values {
         Values { most: limit.values, left: limit.values }
     }
 
-    /// Counts a row, or anything that belongs to one, as one extra value: it takes memory even without values.
+    /// Counts `values` and one more, because a row takes memory even without values.
     fn add(&mut self, values: usize) -> tiberius::Result<()> {
         match self.left.checked_sub(values + 1) {
             Some(left) => {

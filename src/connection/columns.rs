@@ -15,7 +15,7 @@ pub(crate) fn into_rows(call: &'static str, answer: Answer) -> Vec<Columns> {
     columns(call, answer.into_results().pop().unwrap_or_default())
 }
 
-/// The rows of all result sets of a procedure, if they have the same columns.
+/// The rows of all result sets of a procedure whose result sets have the same columns.
 pub(crate) fn all_rows(call: &'static str, answer: Answer) -> impl Iterator<Item = Columns> {
     answer.into_results().into_iter().flatten().map(move |row| Columns::new(call, row))
 }
@@ -73,7 +73,8 @@ impl Columns {
         number.map(|number| u64::try_from(number).map_err(|_| self.unexpected(name, "it is negative"))).transpose()
     }
 
-    /// The next column, elapsed milliseconds. A negative value, after SQL Server's clock was set back, counts as zero.
+    /// The next column, which contains elapsed milliseconds. A negative value counts as zero: SQL Server's clock was
+    /// set back.
     pub(crate) fn optional_ms(&mut self, name: &str) -> Result<Option<Duration>, Error> {
         let ms: Option<i64> = self.optional(name)?;
         Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
@@ -107,7 +108,7 @@ impl Columns {
         self.optional_time(name)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
     }
 
-    /// The next column, one of `words`; returns the meaning of the word.
+    /// The next column, which contains one of `words`. Returns the meaning of the word.
     pub(crate) fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T, Error> {
         let text: String = self.required(name)?;
         match words.iter().find(|(word, _)| *word == text) {

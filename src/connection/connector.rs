@@ -28,8 +28,8 @@ use super::answer_size_limit::{Allowance, AnswerSizeLimit, Limited};
 use super::idle_trust::{IdleTrust, keep_alive};
 use super::without_warnings;
 
-/// How much to read from a socket at once. The driver asks for 8 KiB, half a packet: sixteen system calls for a claim
-/// of 500 jobs of 200 bytes.
+/// How much to read from a socket at once. The driver reads 8 KiB, half a packet, which would be sixteen system calls
+/// for a claim of 500 jobs of 200 bytes.
 const READ_BYTES: usize = 64 * 1024;
 
 type Client = tiberius::Client<Compat<BufReader<Limited<TcpStream>>>>;
@@ -40,12 +40,13 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     allowance: Arc<Allowance>,
     socket: Socket,
-    /// Its receiver waits in a task of the runtime in which the connection was opened, and is dropped with the runtime.
+    /// Detects the end of the runtime in which the connection was opened. The receiver waits in a task of that runtime,
+    /// and is dropped with the runtime.
     runtime: oneshot::Sender<Infallible>,
 }
 
 impl Connection {
-    /// Called in the runtime in which the stream was opened.
+    /// Creates a connection. Must be called in the runtime in which the stream was opened.
     fn new(client: Client, allowance: Arc<Allowance>, socket: Socket) -> Connection {
         let (runtime, connection) = oneshot::channel();
         tokio::spawn(connection); // until the connection is dropped
@@ -58,7 +59,8 @@ impl Connection {
         self.allowance.grant(limit);
     }
 
-    /// Whether the runtime in which it was opened has ended. The socket is then open, but no call can use it.
+    /// Whether the runtime in which the connection was opened has ended. The socket is then still open, but no call can
+    /// use it.
     pub(crate) fn has_lost_its_runtime(&self) -> bool {
         self.runtime.is_closed()
     }
@@ -147,7 +149,8 @@ impl Connector {
         &self.metrics
     }
 
-    /// Opens a connection: TCP, TLS, login. Follows redirections. It has until `deadline`, `limit` after the call.
+    /// Opens a connection: TCP, TLS, login. Follows redirections. Fails after `deadline`, which is `limit` after the
+    /// caller's call.
     ///
     /// # Errors
     ///
@@ -246,7 +249,7 @@ impl Connector {
     }
 }
 
-/// Kerberos and SSPI block the thread while they ask their servers.
+/// Connects on a thread that may block, because Kerberos and SSPI block it while they ask their servers.
 async fn on_blocking_thread<F, T>(connecting: F) -> tiberius::Result<T>
 where
     F: Future<Output = tiberius::Result<T>> + Send + 'static,

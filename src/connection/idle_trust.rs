@@ -9,11 +9,11 @@ use tokio::net::TcpStream;
 
 use crate::time::BootClock;
 
-/// A connection that was idle for longer is replaced. A quarter of the four minutes after which Azure's load balancers
-/// and NAT gateways drop a connection.
+/// A connection that was idle for longer is replaced. This is a quarter of the four minutes after which Azure's load
+/// balancers and NAT gateways drop a connection.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
-/// What the connections of a queue learn from each other.
+/// The state of the network, as far as the connections of a queue learn it from each other.
 #[derive(Debug)]
 pub(crate) struct IdleTrust {
     max_idle_ns: AtomicU64,
@@ -42,8 +42,9 @@ impl IdleTrust {
         self.clock.now()
     }
 
-    /// Records that a call, `sent_at` by [`now`](Self::now), got no response. SQL Server may only be slow, but a device
-    /// on the way may have dropped this process' connections. So connections that were not used since are not trusted.
+    /// Records that a call that was sent at `sent_at` got no response. SQL Server may only be slow, but a network
+    /// device may have dropped this process's connections. Connections without a response since then are therefore not
+    /// trusted.
     pub(crate) fn no_answer_since(&self, sent_at: Duration) {
         self.unanswered_since_ns.fetch_max(sent_at.as_nanos() as u64, Ordering::AcqRel);
     }
@@ -55,8 +56,8 @@ impl IdleTrust {
     }
 }
 
-/// Makes the operating system probe an idle connection every 30 s, the default of Microsoft's own network library. That
-/// keeps the connection in the tables of network devices, and a dead connection is closed after 30 + 3 × 5 s.
+/// Makes the operating system probe an idle connection every 30 s, the default of Microsoft's own network library. The
+/// probes keep the connection in the tables of network devices, and a dead connection is closed after 30 + 3 × 5 s.
 pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let probes = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
     #[cfg(not(windows))] // there the number of probes can be set from Windows 10 1703 on only

@@ -30,13 +30,13 @@ pub(crate) fn procedure(schema: &str, name: &str) -> String {
     format!("[{schema}].[{name}]")
 }
 
-/// The name of a table type. Without brackets, because the protocol carries plain names, and the driver sends this text
-/// unchanged.
+/// The name of a table type. It has no brackets, because the protocol carries plain names and the driver sends this
+/// text unchanged.
 pub(crate) fn table_type(schema: &str, name: &str) -> String {
     format!("{schema}.{name}")
 }
 
-/// A count or a time for an `int`. Larger values are clamped, because they exceed every procedure's range anyway.
+/// A count or a time as an `int`. Larger values are clamped, because they exceed every procedure's range anyway.
 pub(crate) fn int(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }

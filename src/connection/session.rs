@@ -24,7 +24,7 @@ use super::parameters::procedure;
 pub(crate) struct Session {
     connector: Arc<Connector>,
     idle: Option<Idle>,
-    /// The last connection failed, or its call was given up.
+    /// Whether the last connection failed, or its call was abandoned.
     is_broken: bool,
     /// The deadline and the limit of calls made through [`Session::within`].
     deadline: Option<(tokio::time::Instant, Duration)>,
@@ -67,16 +67,16 @@ impl Session {
         self.connector.schema()
     }
 
-    /// Records that another session's call, `sent_at` by the idle connections' clock, was dropped because a later call
-    /// was answered first.
+    /// Records that another session's call was dropped because a later call was answered first. `sent_at` is when it
+    /// was sent, by the idle connections' clock.
     pub(crate) fn gave_up(&self, call: &str, sent_at: Duration) {
         let after = self.connector.idle.now().saturating_sub(sent_at);
         self.connector.idle.no_answer_since(sent_at);
         self.connector.metrics().failed(call, &Error::TimedOut { call: call.to_string(), after });
     }
 
-    /// Closes the connection, if there is one; the next call opens another. For an owner who will not use it for a
-    /// while, because SQL Server keeps memory for each connection.
+    /// Closes the connection, if there is one; the next call opens another. An owner that will not use the session for
+    /// a while calls this, because SQL Server keeps memory for each connection.
     pub(crate) fn disconnect(&mut self) {
         self.idle = None;
         self.is_broken = false;
@@ -95,8 +95,8 @@ impl Session {
         !idle.connection.has_lost_its_runtime() && !self.connector.idle.is_doubtful(idle.answered_at)
     }
 
-    /// Closes the connection when it has been idle for so long that the next call would not use it. Never returns: for
-    /// an owner who waits for other work and then drops this future.
+    /// Closes the connection when it has been idle for so long that the next call would not use it. Never returns: the
+    /// owner drops this future when it has other work.
     pub(crate) async fn close_when_idle(&mut self) -> Infallible {
         if let Some(idle) = &self.idle {
             let idle_for = self.connector.idle.now().saturating_sub(idle.answered_at);
@@ -106,11 +106,11 @@ impl Session {
         std::future::pending().await
     }
 
-    /// Connects, unless there is a connection that the other end has not closed. If the next call fails, it was
-    /// therefore sent.
+    /// Connects, unless there is a connection that the other end has not closed. A call that fails afterwards has
+    /// therefore been sent.
     ///
-    /// A worker's calls do not use this. A server that closed a connection may have crashed and forgotten what it had
-    /// confirmed, and only a failed call makes the worker check for that. Errors as [`Connector::connect`].
+    /// A worker's calls do not use this. A server that closed a connection may have crashed and lost changes that it
+    /// had confirmed, and only a failed call makes the worker check for that. Errors as [`Connector::connect`].
     pub(crate) async fn ensure_connected(&mut self) -> Result<(), Error> {
         match &self.idle {
             Some(idle) if idle.connection.is_closed() => {
@@ -245,7 +245,8 @@ impl Session {
     }
 
     /// Puts a connection back after an error, unless it still has an open transaction. (The driver returns the error
-    /// after it has read the whole response.) Asking costs a round trip; a new connection costs several, and a login.
+    /// after it has read the whole response.) The check costs a round trip; a new connection would cost several round
+    /// trips and a login.
     async fn put_back_if_clean(&mut self, mut connection: Connection) {
         let end = tokio::time::Instant::now() + self.connector.timeouts().connect;
         let end = self.deadline.map_or(end, |(deadline, _)| deadline.min(end));

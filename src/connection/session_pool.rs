@@ -41,7 +41,7 @@ impl SessionPool {
         SessionPool { sessions, closer: Closer::default() }
     }
 
-    /// Lends a session. Waits while all are lent, until `deadline`, which is `limit` after the caller's call. The error
+    /// Lends a session. While all are lent, waits until `deadline`, which is `limit` after the caller's call. The error
     /// is [`Error::NoFreeConnection`].
     pub(crate) async fn lend(&self, deadline: Instant, limit: Duration) -> Result<Lent, Error> {
         let Ok(lent) = tokio::time::timeout_at(deadline, self.sessions.get()).await else {
@@ -56,8 +56,8 @@ impl SessionPool {
     }
 }
 
-/// Closes connections that the next call would not use: idle for too long, or their runtime has ended. Ends when there
-/// are no connections, or the pool has been dropped.
+/// Closes connections that the next call would not use, because they have been idle for too long or their runtime has
+/// ended. Returns when there are no connections left, or the pool has been dropped.
 async fn close_idle(sessions: WeakPool<SessionManager>, closer: Closer) {
     loop {
         tokio::time::sleep(LOOK_FOR_IDLE).await;

@@ -37,7 +37,7 @@ impl Subscriber for WithoutWarnings {
         if is_dropped(metadata) { Interest::never() } else { self.outer.register_callsite(metadata) }
     }
 
-    /// This subscriber needs nothing beyond what its outer one needs.
+    /// This subscriber needs no events beyond those that the current subscriber needs.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::current())
     }

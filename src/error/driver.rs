@@ -5,19 +5,20 @@ use std::io;
 use super::error::Error;
 use super::remedy;
 
-/// Logins that SQL Server refuses permanently: password wrong, expired or to be changed; account locked or disabled;
-/// domain not trusted.
+/// The errors of refused logins: password wrong, expired or to be changed; account locked or disabled; domain not
+/// trusted.
 const LOGIN_NUMBERS: [i32; 6] = [18452, 18456, 18470, 18486, 18487, 18488];
 
 impl Error {
-    /// A login that SQL Server refused. `check` is the remedy for a number that has none of its own.
+    /// The error of a login that SQL Server refused. `check` is the remedy if the error number has no remedy of its
+    /// own.
     pub(crate) fn login_failed(number: i32, message: String, check: String, may_pass: bool) -> Error {
         let remedy = remedy::for_login(number).map_or(check, str::to_string);
         Error::LoginFailed { number, message, remedy, may_pass }
     }
 
-    /// Converts an error of a login. On an open connection, the same numbers come from another login, such as a linked
-    /// server's.
+    /// Converts an error of a login. On an open connection, the same numbers mean that another login failed, such as a
+    /// linked server's.
     pub(crate) fn from_login(error: tiberius::error::Error, server: &str, schema: &str) -> Error {
         match Error::from_driver(error, server, schema) {
             Error::Sql { number, message, .. } if LOGIN_NUMBERS.contains(&number) => {

@@ -15,8 +15,8 @@ pub(crate) const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// Everything that can go wrong, by what to do about it.
 ///
 /// The message is complete: it names the cause and, if known, the remedy. [`source`](std::error::Error::source) is
-/// `None`, so that a program that prints causes prints none twice. Only [`Payload`](Error::Payload) has a source, which
-/// identifies a handler's error.
+/// `None`, so that a program that prints sources prints no cause twice. Only [`Payload`](Error::Payload) has a source,
+/// by which a handler's error is recognized.
 ///
 /// [`is_transient`](Error::is_transient) tells whether the same call may succeed later.
 ///
@@ -265,8 +265,8 @@ pub enum Error {
         message: String,
     },
 
-    /// SQL Server did not respond to an enqueue, or ended the session. Either all of the jobs are in the queue or none.
-    /// Enqueue them again only if running them twice does no harm.
+    /// SQL Server did not respond to an enqueue, or ended the session. Either all of the jobs are in the queue, or none
+    /// of them. Enqueue them again only if running them twice does no harm.
     ///
     /// Jobs that all have a [deduplication key](crate::job::NewJob::dedup_key), and the jobs of
     /// [`Queue::enqueue_part`](crate::queue::Queue::enqueue_part), have already been sent again, without success, if
@@ -282,8 +282,8 @@ pub enum Error {
     },
 
     /// Some chunks of an [`enqueue_many`](crate::queue::Queue::enqueue_many) were committed before one failed. The
-    /// later jobs are not in the queue, except if `cause` is an [`Error::EnqueueInDoubt`]: then the next `jobs` of them
-    /// may be.
+    /// later jobs are not in the queue, unless `cause` is an [`Error::EnqueueInDoubt`]: then the next `jobs` jobs may
+    /// be in the queue.
     #[error("{} enqueued, then: {cause}", jobs_were(enqueued.len()))]
     #[non_exhaustive]
     EnqueuedInPart {

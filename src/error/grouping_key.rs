@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 pub(crate) const GAP: char = '…';
 
-/// The maximum length of a pattern, which ends between two words. Errors are read up to 400 characters. If an error is
-/// cut there, the end depends on the length of its numbers, so the end must not be in the pattern.
+/// The maximum length of a pattern, which ends between two words. Only the first 400 characters of an error are read.
+/// Where they end depends on the length of the error's numbers, so that end must not be in the pattern.
 const MAX_CHARS: usize = 200;
 
 /// A word of at least this many hexadecimal digits is an id, even if all digits are decimal.
@@ -106,8 +106,8 @@ impl GroupingKey {
         ControlFlow::Continue(())
     }
 
-    /// Adds a word: letters, digits, and gaps, which count as digits. Exit codes and signals keep their number, because
-    /// it distinguishes failures.
+    /// Adds a word: letters, digits, and gaps, which count as digits. Exit codes and signals keep their numbers,
+    /// because these distinguish failures.
     fn add_word(&mut self, word: &str) -> ControlFlow<()> {
         let before = self.text.strip_suffix('-').unwrap_or(&self.text);
         let is_end = ["exit code ", "exit status ", "signal "].iter().any(|name| before.ends_with(name));

@@ -12,9 +12,9 @@
 //! driver (**JDBC**), and `SqlServerTransientExceptionDetector` of EF Core (**EF**). The test below gives a reason for
 //! each number.
 
-/// A connection broke or could not be opened: SqlClient, JDBC, EF. These numbers come from the client's own network
-/// library and reach us only through a gateway; ours are `Error::Connect`, `ConnectionLost` and `TimedOut`. Left out of
-/// EF's list: 20, which is a setting, and 203 and 11001, which no server sends.
+/// A connection broke or could not be opened: SqlClient, JDBC, EF. These are numbers of a client's own network library,
+/// which reach us only through a gateway; our own errors of this kind are `Error::Connect`, `ConnectionLost` and
+/// `TimedOut`. Left out of EF's list: 20, which is a setting, and 203 and 11001, which no server sends.
 const CONNECTION: &[i32] = &[-2, 64, 121, 233, 997, 10053, 10054, 10060];
 
 /// Locks of other sessions, and the lock manager. 1204, 1205, 1222: SqlClient, EF; 1203, 1221, 1232, 22335: EF; 3940:
@@ -63,8 +63,8 @@ const SERVER: &[i32] = &[
     18458, 18460, 18461,
 ];
 
-/// Something changed under a statement or transaction, which must be run again: EF, except 2801 and 3949: texts. Our
-/// procedures use no row versions or memory-optimized tables; a user's trigger or procedure may.
+/// Something changed while a statement or transaction was running, which must be run again: EF, except 2801 and 3949:
+/// texts. Our procedures use no row versions or memory-optimized tables, but a user's trigger or procedure may.
 const RUN_AGAIN: &[i32] = &[
     601, 617, 669, 2801, 2816, 3941, 3947, 3948, 3949, 3950, 3953, 3957, 3960, 4117, 4184, 10922, 20041, 41301, 41302,
     41305, 41325, 41339, 41839,

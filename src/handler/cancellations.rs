@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::id::{Fence, JobId};
 
-/// For the jobs that were claimed under one registration: whether all of them are lost, and which of them are to be
-/// cancelled. A running handler asks this again and again, so the usual answer costs only two loads.
+/// Whether the jobs that were claimed under one registration are lost, and which of them must be cancelled. A running
+/// handler checks this repeatedly, so a check that finds nothing costs only two loads.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellations {
     lease_lost: AtomicBool,
@@ -33,7 +33,7 @@ impl Cancellations {
         self.any_asked.store(true, Ordering::Release);
     }
 
-    /// Whether the job is to be cancelled.
+    /// Whether the job must be cancelled.
     pub(crate) fn is_asked(&self, job_id: JobId, fence: Fence) -> bool {
         self.any_asked.load(Ordering::Acquire) && self.asked.lock().contains(&(job_id, fence))
     }

@@ -18,7 +18,7 @@ pub struct Context {
     job: Job,
     cancellations: Arc<Cancellations>,
     deadline: Option<Instant>,
-    /// Who claimed the job and when it started, or `None` in a test.
+    /// The worker that claimed the job, and when the run started; `None` in a test.
     run: Option<(WorkerId, Instant)>,
     /// Whether the handler has called [`finish_in`](crate::transaction::finish_in()).
     finishing: AtomicBool,
@@ -153,8 +153,8 @@ impl Context {
         (self.job.id(), self.job.fence())
     }
 
-    /// The program's value of this type, shared by all jobs of the worker: a cache, a client, a model. It was passed to
-    /// [`Handlers::state`](super::handlers::Handlers::state). Takes about ten nanoseconds and no lock.
+    /// The program's value of this type, shared by all jobs of the worker: a cache, a client, a model. The value was
+    /// passed to [`Handlers::state`](super::handlers::Handlers::state). A call takes about ten nanoseconds and no lock.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Handlers, TypedJob};
@@ -195,11 +195,11 @@ impl Context {
     /// Runs a future to completion, for a handler that needs an async library, for example for one HTTP call before an
     /// hour of computing.
     ///
-    /// The future is polled on this thread, which runs nothing else meanwhile, so it should be short. The tasks that it
-    /// spawns, its timers and its sockets are driven by the worker's own runtime, which has its own thread and is
-    /// started by the first call. The future therefore progresses even if the program's runtime has a single thread and
-    /// that is blocked. Nested calls work, too: a waiting handler may run another handler on its stack, see the crate's
-    /// documentation on rayon.
+    /// The future is polled on this thread, which runs nothing else meanwhile, so the future should be short. The tasks
+    /// that it spawns, its timers and its sockets are driven by the worker's own runtime, which has its own thread and
+    /// is started by the first call. The future therefore progresses even if the program's runtime has a single thread
+    /// and that thread is blocked. Nested calls work, too: a waiting handler may run another handler on its stack, see
+    /// the crate's documentation on rayon.
     ///
     /// ```
     /// use std::time::Duration;
@@ -232,7 +232,7 @@ impl Context {
         tokio::task::block_in_place(|| runtime.block_on(future))
     }
 
-    /// Who claimed the job and when it started, or `None` in a test.
+    /// The worker that claimed the job, and when the run started; `None` in a test.
     pub(crate) fn run(&self) -> Option<(WorkerId, Instant)> {
         self.run
     }
@@ -314,13 +314,13 @@ impl Context {
         self
     }
 
-    /// Adds the values of those types that the context's own state lacks.
+    /// Adds the values whose types the context's own state lacks.
     pub(super) fn with_missing_state(mut self, state: &State) -> Context {
         self.own_surroundings().state.fill_up(state);
         self
     }
 
-    /// The surroundings of a context that was made for a test.
+    /// The data shared by runs, in a context that was made for a test.
     fn own_surroundings(&mut self) -> &mut SharedByRuns {
         Arc::get_mut(&mut self.surroundings).expect("only a worker's contexts share them")
     }

@@ -50,7 +50,7 @@ pub struct Handlers {
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
     state: State,
-    /// The first thing that was rejected, for the start of the worker.
+    /// The first invalid setting, which the start of the worker reports.
     refused: Option<Error>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Handler {
 }
 
 impl Handlers {
-    /// None yet.
+    /// Creates a registry without handlers.
     pub fn new() -> Handlers {
         Handlers::default()
     }
@@ -186,7 +186,7 @@ impl Handlers {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for the first thing that was rejected, or if there is no handler.
+    /// [`Error::Config`] for the first invalid setting, or if there is no handler.
     pub(crate) fn check(&mut self, config: &WorkerConfig) -> Result<(), Error> {
         if self.handlers.is_empty() {
             self.refuse("the number of handlers".to_owned(), "0".to_owned(), "1 or more".to_owned());
@@ -213,7 +213,7 @@ impl Handlers {
         self.state.clone()
     }
 
-    /// The places that each handler's jobs share, or `None` if only the number of threads limits them.
+    /// The limit that each handler's jobs share, or `None` if only the number of threads limits them.
     pub(crate) fn places(&self) -> impl Iterator<Item = Option<&Arc<SharedLimit>>> {
         self.handlers.iter().map(|handler| handler.options.places.as_ref())
     }
@@ -230,8 +230,8 @@ impl Handlers {
     }
 
     /// Runs the job of `context` as a worker would, for tests without a server. Returns the outcome that the worker
-    /// would report: a panic is a failure, an error is judged by its [`JobError`](super::job_error::JobError), and a
-    /// kind without a handler is postponed. Settings have their defaults.
+    /// would report: a panic is a failure, a [`JobError`](super::job_error::JobError) determines the outcome of an
+    /// error, and a job without a handler for its kind is postponed. Settings have their defaults.
     ///
     /// ```
     /// use std::time::Duration;

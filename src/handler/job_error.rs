@@ -10,7 +10,7 @@ use crate::time::TEN_YEARS;
 /// A failure that says what happens to the job.
 ///
 /// A handler may return any error. The job is then retried by the retry policy until its attempts are used up. A
-/// `JobError` overrides this, even if other errors wrap it; of several, the outermost counts. An
+/// `JobError` overrides this, even if other errors wrap it. If there are several, the outermost counts. An
 /// [`Error::Payload`](crate::error::Error::Payload) makes the job dead immediately, because a retry would find the same
 /// payload.
 ///
@@ -52,7 +52,7 @@ pub(crate) enum Verdict {
     Snooze(Duration),
 }
 
-/// The verdict and the cause, as the source of its [`JobError`]. It is found even if `anyhow` has wrapped the
+/// The verdict and the cause. This is the source of its [`JobError`], so it is found even if `anyhow` has wrapped the
 /// `JobError` into its own type, which cannot be downcast but has the same sources.
 #[derive(Debug)]
 struct Judged {
@@ -136,7 +136,7 @@ pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
     Verdict::Retry
 }
 
-/// The text of an error and its causes, each once, because the text of many errors already contains their cause's.
+/// The text of an error and its causes. A cause whose text is already contained in the error's text is left out.
 pub(crate) fn message(error: &(dyn StdError + 'static)) -> String {
     let mut message = error.to_string();
     for cause in chain(error).skip(1).filter(|link| !link.is::<Judged>()) {

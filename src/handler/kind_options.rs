@@ -42,8 +42,8 @@ impl KindOptions {
     }
 
     /// Sets how long failed jobs of this kind wait before their next attempt, instead of `worker.retry`. The delay is
-    /// `base` after the first attempt and doubles with each one, up to `max`, less up to a quarter at random. Up to ten
-    /// years.
+    /// `base` after the first attempt and doubles with each attempt up to `max`, which is at most ten years. Each delay
+    /// is reduced by up to a quarter at random.
     pub fn retry(mut self, base: Duration, max: Duration) -> KindOptions {
         self.retry = Some(RetryConfig { base, max });
         self
@@ -66,13 +66,14 @@ impl KindOptions {
     ///     .options("preview", licences);
     /// ```
     ///
-    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server until
-    /// roughly when their turn comes (1 s to ten minutes), without using up an attempt and without regard to their order.
+    /// Jobs over the limit occupy no thread. A few stay in memory. The others are postponed in SQL Server until about
+    /// their turn (1 s to ten minutes), without using up an attempt. Postponed jobs may change their order.
     ///
     /// A worker postpones about a thousand jobs immediately, then 500 per second, and one more for each job that it
-    /// runs. Jobs behind a long backlog wait until it has been postponed. If a kind with a limit often has a long
-    /// backlog, give it its own queue and a worker with as many threads as the limit. Jobs of a queue with delivery `at_most_once` cannot be postponed:
-    /// all claimed jobs stay in memory, and when they reach `worker.max_in_flight`, nothing else is claimed.
+    /// runs. Jobs behind a long backlog wait until the backlog has been postponed. If a kind with a limit often has a
+    /// long backlog, give it its own queue and a worker with as many threads as the limit. Jobs of a queue with
+    /// delivery `at_most_once` cannot be postponed: all claimed jobs stay in memory, and when they reach
+    /// `worker.max_in_flight`, nothing else is claimed.
     pub fn at_most(mut self, jobs: usize) -> KindOptions {
         self.places = Some(Arc::new(SharedLimit::new(jobs)));
         self

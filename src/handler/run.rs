@@ -45,7 +45,7 @@ impl Handler {
         RunResult { outcome, panicked: panicked || error_panicked, ended_at }
     }
 
-    /// Also returns whether the handler's error panicked.
+    /// Returns the outcome, and whether the code of the handler's error panicked.
     fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> (Outcome, bool) {
         let error = match result.and_then(Output::checked) {
             Ok(output) => return (output.into_outcome(), false),

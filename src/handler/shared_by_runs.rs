@@ -76,7 +76,7 @@ impl Drop for SharedByRuns {
     }
 }
 
-/// Values by type, one of each. They do not change while jobs run, so reading them needs no lock.
+/// Values by type, one of each type. They do not change while jobs run, so reading them needs no lock.
 #[derive(Clone, Default)]
 pub(crate) struct State(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a job may wait in memory. Somewhat longer than a postponed job takes to come back
+/// How long a job may wait in memory: somewhat longer than a postponed job takes to be claimed again
 /// (`worker.promote_interval_ms` and a claim).
 pub(crate) const HOLD: Duration = Duration::from_secs(2);
 
-/// The shortest and the longest time for which a job is postponed until about its turn.
+/// The shortest and the longest time for which a job is postponed if its turn is near.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The longest interval between two jobs whose turn is further away: they come back one by one. Some of them are thus
-/// seen again soon, in case workers join or the jobs become shorter, and a long backlog is not claimed and postponed as
-/// a whole each minute.
+/// The longest interval between two postponed jobs whose turn is further away. They become ready one by one, so that a
+/// long backlog is not claimed and postponed as a whole each minute. Some of them become ready soon, in case workers
+/// join or the jobs become shorter.
 const LATER_STEP: Duration = Duration::from_millis(10);
 
-/// The longest delay of these jobs. Beyond it, the delays start again at [`DELAYS`].
+/// The longest delay of these jobs. After that, the delays start again at [`DELAYS`].
 const LATEST: Duration = Duration::from_secs(600);
 
 /// How long a place is kept for the worker to which it was offered. A free thread takes it within microseconds. If none
@@ -31,7 +31,8 @@ const LATEST: Duration = Duration::from_secs(600);
 /// doubt.
 const OFFER: Duration = Duration::from_millis(500);
 
-/// For how long no place is offered to a worker that did not take one. It can still take a free place.
+/// For how long no place is offered to a worker that did not take an offered place. The worker can still take a free
+/// place.
 const PASSED_OVER: Duration = Duration::from_secs(10);
 
 /// The places that all clones of the options share.
@@ -47,9 +48,9 @@ pub(crate) struct Line {
     offer: Option<Offer>,
     /// When a place was last taken or returned.
     changed_at: Instant,
-    /// Until when the places have work, including all postponed jobs.
+    /// Until when the places are booked by waiting and postponed jobs.
     booked_until: Instant,
-    /// When the last of the jobs whose turn is further away comes back.
+    /// When the last postponed job whose turn is further away becomes ready.
     later_until: Instant,
 }
 
@@ -136,8 +137,8 @@ impl SharedLimit {
         self.change(|line, _| line.waiters.retain(|other| other.id != waiter));
     }
 
-    /// How many of the waiter's jobs could start now, and since when the first of them has waited, or `None` if none
-    /// could.
+    /// Returns how many of the waiter's jobs could start now, and since when the first of them has waited, or `None` if
+    /// none could start.
     pub(crate) fn startable(&self, waiter: WaiterId) -> Option<(usize, Instant)> {
         let line = self.0.lock();
         let Waiter { waiting, since, .. } = line.find(waiter);
@@ -145,12 +146,13 @@ impl SharedLimit {
         since.filter(|_| jobs > 0).map(|since| (jobs, since))
     }
 
-    /// Changes the line, then offers a free place, if there is one.
+    /// Changes the line, and then offers a free place, if there is one.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Line, Instant) -> T) -> T {
         self.with_line(None, change)
     }
 
-    /// Same as [`change`](Self::change), for a thread of `ended`, which checks for jobs again by itself.
+    /// Same as [`change`](Self::change). If a thread of the waiter `ended` makes the change, that thread checks for
+    /// jobs again by itself.
     fn with_line<T>(&self, ended: Option<WaiterId>, change: impl FnOnce(&mut Line, Instant) -> T) -> T {
         let mut line = self.0.lock();
         let now = Instant::now();
@@ -225,7 +227,8 @@ impl Line {
         self.later_until.saturating_duration_since(now)
     }
 
-    /// How long a job takes. If the running jobs take much longer than the mean, the time that has passed so far.
+    /// How long a job takes: the mean or, if the running jobs take much longer than that, the time that has passed so
+    /// far.
     fn run_time(&self, waiter: &Waiter, now: Instant) -> Duration {
         waiter.mean_run.unwrap_or_default().max(now.saturating_duration_since(self.changed_at))
     }

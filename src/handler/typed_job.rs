@@ -41,7 +41,7 @@ use super::output::IntoOutput;
 /// ```
 pub trait TypedJob: Serialize + DeserializeOwned {
     /// The kind of these jobs: 1 to 64 printable ASCII characters without spaces. It is stored with each job, and no
-    /// other type may have the same.
+    /// other type may have the same kind.
     const KIND: &'static str;
 
     /// The output of these jobs: `()`, [`Output`](super::output::Output), [`Json`](super::output::Json) or an `Option`
@@ -53,7 +53,8 @@ pub trait TypedJob: Serialize + DeserializeOwned {
     ///
     /// # Errors
     ///
-    /// Any. The job is retried, unless a [`JobError`](super::job_error::JobError) says otherwise.
+    /// The job may return any error. It is then retried, unless a [`JobError`](super::job_error::JobError) says
+    /// otherwise.
     fn run(self, context: &Context) -> Result<Self::Output, BoxError>;
 }
 

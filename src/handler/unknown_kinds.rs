@@ -15,8 +15,9 @@ use crate::job::{Job, Outcome};
 /// The shortest interval between log entries about such jobs.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The maximum number of jobs whose time is kept. If there are more, or if as many have gone to other workers, the time
-/// of all of them starts again. They then wait longer, but none becomes dead too early.
+/// The maximum number of jobs for which the time of the first postponement is kept, including jobs that other workers
+/// have taken since. If there are more, the time of all of them starts again. They then wait longer, but none becomes
+/// dead too early.
 const MOST_PUT_OFF: usize = 100_000;
 
 pub(crate) struct UnknownKinds {
@@ -43,7 +44,7 @@ impl UnknownKinds {
         }
     }
 
-    /// Decides what happens to such a job.
+    /// Decides what happens to a job whose kind has no handler.
     pub(crate) fn outcome(&self, job: &Job) -> Outcome {
         let error = match job.kind() {
             Some(kind) => format!("the worker has no handler for jobs of kind '{kind}'"),
@@ -86,8 +87,8 @@ impl UnknownKinds {
         Some(put_off)
     }
 
-    /// Counts a job. Returns the number of jobs if it is time to log them; the caller logs, because a subscriber may
-    /// take long and the lock is held here.
+    /// Counts a job. If it is time to log, returns the number of jobs. The caller logs, because a subscriber may take
+    /// long, and this function holds a lock.
     fn to_be_logged(&self) -> Option<u64> {
         let mut unlogged = self.unlogged.lock();
         unlogged.jobs += 1;

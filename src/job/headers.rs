@@ -71,7 +71,7 @@ impl Headers {
 ///
 /// SQL Server accepts JSON that Rust cannot represent, such as the number 1e999 or half a surrogate pair (`"\ud800"`).
 /// A T-SQL producer must not be able to stop all workers, or to hide a page of jobs from operators, with one such job.
-/// Such a header is therefore ignored. If even its name cannot be read, all headers of the job are.
+/// Such a header is therefore ignored. If even its name cannot be read, all headers of the job are ignored.
 pub(crate) fn read_headers(json: &str) -> Option<Map<String, Value>> {
     let cannot_be_read =
         |error: serde_json::Error| tracing::warn!(%error, "cannot read a header of a job; its handler runs without it");

@@ -40,7 +40,7 @@ pub(crate) struct Details {
     pub(crate) dedup_key: Option<String>,
     pub(crate) correlation_id: Option<Uuid>,
     pub(crate) time_limit_ms: Option<u32>,
-    /// There is a checkpoint. The claim does not return it.
+    /// Whether the job has a checkpoint, which the claim does not return.
     #[serde(default)]
     pub(crate) checkpointed: bool,
     #[serde(skip)]

@@ -53,8 +53,8 @@ impl NewBatch {
         self
     }
 
-    /// Nests batches: adds the follow-up to another batch, which then cannot end before the follow-up finishes. The
-    /// parent must exist and not be sealed.
+    /// Nests batches: adds the follow-up to another batch, the parent. The parent then cannot complete before the
+    /// follow-up finishes. It must exist and must not be sealed.
     pub fn parent(mut self, parent: BatchId) -> NewBatch {
         self.parent = Some(parent);
         self
@@ -120,7 +120,7 @@ pub struct BatchRow {
     pub sealed_at: Option<SystemTime>,
     /// When it was sealed and all its jobs had finished.
     pub ended_at: Option<SystemTime>,
-    /// How many committed jobs it has. A requeued job counts once.
+    /// How many jobs it has, without jobs that are not committed. A requeued job counts once.
     pub jobs: u64,
     /// How many of its jobs are done.
     pub done: u64,

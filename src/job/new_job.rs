@@ -143,7 +143,7 @@ impl NewJob {
     /// Sets the deduplication key: the job is added only if no unfinished job of the queue has the same key. If one
     /// has, the result names that job. 1 to 256 UTF-16 units, no leading or trailing spaces, compared by code point.
     ///
-    /// When the job has finished, its key can be used again: a job that is enqueued again then runs again.
+    /// When the job has finished, its key can be used again: if the same job is then enqueued again, it runs again.
     pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {
         self.dedup_key = Some(key.into());
         self
@@ -207,8 +207,8 @@ impl NewJob {
     ///
     /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
     /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) is set. A dead or
-    /// cancelled job passes its turn on. [Priorities](NewJob::priority) apply among the jobs that have the turn in
-    /// their groups.
+    /// cancelled job passes its turn on. [Priorities](NewJob::priority) apply only among jobs that have a turn in their
+    /// groups.
     ///
     /// The next job starts soon after the previous one is finished. If the finish or the enqueue is part of your own
     /// transaction ([`finish_in`](crate::transaction::finish_in()), [`enqueue_in`](crate::transaction::enqueue_in)), it
@@ -276,12 +276,13 @@ impl NewJob {
     }
 }
 
-/// The largest payload or output, in bytes. SQL Server stores 2 GB. But the driver builds a message in memory, and a
-/// value must cross the network within one command timeout, when it is stored and at each claim.
+/// The largest payload or output, in bytes. SQL Server stores up to 2 GB. But the driver builds a message in memory,
+/// and a value must cross the network within one command timeout, both when it is stored and when it is claimed.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
-/// The largest value in a table-valued parameter, in bytes. The driver compares the length of a `varbinary(max)` with
-/// the 65,535 that stand for "max" on the wire. Larger values are sent as parameters of their own.
+/// The largest value in a table-valued parameter, in bytes. The driver cannot send a longer `varbinary(max)` there,
+/// because it compares the length with 65,535, the number that stands for "max" on the wire. Larger values are sent as
+/// parameters of their own.
 pub(crate) const MAX_TABLE_VALUE_BYTES: usize = 65_535;
 
 /// Checks jobs before anything is sent. The error names the index of the job if there are several.

@@ -40,7 +40,7 @@ impl Note {
         Ok(Note { checkpoint: Some(checkpoint), ..Note::default() })
     }
 
-    /// A fraction outside 0 to 1 is clamped, and a longer text is cut.
+    /// Creates a note of progress. A fraction outside 0 to 1 is clamped, and a longer text is cut.
     pub(crate) fn progress(fraction: f32, text: &str) -> Note {
         let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
         Note { fraction: Some(fraction), text: Some(cut_to(text, MAX_TEXT_UNITS).to_owned()), checkpoint: None }
@@ -68,7 +68,7 @@ pub(crate) struct RunNotes {
     unwritten: Mutex<BTreeMap<JobId, (Fence, Note)>>,
     /// The size of the checkpoints in memory, including those that are being written.
     bytes: Arc<AtomicUsize>,
-    /// Whether anything was ever noted.
+    /// Whether a job has ever reported a note.
     used: AtomicBool,
     changed: Notify,
     writing: tokio::sync::Mutex<()>,
@@ -93,7 +93,8 @@ impl RunNotes {
         self.changed.notified().await;
     }
 
-    /// Held while notes are taken out and written. The holder knows that no write is in progress.
+    /// Locks the writing of notes. A writer holds the lock while it takes notes out and writes them; for any other
+    /// holder, no write is in progress.
     pub(crate) async fn writing(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.writing.lock().await
     }
@@ -133,7 +134,7 @@ impl RunNotes {
     }
 }
 
-/// Merges a note with the one that is there. Returns the size of the checkpoint that is dropped.
+/// Merges a note with the job's existing note. Returns the size of the checkpoint that was dropped.
 fn add(
     unwritten: &mut BTreeMap<JobId, (Fence, Note)>,
     (job_id, fence): NotedRun,
@@ -160,11 +161,11 @@ fn remove(unwritten: &mut BTreeMap<JobId, (Fence, Note)>, (job_id, fence): Noted
     None
 }
 
-/// Notes taken out to be written. On drop, unwritten notes go back; notes that are newer win.
+/// Notes that were taken out to be written. On drop, unwritten notes are put back, unless there are newer ones.
 pub(crate) struct Taken<'a> {
     notes: &'a RunNotes,
     unwritten: Vec<(NotedRun, Note)>,
-    /// Goes back in any case.
+    /// Notes that are put back in any case.
     put_off: Vec<(NotedRun, Note)>,
 }
 
@@ -177,12 +178,12 @@ impl Taken<'_> {
         &self.unwritten[..max.min(self.unwritten.len())]
     }
 
-    /// The first `notes` were written or are given up.
+    /// Records that the first `notes` notes were written or given up.
     pub(crate) fn settle(&mut self, notes: usize) {
         self.notes.dropped(self.unwritten.drain(..notes).map(|(_, note)| note.bytes()).sum());
     }
 
-    /// Postpones the next note: it goes back on drop.
+    /// Postpones the next note: it is put back on drop.
     pub(crate) fn put_off_next(&mut self) {
         self.put_off.push(self.unwritten.remove(0));
     }

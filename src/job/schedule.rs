@@ -8,7 +8,7 @@ use crate::time::CronTimes;
 
 use super::new_job::NewJob;
 
-/// Each missed time is a call of its own.
+/// The most missed times to make up for. Each of them is a call of its own.
 const MAX_MAKE_UP: u32 = 1_000;
 
 const MAX_JITTER: Duration = Duration::from_secs(86_400);
@@ -49,13 +49,14 @@ impl Schedule {
     /// `MON#2` (the second Monday). If both days are given, either must match; with `+MON`, both must. `@yearly`,
     /// `@monthly`, `@weekly`, `@daily` and `@hourly` stand for the first moment of the period.
     ///
-    /// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap.
-    /// Nonexistent times of `*`, a range, a step or a list are left out. When clocks are put back, a single time of day
-    /// that occurs twice counts the first time only; times of `*`, a range, a step or a list count both times.
+    /// When clocks are put forward, some times of day do not exist. If the expression names a single time of day, it
+    /// becomes the first moment after the gap; times of `*`, a range, a step or a list are left out. When clocks are
+    /// put back, some times of day occur twice. A single time of day then counts only once, at its first occurrence;
+    /// times of `*`, a range, a step or a list count twice.
     ///
     /// A job without a [deduplication key](NewJob::dedup_key) gets the schedule's name and the time in UTC as its key:
-    /// `nightly-report@2026-11-23T01:30:00Z`. A handler can read from it for which time it runs. With a key of its own,
-    /// no job is added while the previous one is unfinished.
+    /// `nightly-report@2026-11-23T01:30:00Z`. The handler can read the job's time from this key. If the job has a key
+    /// of its own, no job is added while the previous one is unfinished.
     pub fn new(name: impl Into<String>, cron: impl Into<String>, job: NewJob) -> Schedule {
         Schedule {
             name: name.into(),
@@ -82,8 +83,8 @@ impl Schedule {
         self
     }
 
-    /// Delays each job at random by up to `jitter`, so that many schedules do not all start at the full hour. Up to a
-    /// day, in whole milliseconds. Default: none.
+    /// Delays each job at random by up to `jitter`, so that many schedules do not all start at the full hour. The
+    /// jitter is at most a day, in whole milliseconds. Default: none.
     pub fn jitter(mut self, jitter: Duration) -> Schedule {
         self.jitter = jitter;
         self

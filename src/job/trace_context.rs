@@ -40,8 +40,8 @@ impl TraceContext {
         own.map(Cow::Borrowed)
     }
 
-    /// `None` for a job with a context of its own, or if there is no context to add. A job whose headers would become
-    /// too long is sent without a context rather than rejected.
+    /// Returns the job's own headers with this context, or `None` if the job has a context of its own or if there is no
+    /// context to add. If the headers would become too long, the job is sent without a context rather than rejected.
     #[cfg(feature = "opentelemetry")]
     fn added_to(&self, own: Option<&Headers>) -> Option<Headers> {
         let is_there = |name: &str| own.is_some_and(|own| own.get(name).is_some());

@@ -19,10 +19,11 @@ use super::login::{Identity, IdentityKind};
 use super::secrets::{AccessToken, Password};
 use super::token_source::TokenSource;
 
-/// Where Azure's virtual machines request tokens ("How to use managed identities for Azure resources on an Azure VM").
+/// The address at which Azure's virtual machines request tokens ("How to use managed identities for Azure resources on
+/// an Azure VM").
 const METADATA_SERVICE: &str = "169.254.169.254:80";
 
-/// The time that Microsoft's other libraries wait for a metadata service.
+/// How long to wait for the metadata service: as long as Microsoft's other libraries do.
 const METADATA_PROBE: Duration = Duration::from_secs(1);
 
 pub(crate) fn tokens(identity: Identity) -> TokenSource {

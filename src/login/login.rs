@@ -10,11 +10,11 @@ pub(crate) const INTEGRATED: bool = cfg!(any(all(unix, feature = "gssapi"), all(
 pub(crate) enum Login {
     /// A SQL login.
     Sql { user: Secret, password: Password },
-    /// As the operating system's user, or the principal of the Kerberos ticket.
+    /// The operating system's user, or the principal of the Kerberos ticket.
     Integrated,
-    /// With a token from Microsoft Entra ID.
+    /// A token from Microsoft Entra ID.
     Entra(Identity),
-    /// With a token from the program.
+    /// A token from the program.
     Own(TokenSource),
 }
 

@@ -40,29 +40,30 @@ use tiberius::AuthMethod;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
-/// How long the next connection waits for the outcome of a login that goes alone. A login takes less than a second. A
-/// login that hangs must not block the others for long, one of which is the heartbeat's.
+/// How long the next connection waits for the outcome of a login that is sent alone. A login takes less than a second.
+/// A login that hangs must not block the others for long, because one of them is the heartbeat's.
 const OUTCOME_WITHIN: Duration = Duration::from_secs(2);
 
-/// If nobody waited for the response to a password, it may have been refused. It is not sent again for this long.
+/// How long a password is not sent again if its connection was dropped before SQL Server responded. The password may
+/// have been refused.
 const UNANSWERED_FOR: Duration = Duration::from_secs(15);
 
 const WRONG_PASSWORD: i32 = 18456;
 
-/// The longest pause before a wrong password is tried once more, because a replica may be behind.
+/// The longest pause before a wrong password is tried once more: a replica may not know a new password yet.
 const ONCE_MORE_AFTER: Duration = Duration::from_secs(15);
 
-/// The first and the longest pause after that. Each try counts towards locking the account and gains little: most
+/// The first and the longest pause after that. Each try counts towards locking the account, so tries are rare: most
 /// policies reset the count after half an hour or less without a wrong password.
 const WRONG_PASSWORD_PAUSES: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(3600));
 
 /// The pauses if the login is disabled or locked, or needs another password: an operator fixes that at the server.
 const ACCOUNT_PAUSES: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5 * 60));
 
-/// The pauses for tokens and the system's accounts, which no try locks. Much shorter than a lease.
+/// The pauses for tokens and the system's accounts, which failed tries do not lock. They are much shorter than a lease.
 const OTHER_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
-/// Shared by all connections of a queue and its clones.
+/// The login attempts of a queue. All connections of the queue and its clones share this value.
 #[derive(Debug)]
 pub(crate) struct LoginAttempts {
     source: LoginSource,
@@ -81,7 +82,7 @@ enum LoginSource {
     Tokens(TokenSource),
 }
 
-/// What one login presents.
+/// The credentials that one login presents.
 #[derive(Debug)]
 pub(crate) enum Proof {
     Password { user: Secret, password: Secret },
@@ -89,7 +90,7 @@ pub(crate) enum Proof {
     Token(Granted),
 }
 
-/// One login. The caller reports its outcome; dropping it means that there was none.
+/// One login. The caller reports its outcome. If it is dropped before, there was no outcome.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
@@ -97,9 +98,9 @@ pub(crate) struct Attempt<'a> {
     proof: Proof,
     begun_at: Instant,
     deadline: Instant,
-    /// It may have been sent, and SQL Server has not responded.
+    /// Whether the login may have been sent and SQL Server has not responded.
     awaits_answer: bool,
-    /// Held by a login that goes alone.
+    /// Held by a login that is sent alone.
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
@@ -120,15 +121,15 @@ impl LoginAttempts {
         }
     }
 
-    /// Begins a login. Waits for its turn, if necessary, for half of the remaining time. A source of tokens has until
-    /// `deadline`, which is `limit` after the call.
+    /// Begins a login. If necessary, waits for its turn, for at most half of the remaining time. A source of tokens has
+    /// until `deadline`, which is `limit` after the caller's call.
     ///
     /// # Errors
     ///
     /// - [`Error::Credentials`]
     /// - [`Error::LoginFailed`] if the same credentials were refused and the pause has not passed
-    /// - [`Error::TimedOut`] if the turn does not come, or the same password was sent recently and nobody waited for
-    ///   the response
+    /// - [`Error::TimedOut`] if the turn does not come, or if the same password was sent recently and its connection
+    ///   was dropped before SQL Server responded
     pub(crate) async fn attempt(&self, deadline: Instant, limit: Duration) -> Result<Attempt<'_>, Error> {
         let attempt = self.attempt_now(deadline, limit).await?;
         if attempt.may_go_with_others() {
@@ -250,7 +251,7 @@ fn no_password_within(limit: Duration) -> Error {
     }
 }
 
-/// A login was not sent because another login may have sent a wrong password.
+/// The error of a login that was not sent, because another login may have sent a wrong password.
 fn no_answer_before(after: Duration) -> Error {
     Error::TimedOut { call: "the login before this one".to_string(), after }
 }
@@ -267,7 +268,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The login is sent now, or soon.
+    /// Records that the login is sent now, or soon.
     pub(crate) fn is_sent(&mut self) {
         self.awaits_answer = true;
     }
@@ -289,7 +290,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// SQL Server refused the login. Returns `Ok` if another attempt should follow at once, otherwise
+    /// Records that SQL Server refused the login. Returns `Ok` if another attempt should follow immediately, otherwise
     /// [`Error::LoginFailed`].
     pub(crate) fn was_refused(self, number: i32, message: String) -> Result<(), Error> {
         if let (Proof::Token(granted), LoginSource::Tokens(tokens)) = (&self.proof, &self.credentials.source) {

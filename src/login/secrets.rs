@@ -93,7 +93,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The clock for a token's expiry. If this clock is wrong and an expired token is used, it is refused and replaced.
+/// The clock for a token's expiry. If this clock is wrong, an expired token may be used; SQL Server then refuses it,
+/// and it is replaced.
 #[expect(clippy::disallowed_methods, reason = "Entra's tokens end by the calendar")]
 pub(super) fn now() -> SystemTime {
     SystemTime::now()

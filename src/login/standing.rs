@@ -11,12 +11,14 @@ use super::secrets::Secret;
 /// How long an accepted password counts as proved. Connections that break together reconnect in less time.
 pub(super) const PROVED_FOR: Duration = Duration::from_secs(30);
 
-/// SQL Server's responses to these credentials, by password. Other credentials have none.
+/// SQL Server's responses to these credentials, with the password to which each response belongs. Other credentials
+/// have no password.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     pub(super) was_let_in: bool,
     pub(super) last: Option<LastAnswer>,
-    /// The last password whose response nobody waited for, unless a login was accepted since.
+    /// The last password that was sent on a connection that was dropped before SQL Server responded, unless a login was
+    /// accepted since.
     pub(super) unanswered: Option<Unanswered>,
 }
 
@@ -29,7 +31,7 @@ pub(super) struct LastAnswer {
 
 #[derive(Debug)]
 pub(super) enum LoginOutcome {
-    /// The time by the boot clock.
+    /// When the login was accepted, by the boot clock.
     LetIn(Duration),
     Refused(Refusal),
 }
@@ -47,7 +49,8 @@ pub(super) struct Refusal {
 pub(super) struct Unanswered {
     pub(super) password: Secret,
     pub(super) after: Duration,
-    /// Whether it used up its time. Some calls have two seconds; the heartbeat has more, and need not wait.
+    /// Whether the attempt used up its time. Some calls have only two seconds; the heartbeat has more time, and need
+    /// not wait after such an attempt.
     pub(super) was_out_of_time: bool,
     /// The password is not sent again before.
     pub(super) again_at: Instant,
@@ -64,8 +67,8 @@ impl Standing {
         }
     }
 
-    /// Whether an attempt's outcome is news. It is not if the last response is for a different password of a
-    /// later attempt.
+    /// Whether an attempt's outcome is news. It is not if the last response is to a later attempt with a different
+    /// password.
     pub(super) fn learns_from(&self, password: Option<&Secret>, begun_at: Instant) -> bool {
         match &self.last {
             Some(last) => last.password.as_ref() == password || last.begun_at <= begun_at,

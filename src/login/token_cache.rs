@@ -29,7 +29,7 @@ pub(super) struct TokenCache {
 
 pub(super) struct FetchBegun {
     pub(super) at: Duration,
-    /// The sender is dropped when the fetch or its runtime has ended.
+    /// The outcome. Its sender is dropped when the fetch or its runtime has ended.
     pub(super) outcome: watch::Receiver<FetchOutcome>,
 }
 
@@ -38,7 +38,7 @@ pub(super) type FetchOutcome = Option<Result<AccessToken, String>>;
 
 pub(super) struct Kept {
     pub(super) token: AccessToken,
-    /// With less time left, another is fetched.
+    /// If less time is left, another token is fetched.
     pub(super) fetch_before_end: Duration,
     pub(super) has_let_in: bool,
 }
@@ -49,7 +49,7 @@ pub(super) struct LastFailure {
     pub(super) again_at: Instant,
 }
 
-/// A log entry, to be written after the lock is released.
+/// The log entry of a failed fetch, to be written after the lock is released.
 pub(super) struct FetchFailed {
     pub(super) message: String,
     pub(super) seconds_left: Option<u64>,
@@ -59,11 +59,11 @@ pub(super) struct FetchFailed {
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) token: AccessToken,
-    /// Whether SQL Server has accepted it before. If it is refused now, it was revoked.
+    /// Whether SQL Server has accepted this token before. If so and it is refused now, it was revoked.
     pub(crate) has_let_in: bool,
 }
 
-/// The task of the fetch panicked, or its runtime ended or is blocked.
+/// The error if the task of the fetch panicked, or if its runtime ended or is blocked.
 pub(super) const NO_OUTCOME: &str = "the fetch ended without a result";
 
 impl TokenCache {
@@ -95,7 +95,7 @@ impl TokenCache {
         self.kept.as_ref().filter(|kept| !kept.token.time_left().is_zero())
     }
 
-    /// A token that was just fetched. Other logins may have used it already.
+    /// Grants a token that was just fetched. Other logins may have used it already.
     pub(super) fn granted(&self, token: AccessToken) -> Granted {
         let has_let_in = self.kept.as_ref().is_some_and(|kept| kept.token == token && kept.has_let_in);
         Granted { token, has_let_in }

@@ -60,21 +60,21 @@ type Fetch = dyn Fn() -> Fetched + Send + Sync;
 /// once cause only one call.
 ///
 /// A call may take 90 seconds, even if the connections that wait for it give up sooner. Its future is a task on the
-/// tokio runtime of the first of them, and is dropped when the time has passed. If that runtime is blocked for that
-/// long, the next connection starts another call. After a failure, the pauses grow from one second to one minute, and
-/// the previous token is used until it expires. After that, connecting returns a
-/// [transient](crate::error::Error::is_transient) error: workers wait, and keep their jobs.
+/// tokio runtime of the first such connection, and is dropped when the time has passed. If that runtime is blocked for
+/// so long, the next connection starts another call. After a failure, the next call follows after a pause that grows
+/// from one second to one minute, and the previous token is used until it expires. Once it has expired, connecting
+/// returns a [transient](crate::error::Error::is_transient) error: workers wait, and keep their jobs.
 ///
-/// If SQL Server refuses a token that was accepted before, another is fetched at once. If the token was never accepted,
-/// the next is fetched and tried after a pause, which grows from one second to ten. If SQL Server refuses a call on an
-/// open connection because the token has expired, the connection is replaced, with another token.
+/// If SQL Server refuses a token that was accepted before, another is fetched immediately. If the token was never
+/// accepted, the next one is fetched and tried after a pause, which grows from one second to ten. If SQL Server refuses
+/// a call on an open connection because the token has expired, the connection is replaced by one with another token.
 #[derive(Clone)]
 pub struct TokenSource {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// For errors: `the program's token source`.
+    /// The source's name in errors, for example `the program's token source`.
     name: String,
     fetch: Box<Fetch>,
     cache: Mutex<TokenCache>,
@@ -165,14 +165,14 @@ impl TokenSource {
         Ok(outcome)
     }
 
-    /// SQL Server accepted a login with this token.
+    /// Records that SQL Server accepted a login with this token.
     pub(crate) fn has_let_in(&self, token: &AccessToken) {
         if let Some(kept) = self.shared.cache.lock().kept.as_mut().filter(|kept| kept.token == *token) {
             kept.has_let_in = true;
         }
     }
 
-    /// SQL Server refused this token: stop keeping it.
+    /// Drops this token from the cache, because SQL Server refused it.
     pub(crate) fn forget(&self, refused: &AccessToken) {
         self.shared.cache.lock().kept.take_if(|kept| kept.token == *refused);
     }
@@ -204,7 +204,8 @@ impl Shared {
     }
 }
 
-/// An error and its causes on one line: with HTTP clients, only the last cause says what happened.
+/// Writes an error and its causes on one line, because the errors of HTTP clients say only in their last cause what
+/// happened.
 fn with_sources(error: &(dyn std::error::Error + Send + Sync)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

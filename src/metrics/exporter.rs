@@ -28,8 +28,8 @@ use super::worker_health::WorkerHealth;
 #[cfg(feature = "prometheus")]
 const NEXT_PORTS: u16 = 20;
 
-/// The exporter of a queue with `metrics.listen`: a recorder from the queue's connection on, and a listener once one is
-/// started.
+/// The exporter of a queue with `metrics.listen`. It has a recorder as soon as the queue is connected, and a listener
+/// once one is started.
 #[cfg(feature = "prometheus")]
 #[derive(Debug)]
 pub(crate) struct Exporter {
@@ -38,7 +38,7 @@ pub(crate) struct Exporter {
     /// `None`: the program has installed its own recorder and serves it itself.
     recorder: Option<PrometheusHandle>,
     listener: Mutex<Option<Arc<Listener>>>,
-    /// Held while it begins to listen.
+    /// Locked while the exporter starts to listen.
     beginning: tokio::sync::Mutex<()>,
 }
 
@@ -50,9 +50,8 @@ impl Exporter {
         Exporter { address, port_in_use, recorder: recorder(), listener, beginning }
     }
 
-    /// Starts the listener, if necessary: also if the runtime of the one before has ended. Returns its address, with the
-    /// port that the system or `port_in_use` chose, or `None` if another process uses the port and this process serves
-    /// no metrics.
+    /// Starts the listener, if there is none or its runtime has ended. Returns its address, with the port that the
+    /// system or `port_in_use` chose, or `None` if another process uses the port and this process serves no metrics.
     ///
     /// # Errors
     ///

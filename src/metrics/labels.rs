@@ -24,7 +24,7 @@ const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
 
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 
-/// The maintenance that one worker of a queue does for all.
+/// The maintenance tasks of the elected worker.
 pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "schedules"];
 
 pub(super) const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];

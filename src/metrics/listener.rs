@@ -26,10 +26,10 @@ use super::worker_health::WorkerHealth;
 /// would pile up between scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// How often the log says that no connection can be accepted.
+/// The shortest interval between log lines about connections that cannot be accepted.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// Limits for clients of the port, to leave descriptors for jobs and for connections to SQL Server.
+/// Limits for clients of the port, so that file descriptors are left for jobs and for connections to SQL Server.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// The most open connections. One more closes the oldest.
@@ -82,7 +82,7 @@ impl Listener {
         self.workers.lock().extend(workers);
     }
 
-    /// Whether it still responds: its task ends with the runtime in which it was started.
+    /// Whether the listener still responds. Its task ends with the runtime in which it was started.
     pub(super) fn serves(&self) -> bool {
         self.server.get().is_some_and(|server| !server.is_finished())
     }
@@ -93,8 +93,8 @@ impl Listener {
         if workers.iter().all(|worker| worker.is_alive()) { Ok(()) } else { Err("the thread of a worker is stuck") }
     }
 
-    /// Ready: there is a worker, and each worker holds its lease and had a response to its last claim. Returns the
-    /// names of failing duties, which do not keep workers from running jobs.
+    /// Checks whether the process is ready: there is a worker, and each worker holds its lease and got a response to
+    /// its last claim. Returns the names of failing duties, which do not keep workers from running jobs.
     fn readiness(&self) -> Result<Vec<&'static str>, &'static str> {
         let mut workers = self.workers.lock();
         workers.retain(|worker| !worker.has_ended());
@@ -121,7 +121,8 @@ impl Drop for Listener {
     }
 }
 
-/// This process's listener at a requested or bound address. Port 0 is a new port each time.
+/// This process's listener at a requested or bound address. For port 0 there is none, because each request gets a new
+/// port.
 pub(super) fn listening_at(address: SocketAddr) -> Option<Arc<Listener>> {
     let listeners = LISTENERS.lock();
     let is_wanted =

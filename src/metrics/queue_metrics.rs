@@ -23,7 +23,7 @@ pub(crate) struct QueueMetrics {
     enqueue_duplicates: Counter,
     enqueue_seconds: Histogram,
     enqueue_batch_jobs: Histogram,
-    /// In the order of [`PROCEDURES`].
+    /// One histogram for each procedure, in the order of [`PROCEDURES`].
     call_seconds: [Histogram; PROCEDURES.len()],
     connections: Counter,
     reconnects: Counter,

@@ -23,7 +23,7 @@ pub(crate) struct WorkerLevels {
     pub(crate) lease_age: Duration,
 }
 
-/// The settings that give the levels their scale.
+/// The settings with which the levels are compared.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Scale {
     pub(crate) threads: usize,
@@ -52,8 +52,8 @@ impl Running {
 static WORKERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
 struct Shown {
-    /// Identifies the workers of these values: their number, the sum of their ids, and how many drain. Ids only grow,
-    /// so any other set of workers has another sum or is smaller.
+    /// Identifies the workers of these values: their number, the sum of their ids, and how many of them drain. Ids only
+    /// grow, so every later set of workers differs in the sum or in the number.
     workers: (usize, u64, usize),
     buffered: f64,
     running: f64,
@@ -74,7 +74,7 @@ struct ShownScale {
     lease: Duration,
 }
 
-/// The gauges of one worker. On drop, its contribution is removed.
+/// The gauges of one worker. On drop, the worker's share of the values is removed.
 #[derive(Debug)]
 pub(super) struct LevelGauges {
     id: u64,
@@ -129,7 +129,7 @@ impl LevelGauges {
         self.change_own(|own| own.levels = *levels);
     }
 
-    /// The worker stops by itself when its queue is empty.
+    /// Records that the worker stops by itself when its queue is empty.
     pub(super) fn drains(&self) {
         self.change_own(|own| own.drains = true);
     }
@@ -151,8 +151,8 @@ impl LevelGauges {
 
     /// Changes the workers, and shows the result if it differs. The recorder is the program's code, so it is not called
     /// under the lock that all workers of the process need. If a worker of this queue starts or stops while the result
-    /// is being shown, the new result is shown again. Changed levels do not cause that: workers update theirs once a
-    /// second, so with a recorder that takes longer the loop would never end.
+    /// is being shown, the result is computed and shown again. If only levels have changed meanwhile, it is not:
+    /// workers update their levels once a second, so with a slow recorder the loop would never end.
     fn change(&self, change: impl FnOnce(&mut Vec<Running>) -> bool) {
         let mut shown = {
             let mut workers = WORKERS.lock();

@@ -92,12 +92,12 @@ impl WorkerMetrics {
         self.levels.begin(scale);
     }
 
-    /// The worker stops by itself when its queue is empty, so that its absence is no fault.
+    /// Records that the worker stops by itself when its queue is empty, so that its absence is no fault.
     pub(crate) fn drains(&self) {
         self.levels.drains();
     }
 
-    /// The worker has stopped: its levels no longer count. Its process may live on and serve metrics.
+    /// Removes the levels of the worker, which has stopped. Its process may continue to serve metrics.
     pub(crate) fn end(&self) {
         self.levels.end();
     }
@@ -125,7 +125,7 @@ impl WorkerMetrics {
         self.deferred_kind_limit.increment(1);
     }
 
-    /// SQL Server confirmed that a job is done. One of the three calls made for each job.
+    /// Records that SQL Server confirmed a job as done. One of the three calls made for each job.
     pub(crate) fn job_done(&self, age: Duration) {
         self.job_age.record(age);
     }
@@ -143,7 +143,7 @@ impl WorkerMetrics {
         self.refused_results.increment(jobs as u64);
     }
 
-    /// These jobs are settled: SQL Server has confirmed them, or they have no row.
+    /// Records jobs that are settled: SQL Server has confirmed them, or they have no row.
     pub(crate) fn finished(&self, jobs: usize) {
         self.finished_jobs.increment(jobs as u64);
     }
@@ -160,12 +160,12 @@ impl WorkerMetrics {
         self.lost_jobs.increment(jobs as u64);
     }
 
-    /// A duty failed, given by its index in [`DUTIES`].
+    /// Records that a duty failed, given by its index in [`DUTIES`].
     pub(crate) fn duty_failed(&self, duty: usize) {
         self.duty_failures[duty].increment(1);
     }
 
-    /// Workers were lost, and jobs of lost workers are ready again or dead.
+    /// Records lost workers, and jobs of lost workers that are ready again or dead.
     pub(crate) fn reaped(&self, workers: u32, jobs_ready: u32, jobs_dead: u32) {
         self.reaped_workers.increment(u64::from(workers));
         self.reaped_jobs.increment(u64::from(jobs_ready + jobs_dead));
@@ -207,7 +207,7 @@ impl KindMetrics {
         }
     }
 
-    /// A job has run and is done. One of the three calls made for each job.
+    /// Records a job that has run and is done. One of the three calls made for each job.
     pub(crate) fn run_done(&self, run: Duration) {
         self.run_done.record(run);
     }

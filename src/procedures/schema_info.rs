@@ -53,7 +53,7 @@ pub(crate) const SCHEMA_VERSION: i32 = 1;
 /// The result of `schema_info`.
 #[derive(Debug)]
 pub(crate) struct SchemaInfo {
-    /// `None` if an installation did not complete.
+    /// The installed version, or `None` if an installation did not complete.
     pub(crate) version: Option<Version>,
     pub(crate) database: String,
     pub(crate) read_only: bool,

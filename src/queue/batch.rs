@@ -37,7 +37,7 @@ impl Queue {
     /// - [`Error::PermissionDenied`] without a producer's permissions
     ///
     /// After [`Error::TimedOut`] and [`Error::ConnectionLost`] there may be a batch whose id is unknown. It does no
-    /// harm, unless it has a parent, which cannot end before it: find the batch with
+    /// harm unless it has a parent, because the parent cannot complete before it. In this case, find the batch with
     /// [`batches`](crate::admin::Admin::batches) and cancel it.
     ///
     /// # Cancel safety

@@ -15,11 +15,11 @@ use tokio::time::Instant;
 /// doubt although nothing is wrong. A single call takes some milliseconds.
 const LEAST_FOR_ANSWER: Duration = Duration::from_secs(1);
 
-/// The most time that a first try leaves for a second: enough to connect and to get a response. More would not
-/// help, because a first try may only be waiting for a lock, and the second would wait for it, too.
+/// The most time that is reserved for a second try: enough to connect and to get a response. More would not help: if
+/// the first try waits for a lock, the second one would wait for it, too.
 const MOST_FOR_REPEAT: Duration = Duration::from_secs(3);
 
-/// The error of the second of two sessions that add one part at the same moment: its row is a duplicate, and its
+/// The error of a duplicate key. If two sessions add the same part at the same moment, the second one gets it, and its
 /// transaction is rolled back.
 const SAME_PART: i32 = 2601;
 
@@ -169,8 +169,8 @@ impl Queue {
         Ok(enqueued)
     }
 
-    /// Enqueues one chunk of jobs, with retries after a transient error if the failed call certainly added nothing, if
-    /// every job has a deduplication key, or if the chunk is a part of a batch. Returns within the command timeout plus
+    /// Enqueues one chunk of jobs. Retries after a transient error if the failed call certainly added nothing, if every
+    /// job has a deduplication key, or if the chunk is a part of a batch. Returns within the command timeout plus
     /// [`LEAST_FOR_ANSWER`], and holds no session while it pauses. Returns `None` if this part was added before.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ impl Queue {
         }
     }
 
-    /// A connected session: if a call on it fails, the call was sent.
+    /// Returns a connected session. A call on it that fails was therefore sent.
     async fn connected_session(&self, retries: &EnqueueTries) -> Result<Lent, Error> {
         let mut session = self.sessions.lend(retries.deadline(), retries.limit()).await?;
         {
@@ -260,7 +260,7 @@ struct EnqueueTries {
 }
 
 impl EnqueueTries {
-    /// No try begins after `limit`.
+    /// Creates the tries of a call. None begins after `limit`.
     fn within(limit: Duration) -> EnqueueTries {
         EnqueueTries { limit, deadline: Instant::now() + limit, tries: 0, pause: PAUSES.0 }
     }

@@ -17,10 +17,11 @@ use crate::metrics::Exporter;
 
 use super::waiters::Waiters;
 
-/// How many cancelling calls a worker of the same process may be behind. Its next heartbeat reports those it missed.
+/// How many cancelling calls are kept for a worker of the same process. If the worker misses calls, its next heartbeat
+/// reports their jobs.
 const CANCEL_CALLS_KEPT: usize = 64;
 
-/// The running jobs that this process has asked to cancel, call by call.
+/// Receives the running jobs that this process has asked to cancel, call by call.
 pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 
 /// A queue, for producers and operators.
@@ -31,8 +32,9 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 ///
 /// Calls may come from several tokio runtimes. A connection belongs to the runtime of the call that opened it, and is
 /// replaced once that runtime has stopped. Idle connections are closed only while the runtime of their last use is
-/// running; otherwise they stay until the next call. A runtime that exists must be running: calls from other runtimes
-/// may use its connections, and a `current_thread` runtime outside `block_on` reads no responses.
+/// running; otherwise they stay until the next call. Each of these runtimes must keep running as long as it exists:
+/// calls from other runtimes may use its connections, and a `current_thread` runtime outside `block_on` reads no
+/// responses.
 ///
 /// If jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, the worker starts them
 /// immediately. Other workers notice within `worker.poll_max_ms`.
@@ -76,7 +78,7 @@ pub struct Queue {
     /// The settings of the queue's workers.
     worker_config: Arc<WorkerConfig>,
     exporter: Option<Arc<Exporter>>,
-    /// Changes when jobs that are ready were enqueued, so that the workers of this process claim immediately.
+    /// Changes when ready jobs were enqueued, so that the workers of this process claim immediately.
     pub(crate) enqueued: watch::Sender<()>,
     /// The running jobs to cancel, so that the workers of this process need not wait for their heartbeats.
     pub(crate) cancelled: broadcast::Sender<Arc<[(JobId, Fence)]>>,
@@ -212,7 +214,7 @@ impl Queue {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: metrics are then served or not.
+    /// If the future is dropped, metrics may or may not be served.
     pub async fn serve_metrics(&self) -> Result<Option<SocketAddr>, Error> {
         match &self.exporter {
             Some(exporter) => exporter.listen().await,
@@ -264,13 +266,13 @@ impl Queue {
         self.connector.timeouts().command
     }
 
-    /// A session that may have no connection yet, on a server that may have no schema.
+    /// Lends a session without checking the installed schema. It may have no connection yet.
     pub(crate) async fn any_session(&self) -> Result<Lent, Error> {
         let limit = self.command_timeout();
         self.sessions.lend(tokio::time::Instant::now() + limit, limit).await
     }
 
-    /// A session for calls, after a check of the installed schema's version.
+    /// Lends a session for calls, after checking the installed schema's version.
     pub(crate) async fn session(&self) -> Result<Lent, Error> {
         let mut session = self.any_session().await?;
         self.check_version(&mut session).await?;

@@ -99,9 +99,9 @@ impl Queue {
 /// The task that polls SQL Server for all callers that wait.
 struct WaitTask {
     queue: Queue,
-    /// Less than the maximum if the outputs of so many jobs did not arrive in time.
+    /// Less than the maximum if the outputs of that many jobs did not arrive in time.
     jobs_per_call: usize,
-    /// Whether callers may be left to release when the task stops.
+    /// Whether the task must release callers when it stops.
     lets_go: bool,
 }
 
@@ -171,7 +171,7 @@ impl WaitTask {
 }
 
 impl Drop for WaitTask {
-    /// Releases the callers however the task stops, also with its runtime.
+    /// Releases the callers however the task stops, even if its runtime ends.
     fn drop(&mut self) {
         if self.lets_go {
             self.queue.waiters.let_go();

@@ -26,8 +26,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 /// How long a finished job may go unnoticed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// A pause is at least this many times as long as the poll before it. Polls thus keep at most a fifth of one connection
-/// busy, however many callers wait, while SQL Server answers within a second.
+/// A pause is at least this many times as long as the poll before it. While SQL Server responds within a second, polls
+/// thus use one connection for at most a fifth of the time, however many callers wait.
 const PAUSE_PER_LOOK: u32 = 4;
 
 /// The longest pause, however long the poll before it took: a poll that timed out says nothing about the next one.
@@ -101,7 +101,7 @@ pub(super) enum Waited {
 }
 
 impl Waiters {
-    /// Returns when the deadline has passed, and a poll has checked the job or is taking too long.
+    /// Returns once the deadline has passed and a poll has checked the job or is taking too long.
     pub(super) async fn over(&self, deadline: Instant, first_look: u64) -> Waited {
         tokio::time::sleep_until(deadline).await;
         let mut answered = self.answered.subscribe();

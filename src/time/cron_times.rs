@@ -14,10 +14,10 @@ use {
 
 /// The times of a schedule, in whole seconds.
 ///
-/// When clocks are put forward, a single time of day that does not exist becomes the first moment after the gap.
-/// Nonexistent times of a list, a range or a step are left out, and so are all times in a gap of more than two hours (a
-/// zone that moved over the date line). When clocks are put back, a single time of day that occurs twice counts the
-/// first time; times of a list, a range or a step count both times.
+/// When clocks are put forward, some times of day do not exist. A single time of day then becomes the first moment
+/// after the gap. Times of a list, a range or a step are left out, and so are all times in a gap of more than two hours
+/// (a zone that moved over the date line). When clocks are put back, some times of day occur twice. A single time of
+/// day then counts once, at its first occurrence; times of a list, a range or a step count twice.
 #[cfg(feature = "schedules")]
 #[derive(Debug)]
 pub(crate) struct CronTimes {
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(first(1, "0 0 29 2 *", "UTC", "2097-01-01T00:00:00Z"), ["2104-02-29T00:00:00Z"]);
     }
 
-    /// The times do not depend on where the search begins. The hard case is the first moment after a gap.
+    /// The times do not depend on where the search begins. The difficult case is the first moment after a gap.
     #[test]
     fn from_wherever_they_are_looked_for_the_times_are_the_same() {
         let (begin, end) = (at("2026-03-01T00:00:00Z"), at("2026-04-01T00:00:00Z"));

@@ -19,8 +19,8 @@ const LAST: usize = BUCKETS - 1;
 /// How long jobs waited or ran: a histogram with the bounds 1 ms, 2 ms, 4 ms, and so on to 2^24 ms (4 h 40 min). The
 /// last bucket has no upper bound.
 ///
-/// `+=` adds up several rows; the percentiles of the sum are those of all its jobs. The JSON form is an array of the
-/// non-empty buckets: `[{"below_s": 0.004, "jobs": 12}]`. `below_s` of the last bucket is null.
+/// `+=` adds up histograms, and the percentiles of the sum are those of all jobs together. The JSON form is an array of
+/// the non-empty buckets: `[{"below_s": 0.004, "jobs": 12}]`. `below_s` of the last bucket is null.
 ///
 /// ```
 /// use std::time::Duration;

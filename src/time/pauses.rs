@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Pauses that double from `min` to `max`, each shortened by up to half at random: workers that started together drift
-/// apart.
+/// Pauses that double from `min` to `max`, each shortened by up to half at random, so that workers that started
+/// together drift apart.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     min: Duration,

@@ -38,7 +38,7 @@ impl Worker {
     /// `worker` of the [`Config`](crate::config::Config) with which the queue was connected.
     ///
     /// The handlers run on `worker.threads` threads. A handler may block its thread and use rayon, but must hold no
-    /// lock and no `RefCell` borrow across a rayon call: while the thread waits in it, the thread may run another job,
+    /// lock and no `RefCell` borrow across a rayon call. While the thread waits in such a call, it may run another job,
     /// which would deadlock on that lock.
     ///
     /// When the worker has stopped and no jobs are running, the handlers are dropped on a thread of their own.
@@ -100,8 +100,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets `worker.max_in_flight`: the maximum number of jobs held by this process. No claim or finish call has more
-    /// jobs.
+    /// Sets `worker.max_in_flight`: the maximum number of jobs held by this process. Claims and finish calls are
+    /// limited to this number, too.
     pub fn max_in_flight(mut self, jobs: usize) -> WorkerBuilder {
         self.config.max_in_flight = jobs;
         self
@@ -141,9 +141,9 @@ impl WorkerBuilder {
     }
 
     /// Runs the jobs on these threads instead of a pool of the worker's own; `worker.threads` then has no effect.
-    /// Workers can share a pool: while each has jobs, the threads' time is divided in proportion to their
-    /// [`weight`](Self::weight)s, however long their jobs are. Jobs are not interrupted: a worker may have to wait
-    /// until running jobs finish, and then gets the next free thread.
+    /// Workers can share a pool. While each has jobs, the threads' time is divided in proportion to their
+    /// [`weight`](Self::weight)s, however long their jobs are. Jobs are not interrupted, so a worker may have to wait
+    /// until running jobs finish. It then gets the next free thread.
     ///
     /// ```no_run
     /// # async fn example(handlers: readpast::Handlers, more: readpast::Handlers)
@@ -166,29 +166,29 @@ impl WorkerBuilder {
         self
     }
 
-    /// The worker's share of a shared pool, in proportion to the other workers' weights: 1 to 1,000. Default: 1.
+    /// Sets the worker's share of a shared pool, in proportion to the other workers' weights: 1 to 1,000. Default: 1.
     /// [`start`](Self::start) rejects other values.
     pub fn weight(mut self, weight: u32) -> WorkerBuilder {
         self.weight = weight;
         self
     }
 
-    /// The stack size of the worker's own threads in bytes, at least 256 KiB. Default: 2 MiB, or `RUST_MIN_STACK`.
-    /// [`start`](Self::start) rejects smaller values, and any value beside [`thread_pool`](Self::thread_pool), whose
-    /// threads have their own size.
+    /// Sets the stack size of the worker's own threads in bytes, at least 256 KiB. Default: 2 MiB, or `RUST_MIN_STACK`.
+    /// [`start`](Self::start) rejects smaller values. It also rejects any value together with
+    /// [`thread_pool`](Self::thread_pool), because the pool's threads already have a size.
     pub fn stack_size(mut self, bytes: usize) -> WorkerBuilder {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Called on the job's thread before each run. A panic stops the worker.
+    /// Sets a hook that is called on the job's thread before each run. A panic of the hook stops the worker.
     pub fn on_start(mut self, hook: impl Fn(&Job) + Send + Sync + 'static) -> WorkerBuilder {
         self.code.hooks.on_start = Some(Box::new(hook));
         self
     }
 
-    /// Called on the job's thread after each run, with the outcome to be reported and the handler's run time. A panic
-    /// stops the worker.
+    /// Sets a hook that is called on the job's thread after each run, with the outcome to be reported and the handler's
+    /// run time. A panic of the hook stops the worker.
     ///
     /// ```no_run
     /// # fn example(queue: &readpast::Queue, handlers: readpast::Handlers) -> readpast::WorkerBuilder {

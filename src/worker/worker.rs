@@ -36,7 +36,7 @@ pub struct Worker {
     pub(in crate::worker) lease: Lease,
     pub(in crate::worker) executor: Executor,
     pub(in crate::worker) stages: Stages,
-    /// The stages that finish jobs on connections of their own.
+    /// The tasks of the stages that finish jobs on their own connections.
     pub(in crate::worker) own_lines: [AbortHandle; 2],
     io: IoThread,
     started_at: Instant,
@@ -46,9 +46,9 @@ pub struct Worker {
 /// The tasks of a worker, which are dropped with it.
 #[derive(Default)]
 pub(crate) struct Stages {
-    /// The first stage: once it has returned, no more jobs come.
+    /// The first stage. Once it has returned, no more jobs are claimed.
     pub(in crate::worker) prefetch: JoinSet<()>,
-    /// The finish sessions: once all have returned, no more jobs are finished.
+    /// The finish sessions. Once all of them have returned, no more jobs are finished.
     pub(in crate::worker) finishing: JoinSet<()>,
     pub(in crate::worker) others: JoinSet<()>,
 }
@@ -249,7 +249,7 @@ impl Worker {
 
     /// Same as [`drain`](Self::drain), but does not wait for jobs that are due later than `within` from now: delayed,
     /// retried and snoozed jobs, and jobs of a kind that this worker has no handler for. With [`Duration::ZERO`], it
-    /// processes the jobs that are ready or due by now. It waits for jobs over a kind's limit
+    /// processes only the jobs that are ready or due now. It still waits for jobs over a kind's limit
     /// ([`KindOptions::at_most`](crate::handler::KindOptions::at_most)) and for a paused queue.
     ///
     /// ```no_run

@@ -3,7 +3,7 @@
 use super::model::{CLOCKS, Predicate, Value, Word};
 
 impl Predicate {
-    /// Whether it can never be true if columns have the values of `set`, whatever the other columns contain.
+    /// Whether the predicate can never be true if columns have the values of `set`, whatever the other columns contain.
     pub(crate) fn is_never_true(&self, set: &dyn Fn(&str) -> Option<Known>) -> bool {
         match self {
             Predicate::All(parts) => parts.iter().any(|part| part.is_never_true(set)),
@@ -46,7 +46,7 @@ impl Predicate {
         }
     }
 
-    /// Whether it can never be false. (Unknown is not false, and NOT unknown is not true.)
+    /// Whether the predicate can never be false. (Unknown is not false, and NOT unknown is not true.)
     fn is_never_false(&self, set: &dyn Fn(&str) -> Option<Known>) -> bool {
         match self {
             Predicate::All(parts) => parts.iter().all(|part| part.is_never_false(set)),
@@ -79,13 +79,13 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// The knowledge about a value that does not depend on columns.
+    /// What is known about a value that does not depend on columns.
     pub(crate) fn of(value: &Value) -> Option<Known> {
         known(value, &|_| None)
     }
 
-    /// Whether a comparison holds. Of two different texts only the difference is known, because their order depends on
-    /// the collation.
+    /// Whether a comparison holds, or `None` if that is unknown. The order of two different texts is unknown, because
+    /// it depends on the collation.
     fn compared(&self, operator: &str, other: &Known) -> Option<bool> {
         let order = self.compare(other)?;
         let is_of_texts = matches!(self, Known::Text(_)) && order.is_ne() && !matches!(operator, "=" | "<>");

@@ -3,7 +3,7 @@
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
-    /// As written: digits, perhaps with a decimal point.
+    /// The number as written: digits, perhaps with a decimal point.
     Number(String),
     Text(String),
     /// `0x…`
@@ -23,7 +23,7 @@ pub(crate) enum Value {
         right: Box<Value>,
     },
     Negative(Box<Value>),
-    /// Converted to another type. Mappings have no casts; [`Predicate::fitted`] adds them.
+    /// A conversion to another type. Mappings contain no casts; [`Predicate::fitted`] adds them.
     Cast {
         value: Box<Value>,
         to: CastTo,
@@ -32,7 +32,7 @@ pub(crate) enum Value {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CastTo {
-    /// The collation of a text before the cast, which would otherwise use the database's code page.
+    /// The collation that a text gets before the cast. Without it, the cast would use the database's code page.
     pub(crate) collation: Option<String>,
     pub(crate) sql_type: String,
 }
@@ -75,7 +75,7 @@ pub(crate) enum Predicate {
 /// The functions that return the current time.
 pub(crate) const CLOCKS: [&str; 5] = ["GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME", "SYSDATETIMEOFFSET"];
 
-/// How columns and words are written in a part of the script.
+/// How to write columns and words in a part of the script.
 pub(crate) struct Terms<'a> {
     pub(crate) column: &'a dyn Fn(&str) -> String,
     pub(crate) word: &'a dyn Fn(Word) -> String,
@@ -159,8 +159,8 @@ impl Value {
         words
     }
 
-    /// Whether computing it may fail for a row: a division by zero, a negative length, a difference that is too large.
-    /// (Overflows at the limits of numbers and times do not count.)
+    /// Whether computing the value may fail for a row: a division by zero, a negative length, a difference that is too
+    /// large. (Overflows at the limits of numbers and times do not count.)
     pub(crate) fn can_fail(&self) -> bool {
         self.has(&|value| match value {
             Value::Pair { operator: '/' | '%', right, .. } => match right.as_ref() {
@@ -177,7 +177,7 @@ impl Value {
         })
     }
 
-    /// Whether it contains a clock with an offset to UTC.
+    /// Whether the value contains a clock with an offset to UTC.
     pub(crate) fn has_offset(&self) -> bool {
         self.has(&|value| matches!(value, Value::Call { name: "SYSDATETIMEOFFSET", .. }))
     }
@@ -281,7 +281,7 @@ impl Predicate {
         })
     }
 
-    /// The values in it.
+    /// The values in the predicate.
     pub(crate) fn values(&self) -> Vec<&Value> {
         match self {
             Predicate::Compare { left, right, .. } => vec![left, right],

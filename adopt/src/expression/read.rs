@@ -39,7 +39,7 @@ const FUNCTIONS: [(&str, usize, usize); 21] = [
 
 const DATE_PARTS: [&str; 8] = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "WEEK"];
 
-/// Words of T-SQL that are column names only in brackets.
+/// Words of T-SQL that can be column names only in brackets.
 const RESERVED: [&str; 30] = [
     "SELECT", "FROM", "WHERE", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DROP", "ALTER", "CREATE",
     "TABLE", "UNION", "ORDER", "GROUP", "BY", "AS", "CASE", "WHEN", "THEN", "ELSE", "END", "EXISTS", "OPTION", "SET",
@@ -65,7 +65,7 @@ pub(crate) fn read_value(text: &str) -> Result<Value, String> {
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Name(String),
-    /// In brackets, so never a keyword.
+    /// A name in brackets, which is never a keyword.
     Bracketed(String),
     Number(String),
     Text(String),
@@ -125,7 +125,8 @@ fn number(token: &str) -> Result<Token, String> {
     }
 }
 
-/// The length of a token that begins with `opening`, up to its end; a doubled closing character is part of it.
+/// The length of the token that begins with an opening character and ends with `closing`. A doubled closing character
+/// is part of the token.
 fn closing(text: &str, opening: char) -> Result<usize, String> {
     let end = match opening {
         '[' => ']',
@@ -450,7 +451,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// No text makes the parser panic, and its output is what it understood.
+        /// No text makes the parser panic, and the T-SQL written from an expression is parsed to the same T-SQL.
         #[test]
         fn any_text_is_read_or_refused(
             words in proptest::collection::vec(

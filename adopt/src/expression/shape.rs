@@ -3,7 +3,7 @@
 use super::model::{Predicate, Value};
 
 impl Predicate {
-    /// The column that this fixes to one value: `a = 1`, `a IS NULL`.
+    /// The column that this condition fixes to one value: `a = 1`, `a IS NULL`.
     pub(crate) fn fixed_column(&self) -> Option<&str> {
         match self {
             Predicate::Compare { left: Value::Column(name), operator: "=", right } if right.is_constant() => Some(name),
@@ -13,7 +13,7 @@ impl Predicate {
         }
     }
 
-    /// The column that this restricts to several values: `a IN (1, 2)`.
+    /// The column that this condition restricts to several values: `a IN (1, 2)`.
     pub(crate) fn listed_column(&self) -> Option<&str> {
         match self {
             Predicate::In { value: Value::Column(name), list, not: false } if list.iter().all(Value::is_constant) => {
@@ -23,7 +23,7 @@ impl Predicate {
         }
     }
 
-    /// The column that this bounds: `a < GETDATE()`.
+    /// The column that this condition bounds: `a < GETDATE()`.
     pub(crate) fn bounded_column(&self) -> Option<&str> {
         match self {
             Predicate::Between { value: Value::Column(name), not: false, .. } => Some(name),
@@ -50,8 +50,8 @@ impl Predicate {
         (is_less && bound.tells_time()).then_some(name)
     }
 
-    /// Whether it can be the filter of an index ("CREATE INDEX (Transact-SQL)", filter_predicate): a column compared
-    /// with a constant.
+    /// Whether this condition can be the filter of an index ("CREATE INDEX (Transact-SQL)", filter_predicate): it
+    /// compares a column with a constant.
     pub(crate) fn can_filter_an_index(&self) -> bool {
         match self {
             Predicate::Compare { left: Value::Column(_), right, .. } => right.is_constant() && *right != Value::Null,

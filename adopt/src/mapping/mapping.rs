@@ -10,8 +10,8 @@ use super::model::{At, Claim, Columns, End, Ordered, Set};
 use super::section::line_of;
 use super::text;
 
-/// How to use an existing table as a queue: its columns, the condition for a ready row, and the changes of a row. Read
-/// from TOML; `docs/adopt.md` explains each key, and `examples/adopt/` has mappings.
+/// Describes how to use an existing table as a queue: its columns, the condition for a ready row, and the changes of a
+/// row. A mapping is read from TOML. `docs/adopt.md` explains each key, and `examples/adopt/` has mappings.
 ///
 /// ```
 /// use readpast_adopt::Mapping;

@@ -43,9 +43,9 @@ pub(crate) struct Set {
 /// Columns, or expressions over columns, that describe the job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {
-    /// When it was enqueued, in UTC.
+    /// When the job was enqueued, in UTC.
     pub(crate) created: Option<At<Value>>,
-    /// The time from which it may run, in UTC.
+    /// The time from which the job may run, in UTC.
     pub(crate) due: Option<At<Value>>,
     pub(crate) priority: Option<At<Value>>,
     pub(crate) kind: Option<At<Value>>,

@@ -27,7 +27,7 @@ pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// One section, and its keys that were not read yet.
+/// A section, and those of its keys that were not read yet.
 pub(super) struct Section<'t, 's> {
     text: &'t str,
     pub(super) name: &'static str,

@@ -66,8 +66,8 @@ impl Plan {
         Ok(())
     }
 
-    /// If a unique index contains only taken rows, only one of several rows with the same key can be claimed, and the
-    /// others are rejected.
+    /// Rejects a table with a unique index that contains only taken rows: of several rows with the same key, only one
+    /// could be claimed, and the claims of the others would be rejected.
     fn refuse_limits(&self) -> Result<(), Error> {
         for index in self.table.indexes.iter().filter(|index| index.is_unique) {
             let Some(filter) = &index.filter else { continue };
@@ -93,7 +93,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Constraints that may reject the values set by the mapping.
+    /// Adds notes about constraints that may reject the values set by the mapping.
     pub(super) fn note_constraints(&mut self) {
         let ends = [&self.mapping.done.it, &self.mapping.dead.it].into_iter().filter_map(|end| match end {
             End::Set(sets) => Some(sets.as_slice()),

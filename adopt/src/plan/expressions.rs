@@ -15,8 +15,8 @@ const IN_CLAIM: &[Word] = &[Word::Worker];
 const IN_FAILED: &[Word] = &[Word::Error, Word::Attempt, Word::Worker, Word::JobId, Word::ClaimedAt, Word::DueAt];
 
 impl Plan {
-    /// The values that a claim sets must exclude other readers from the row, and the values of failed, done and dead
-    /// must not make it ready again.
+    /// Checks that the values that a claim sets exclude other readers from the row, and that the values of failed, done
+    /// and dead do not make the row ready again.
     pub(super) fn check_marks(&self) -> Result<(), Error> {
         let Some(ready) = self.mapping.ready.as_ref().filter(|_| !self.mapping.takes_out()) else { return Ok(()) };
         let never_ready = |sets: &[Set]| {
@@ -75,8 +75,8 @@ impl Plan {
         self.check_sets("failed.set", &self.mapping.failed, IN_FAILED)
     }
 
-    /// If a column and a literal are of different families, SQL Server converts every row, and fails on the first
-    /// unconvertible one.
+    /// Rejects comparisons of a column with a literal of another family: SQL Server would convert the column of every
+    /// row, and fail on the first value that cannot be converted.
     pub(super) fn check_comparisons(&self, predicate: &Predicate, line: usize) -> Result<(), Error> {
         match predicate {
             Predicate::All(parts) | Predicate::Any(parts) => {
@@ -179,7 +179,7 @@ impl Plan {
         self.check_conversion(key, column, &set.value, line)
     }
 
-    /// The family of an expression, in which nothing is converted row by row.
+    /// The family of an expression. Rejects an expression that would be converted row by row.
     pub(super) fn check_family_of(&self, key: &str, value: &Value, line: usize) -> Result<Option<Family>, Error> {
         match family_of(&self.table, value) {
             Ok(family) => Ok(family),

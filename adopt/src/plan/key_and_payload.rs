@@ -16,7 +16,7 @@ const LONGEST_KEY_TEXT: i32 = 128;
 const LONGEST_KEY: i32 = 1_700;
 
 impl Plan {
-    /// A job's row must be found again, by one seek, and be one row.
+    /// Checks that the key identifies one row, which can be found again by one seek.
     pub(super) fn check_key(&mut self) -> Result<(), Error> {
         if self.mapping.takes_out() {
             return Ok(());

@@ -4,7 +4,7 @@ use crate::catalog::{Column, Table};
 use crate::error::Error;
 use crate::mapping::{At, End, Mapping};
 
-/// A mapping and its table, checked.
+/// A mapping that was checked against its table.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) mapping: Mapping,
@@ -187,7 +187,7 @@ mod tests {
         assert!(planned(&mapping, wide).unwrap_err().contains("longer than 1700 bytes"));
     }
 
-    /// A column's conversion decides whether a claim excludes other readers.
+    /// The value that a column stores decides whether a claim excludes other readers.
     #[test]
     fn values_are_known_as_a_column_holds_them() {
         let held = |column: Column, value: Value| stored(&column, &value);

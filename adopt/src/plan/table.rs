@@ -10,7 +10,7 @@ use crate::names::bracketed;
 use super::plan::{KEPT, Plan};
 use super::types::{held, shown_type};
 
-/// Schemas that belong to someone else.
+/// Schemas that an adoption must not use.
 const TAKEN_SCHEMAS: [&str; 4] = ["dbo", "sys", "guest", "INFORMATION_SCHEMA"];
 
 impl Plan {
@@ -146,7 +146,7 @@ impl Plan {
     }
 }
 
-/// Appends a caution about filtered indexes ("CREATE INDEX (Transact-SQL)", required SET options).
+/// A caution about the SET options that filtered indexes require, to be appended ("CREATE INDEX (Transact-SQL)").
 fn caution(statement: &str) -> &'static str {
     if statement.contains(" WHERE ") {
         "(only if all writers of the table have QUOTED_IDENTIFIER, ANSI_NULLS and the related options ON; otherwise their writes fail) "

@@ -4,9 +4,9 @@ use crate::catalog::{Column, Family, Table};
 use crate::expression::{Known, Value};
 use crate::mapping::Set;
 
-/// The known value of a column after an assignment ("Data type conversion", "decimal and numeric", "bit"): a whole
-/// number is truncated, a bit is 1 for everything except 0, and a rounded value or a value with several spellings is
-/// unknown (`Something`).
+/// What is known about a column's value after an assignment ("Data type conversion", "decimal and numeric", "bit"). A
+/// whole number is truncated, and a bit is 1 for everything except 0. A rounded value, or a value with several
+/// spellings, is unknown (`Something`).
 pub(super) fn stored(column: &Column, value: &Value) -> Option<Known> {
     let known = Known::of(value)?;
     // Numbers are compared exactly up to this value.
@@ -36,7 +36,7 @@ pub(super) fn stored(column: &Column, value: &Value) -> Option<Known> {
     })
 }
 
-/// The known value of a column of the table after these assignments; earlier assignments take precedence.
+/// What is known about a column's value after these assignments. Earlier assignments take precedence.
 pub(super) fn held<'s>(table: &Table, sets: impl IntoIterator<Item = &'s Set>, name: &str) -> Option<Known> {
     let set = sets.into_iter().find(|set| set.column.it.eq_ignore_ascii_case(name))?;
     stored(table.column(name)?, &set.value)
@@ -75,7 +75,7 @@ pub(super) fn families_convert(from: Family, to: Family) -> bool {
         || is_text(to) && from != Family::Bytes && from != Family::Other
 }
 
-/// Whether a text or bytes of one column may be too long for the other. (-1: unlimited.)
+/// Whether a text or bytes of one column may be too long for the other. A length of -1 means unlimited.
 pub(super) fn is_longer(from: &Column, to: &Column) -> bool {
     let has_length = |column: &Column| matches!(column.family(), Family::WideText | Family::Text | Family::Bytes);
     let bytes_for_each = |column: &Column| if column.family() == Family::WideText { 2 } else { 1 };

@@ -167,8 +167,8 @@ impl Marks<'_> {
         }
     }
 
-    /// Checks that the row still has a claim's marks, as far as they are known: literals that the column stores
-    /// unchanged. A row that someone has changed meanwhile is neither restored nor given up.
+    /// A condition for rows that still have a claim's marks, as far as they are known: literals that the column stores
+    /// unchanged. If a row was changed outside readpast meanwhile, it is neither restored nor set to dead.
     pub(super) fn is_marked(&self) -> String {
         let mapping = &self.plan.mapping;
         let is_kept = |set: &&Set| !mapping.failed.iter().any(|failed| failed.column.it == set.column.it);
@@ -193,21 +193,21 @@ impl Marks<'_> {
     }
 }
 
-/// The statements for rows whose jobs have failed, for those whose jobs are dead or cancelled, and for those that wait
-/// again after that.
+/// The statements for rows whose jobs have failed, for rows whose jobs are dead or cancelled, and for rows whose jobs
+/// were requeued.
 pub(super) struct Elsewhere {
     pub(super) failed: String,
     pub(super) dead: String,
     pub(super) requeued: String,
 }
 
-/// Handles rows for which the server rejects the preceding statements. `sets` are the changes of such a row's job.
+/// The statements for rows whose change the server has rejected. `sets` are the changes of such a row's job.
 pub(super) fn end_ends(procedure: &str, sets: &str) -> Result<String, String> {
     let marks = [("procedure", procedure), ("refused_sets", sets), ("refusals", REFUSALS)];
     filled(END_ENDS, &marks.map(|(name, value)| (name, value.to_string())))
 }
 
-/// A value as a column can store it: a text of the job is cut to the column's length.
+/// Converts a value to what a column can store: a text of the job is cut to the column's length.
 fn assigned_to(column: &Column, value: &Value, terms: &Terms<'_>) -> String {
     let text = value.sql(terms);
     // A count of attempts must not overflow and fail forever.

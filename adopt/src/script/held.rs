@@ -7,8 +7,9 @@ use super::marks::Marks;
 use super::texts::{kept_name, lines};
 
 impl Marks<'_> {
-    /// The columns of `jobs` and their meaning. Jobs that were claimed under another mapping lack the columns of this
-    /// mapping's procedures. If a release writes this text differently, it cannot be installed over existing jobs.
+    /// Describes the columns of `jobs` that keep values of a row. Jobs that were claimed under another mapping lack the
+    /// columns that this mapping's procedures need. If a release writes this text differently, it cannot be installed
+    /// over existing jobs.
     pub(super) fn kept_as(&self) -> String {
         let mapping = &self.plan.mapping;
         let named = |names: &mut dyn Iterator<Item = &String>| names.map(|name| bracketed(name)).collect::<Vec<_>>();
@@ -25,7 +26,7 @@ impl Marks<'_> {
         self.plan.mapping.takes_out() && matches!(self.plan.mapping.dead.it, End::Set(_))
     }
 
-    /// Such a row does not expire.
+    /// Rejects a retention of dead jobs if they are the only copies of their rows.
     pub(super) fn keep_dead(&self) -> String {
         if !self.dead_are_the_only_copies() {
             return String::new();
@@ -37,7 +38,7 @@ impl Marks<'_> {
         )
     }
 
-    /// The reason why requeue is rejected, if it is.
+    /// Rejects requeueing, if the mapping does not allow it.
     pub(super) fn no_requeue(&self) -> String {
         let why = match (&self.plan.mapping.dead.it, self.plan.mapping.takes_out()) {
             (End::Delete, false) => "dead.delete",
@@ -51,7 +52,7 @@ impl Marks<'_> {
         )
     }
 
-    /// Rows that only the adoption has are not deleted with it.
+    /// Rejects a removal that would delete rows that exist only in the adoption.
     pub(super) fn dead_rows(&self) -> String {
         let keeps = matches!(&self.plan.mapping.dead.it, End::Set(sets) if sets.is_empty());
         if !self.plan.mapping.takes_out() || !keeps {
@@ -62,7 +63,8 @@ impl Marks<'_> {
             .to_string()
     }
 
-    /// The statements that restore held rows. They name no index, because the table may have other indexes by then.
+    /// The statements that restore held rows. They name no index, because the table may have other indexes when they
+    /// run.
     pub(super) fn give_back(&self) -> String {
         let plan = self.plan;
         let table = plan.table.name.sql();

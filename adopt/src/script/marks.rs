@@ -1,4 +1,4 @@
-//! The source of the marks' values: the plan.
+//! The marks of the templates, whose values come from a plan.
 
 use crate::plan::Plan;
 

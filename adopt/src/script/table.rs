@@ -35,7 +35,8 @@ impl Marks<'_> {
         }
     }
 
-    /// Excludes rejected rows from claims. NOLOCK: a session that records such a row blocks no claim.
+    /// A condition that excludes rejected rows from claims. With NOLOCK, a session that records such a row blocks no
+    /// claim.
     pub(super) fn not_refused(&self) -> String {
         let key = self.plan.mapping.key.iter().map(|at| format!("a.{} = {}", kept_name(&at.it), of_t(&at.it)));
         format!(
@@ -63,8 +64,8 @@ impl Marks<'_> {
         self.plan.table.columns.iter().filter(is_read).collect()
     }
 
-    /// Finds a row by its key. The index is named only if another could be chosen, because SQL Server has often
-    /// generated its name.
+    /// The hints to find a row by its key. The index is named only if SQL Server could choose another one, because its
+    /// name was often generated.
     pub(super) fn key_hint(&self) -> String {
         let key = &self.plan.mapping.key;
         let begins_with_key = |index: &&Index| {
@@ -78,8 +79,8 @@ impl Marks<'_> {
         }
     }
 
-    /// The clustered index, by its number: SQL Server has often generated its name, and a copy of the table has
-    /// another.
+    /// The hint for an index. The clustered index is named by its number, because its name was often generated and
+    /// differs in a copy of the table.
     pub(super) fn index_hint(&self, name: &str) -> String {
         match self.plan.table.indexes.iter().find(|index| index.name == name) {
             Some(index) if index.is_clustered => "1".to_string(),
@@ -87,7 +88,8 @@ impl Marks<'_> {
         }
     }
 
-    /// Checks that the table, and those to which its rows are moved, are still those of the plan: one batch each.
+    /// One batch for each table that checks whether the table is still as in the plan: the adopted table, and the
+    /// tables to which its rows are moved.
     pub(super) fn are_as_they_were(&self) -> Result<String, String> {
         let key: Vec<String> = self.plan.mapping.key.iter().map(|at| literal(&at.it)).collect();
         let batch = |table: &Table, facts: &[String], key: &[String]| {
@@ -107,7 +109,7 @@ impl Marks<'_> {
         Ok(batches)
     }
 
-    /// What the procedures rely on, as `is_as_it_was.sql` reads it from the catalog, one line each.
+    /// The properties on which the procedures rely, one line each, as `is_as_it_was.sql` reads them from the catalog.
     pub(super) fn table_lines(&self) -> Vec<String> {
         let table = &self.plan.table;
         let mut found = column_lines(table);

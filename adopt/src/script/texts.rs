@@ -20,7 +20,7 @@ pub(super) fn of_t(name: &str) -> String {
     format!("t.{}", bracketed(name))
 }
 
-/// A column of the adopted table as the claim has read it.
+/// A column of the adopted table, as OUTPUT of a claim returns it.
 pub(super) fn of_deleted(name: &str) -> String {
     format!("deleted.{}", bracketed(name))
 }
@@ -53,13 +53,13 @@ pub(super) fn unbracketed(name: &str) -> String {
     name[1..name.len() - 1].replace("]]", "]")
 }
 
-/// Statements that assign a text to a variable, line by line, so that lines with GO or sqlcmd variables remain part of
+/// Statements that assign a text to a variable line by line, so that lines with GO or sqlcmd variables remain part of
 /// the text.
 pub(super) fn long_text(variable: &str, text: &str) -> String {
     assignments(variable, text, &|line| literal(line).replace("$(", "$' + N'("))
 }
 
-/// The same for our own T-SQL, in which the schema is filled in.
+/// Like [`long_text`], for our own T-SQL, in which the schema's name is filled in.
 pub(super) fn long_statements(variable: &str, statements: &str) -> String {
     assignments(variable, statements, &literal)
 }

@@ -25,7 +25,8 @@ const REQUEUE_REFUSED: &str = include_str!("../../sql/requeue_refused.sql.part")
 
 const REFUSED_ROWS: &str = include_str!("../../sql/refused_rows.sql.part");
 
-/// Rows that the server has rejected are tried again after a while, or if its clock was set back. (@now is reap's.)
+/// Deletes rejected rows from `refused_rows` after ten minutes, so that claims try them again. If the server's clock
+/// was set back, deletes them immediately. (@now is a variable of reap.)
 const EXPIRE_REFUSED: &str = "DELETE [$(schema)].[refused_rows] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)\nWHERE refused_at < DATEADD(MINUTE, -10, @now) OR refused_at > DATEADD(MINUTE, 1, @now);\n";
 
 impl Marks<'_> {

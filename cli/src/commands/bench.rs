@@ -187,8 +187,8 @@ fn nothing(_: &Job, _: &Context) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Deletes the queue. If that fails, or a second signal arrives, says how to delete it. After a signal the dropped
-/// worker may still have its lease, and the queue may not exist yet.
+/// Deletes the queue. If that fails, or a second signal arrives, prints how to delete it. After a signal, the dropped
+/// worker may still have its lease, or the queue may not exist yet.
 async fn remove(queue: &Queue, stop: &mut StopSignals) -> Result<()> {
     let name = queue.name();
     let later = format!("delete it later: readpast queue delete {name} --with-jobs");

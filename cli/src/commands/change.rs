@@ -90,7 +90,7 @@ pub struct Promote {
     selection: Selection,
 }
 
-/// The jobs, and whether to ask.
+/// The selected jobs, and whether to ask for confirmation.
 #[derive(Debug, Args)]
 struct Selection {
     queue: String,
@@ -326,7 +326,7 @@ fn past(change: &JobChange) -> &'static str {
     }
 }
 
-/// Adds to `changed` and `matched` also if it fails.
+/// Changes the jobs page by page, and adds to `changed` and `matched`, which are also right if a call fails.
 async fn carry_out(
     change: &JobChange,
     mut pages: Pages,
@@ -358,7 +358,7 @@ fn report(change: &JobChange, changed: u64, matched: u64, output: Output) -> Res
     })
 }
 
-/// The exit code; an error if given jobs do not exist or have another state.
+/// The exit code, or an error if given jobs do not exist or have another state.
 fn ended(change: &JobChange, unfit: &[JobId], queue: &str) -> Result<Exit> {
     if unfit.is_empty() { Ok(Exit::Ok) } else { Err(not_fit(unfit, queue, change.states())) }
 }

@@ -60,7 +60,7 @@ impl Drop for Unseen {
     }
 }
 
-/// Reads a line without echo. The prompt goes to standard error, because the hash may go to a file.
+/// Reads a line without echo. The prompt goes to standard error, because standard output may be redirected to a file.
 fn typed(question: &str) -> Result<String> {
     let unseen = Unseen::begin()?;
     write!(io::stderr(), "{question}")?;

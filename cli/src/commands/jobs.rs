@@ -37,10 +37,11 @@ pub struct Jobs {
 /// Jobs per call.
 const PAGE: usize = 500;
 
-/// Bytes read of a payload for the table: 40 characters of up to four bytes, and more.
+/// How many bytes of a payload are read for the table: enough for 40 characters of up to four bytes.
 const SHOWN_BYTES: usize = 200;
 
-/// About the bytes of a page with full payloads. It is in memory, and must arrive within the timeout of a call.
+/// About how many bytes a page with full payloads has. It is held in memory, and must arrive within the timeout of a
+/// call.
 const PAGE_BYTES: usize = 4 << 20;
 
 impl Jobs {
@@ -99,7 +100,7 @@ impl Jobs {
         Ok(Exit::Ok)
     }
 
-    /// Prints all jobs, page by page. The sizes seen so far determine the size of a page.
+    /// Prints all jobs, page by page. The sizes of the jobs so far determine how many jobs the next page has.
     async fn print_json(&self, queue: &Queue, filter: &JobFilter, output: Output) -> Result<Exit> {
         let (mut left, mut wanted) = (self.limit, 1);
         let mut after = None;

@@ -46,7 +46,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     if duration < Duration::from_millis(100) { Err("at least 0.1".to_owned()) } else { Ok(duration) }
 }
 
-/// A line of JSON of `--watch`.
+/// A line of JSON that `--watch` prints.
 #[derive(Serialize)]
 struct At<'a> {
     at: String,

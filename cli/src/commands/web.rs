@@ -79,7 +79,8 @@ struct Started {
     url: String,
 }
 
-/// The connections that the web UI divides among pages, operations and reading (`web/src/connections.rs`).
+/// The least number of connections, which the web UI divides among pages, operations and the reading
+/// (`web/src/connections.rs`).
 const LEAST_CONNECTIONS: usize = 8;
 
 impl Web {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::procedures::{Role, SchemaInfo};
 use crate::queue::Queue;
 
-/// OPENJSON needs it: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
+/// The lowest level with OPENJSON: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
 const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
 
 /// The checks of [`Admin::findings`](crate::admin::Admin::findings), in their order. If one fails, the later ones
@@ -238,9 +238,9 @@ impl Session {
 }
 
 impl Admin<'_> {
-    /// Checks everything that could keep this queue from being used, in the order in which it would be fixed:
-    /// reachable, login, database, installed, permissions, version, compatibility level, SET options, read-only, the
-    /// queue itself. Changes nothing.
+    /// Checks everything that this queue needs, in the order in which faults would be fixed: reachable, login,
+    /// database, installed, permissions, version, compatibility level, SET options, read-only, the queue itself.
+    /// Changes nothing.
     ///
     /// # Errors
     ///
@@ -249,7 +249,8 @@ impl Admin<'_> {
         first_error(self.findings().await)
     }
 
-    /// Runs the checks of [`verify`](crate::admin::Admin::verify) and returns each result, for a table.
+    /// Runs the checks of [`verify`](crate::admin::Admin::verify) and returns the result of each, for example to print
+    /// a table.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) {
@@ -275,7 +276,8 @@ impl Admin<'_> {
     ///
     /// # Errors
     ///
-    /// Those of a call; [`Error::NotInstalled`] and [`Error::PermissionDenied`] if it may run none.
+    /// The errors of any call; [`Error::NotInstalled`] and [`Error::PermissionDenied`] if the login may run no
+    /// procedure.
     pub async fn roles(self) -> Result<Vec<Role>, Error> {
         Ok(self.queue.any_session().await?.schema_info(self.queue.name()).await?.roles)
     }

@@ -38,7 +38,7 @@ impl Admin<'_> {
         self.queue.any_session().await?.install().await
     }
 
-    /// Removes readpast from its schema of the database, with all queues and jobs: runs `sql/uninstall.sql`
+    /// Removes readpast's schema from the database, with all queues and jobs, by running `sql/uninstall.sql`
     /// ([`uninstall_script`](crate::admin::uninstall_script)). First stop the workers and remove the members of the
     /// five roles.
     ///
@@ -60,8 +60,8 @@ impl Admin<'_> {
 /// table.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How many times to try an installation that fails with a transient error: installations into other schemas of the
-/// database may make it a deadlock victim in the system tables.
+/// How many times to try an installation that fails with a transient error. An installation into another schema of the
+/// database may make this one a deadlock victim in the system tables.
 const INSTALL_ATTEMPTS: usize = 5;
 
 /// The error with which `000_begin.sql` rejects the schema of a newer release.

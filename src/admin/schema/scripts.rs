@@ -120,10 +120,10 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("990_end.sql", include_str!("../../../sql/990_end.sql")),
 ];
 
-/// Stands before each batch of the single script.
+/// Precedes each batch of the single script, so that nothing is executed after an error.
 const GUARD: &str = "IF @@ERROR <> 0 SET NOEXEC ON;\nGO\n";
 
-/// Stands after the last batch: cleans up after an error in a session that goes on.
+/// Follows the last batch: cleans up after an error, because a client's session continues.
 const FOOTER: &str = "\
 SET NOEXEC OFF;
 GO

@@ -15,10 +15,10 @@ const KNOWN_KEYS: &str = "Server, Database, User ID, Password, Integrated Securi
     HostNameInCertificate, Application Name, Workstation ID, ApplicationIntent, MultiSubnetFailover, Connect Timeout, \
     Command Timeout and Packet Size";
 
-/// A sample for users of other formats.
+/// A sample for messages about other formats.
 pub(super) const SAMPLE: &str = "Server=tcp:db1,1433;Database=work;User ID=app;Password=…";
 
-/// For the error about a part of a value that was parsed as a key.
+/// The remedy if a part of a value was parsed as a key.
 pub(super) const IN_QUOTES: &str = "a value that contains ; or quotes must be quoted (Password='a;b')";
 
 /// Keys of Microsoft.Data.SqlClient that concern only its own pool, threads and types, from the documentation of its
@@ -52,7 +52,7 @@ pub(super) const IGNORED_KEYS: [&str; 25] = [
     "typesystemversion",
 ];
 
-/// Keys whose values may be shown and are any text. A misspelt key is not among them.
+/// Keys that take any text, and whose values may be shown. A misspelt key is never among them.
 const TEXT_KEYS: [&str; 16] = [
     "server",
     "datasource",
@@ -178,7 +178,8 @@ pub(super) fn missing(key: &str) -> Error {
     invalid(format!("the key {key} is missing, as in {SAMPLE}"))
 }
 
-/// The driver reads the file at each connection, and would report an unreadable file as a network error.
+/// Checks that a certificate file can be read. The driver reads it at each connection, and would report an unreadable
+/// file as a network error.
 pub(super) fn readable_authority(file: String) -> Result<String, Error> {
     let is_known = Path::new(&file)
         .extension()
@@ -242,8 +243,8 @@ pub(super) fn squeezed(text: &str) -> String {
     text.chars().filter(|character| !character.is_whitespace()).collect::<String>().to_ascii_lowercase()
 }
 
-/// A rejected value may be a password under the wrong key. It is shown only if it is a number, or the key takes a name
-/// or a path.
+/// The error of a rejected value. The value may be a password under the wrong key, so it is shown only if it is a
+/// number, or if the key takes a name or a path.
 pub(super) fn bad_value(key: &str, value: &str, allowed: &str) -> Error {
     let is_number = !value.is_empty() && value.len() <= 9 && value.bytes().all(|byte| byte.is_ascii_digit());
     let names_something = ["server", "trustservercertificateca"].contains(&key) && is_harmless(key, value);

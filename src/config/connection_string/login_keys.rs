@@ -15,7 +15,7 @@ pub(crate) struct LoginKeys {
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Secret>,
     pub(crate) integrated: bool,
-    /// The string names a service principal name for Kerberos.
+    /// Whether the string has a service principal name for Kerberos.
     pub(crate) names_spn: bool,
     pub(crate) authentication: Option<Authentication>,
 }
@@ -33,7 +33,8 @@ const AUTHENTICATIONS: &str = "Sql Password, Active Directory Managed Identity, 
     Directory Workload Identity or Active Directory Default; interactive values are not supported";
 
 impl Authentication {
-    /// With or without spaces: ADO.NET writes `Active Directory Default`, ODBC `ActiveDirectoryDefault`.
+    /// Parses the kind of authentication, with or without spaces: ADO.NET writes `Active Directory Default`, ODBC
+    /// `ActiveDirectoryDefault`.
     pub(crate) fn parse(key: &str, value: &str) -> Result<Authentication, Error> {
         match squeezed(value).as_str() {
             "sqlpassword" => Ok(Authentication::SqlPassword),
@@ -129,8 +130,8 @@ fn integrated_login(named: bool, names_spn: bool, authentication: Option<Authent
     Ok(Login::Integrated)
 }
 
-/// `User ID=<client ID>@<tenant ID>` as in Microsoft's driver for Go ("Microsoft Entra ID authentication with
-/// go-mssqldb"). ADO.NET asks the server for the tenant; our driver does not pass the server's response on.
+/// Parses `User ID=<client ID>@<tenant ID>`, the form of Microsoft's driver for Go ("Microsoft Entra ID authentication
+/// with go-mssqldb"). ADO.NET asks the server for the tenant, but our driver does not pass the server's response on.
 fn service_principal(
     user: Option<Secret>,
     secret: Option<Password>,
@@ -159,7 +160,7 @@ fn entra(identity: Identity, level: EncryptionLevel) -> Result<Login, Error> {
     Ok(Login::Entra(identity))
 }
 
-/// A token that is read on the network can be used until it expires.
+/// Rejects a token without encryption, because a token that is read on the network can be used until it expires.
 fn check_encrypted(level: EncryptionLevel) -> Result<(), Error> {
     match level {
         EncryptionLevel::Required | EncryptionLevel::Strict => Ok(()),

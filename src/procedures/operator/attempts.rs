@@ -119,7 +119,7 @@ pub struct JobProgress {
 }
 
 impl Session {
-    /// Returns the progress of those jobs that have reported any.
+    /// Returns the progress of the jobs that have reported progress.
     pub(crate) async fn progress_of(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("progress_of");

@@ -40,8 +40,9 @@ pub struct NewAudit {
 }
 
 impl NewAudit {
-    /// Creates an entry. `who` performs the action, as the program knows them: 1 to 256 UTF-16 units. `action` is one
-    /// word of 1 to 32 printable ASCII characters without spaces. The program's login is recorded as well.
+    /// Creates an entry. `who` is the program's name for the person who performs the action: 1 to 256 UTF-16 units.
+    /// `action` is one word of 1 to 32 printable ASCII characters without spaces. The program's login is recorded as
+    /// well.
     pub fn new(who: impl Into<String>, action: impl Into<String>) -> NewAudit {
         NewAudit { who: who.into(), action: action.into(), what: None, of_no_queue: false }
     }
@@ -75,7 +76,7 @@ impl NewAudit {
         self.with("jobs", json!(noted)).with("named", jobs.len().into())
     }
 
-    /// Declares that the action concerns no queue or several queues: the entry then names none.
+    /// Declares that the action concerns no queue or several queues. The entry then names no queue.
     pub fn of_no_queue(mut self) -> NewAudit {
         self.of_no_queue = true;
         self
@@ -194,8 +195,7 @@ fn json(text: String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// Returns the longest beginning of a text that fits into `units` UTF-16 units without splitting a character, as SQL
-/// Server would.
+/// Returns the longest beginning of a text that fits into `max_units` UTF-16 units without splitting a character.
 fn beginning(text: &str, max_units: usize) -> &str {
     let mut units = 0;
     let end = text.char_indices().find(|(_, character)| {

@@ -10,7 +10,7 @@ use crate::connection::{Columns, Session, int};
 use crate::error::Error;
 use crate::time::{DurationHistogram, of_json, rfc3339};
 
-/// As long a span as history is kept.
+/// The longest span: as long as history is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -18,10 +18,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// What happened in a queue in one minute or, if that is more than a day ago, in ten minutes. All times are SQL
 /// Server's.
 ///
-/// The depth is the last sample of that minute; by default, one is taken every ten seconds. In a row of ten minutes,
-/// each number is the greatest of these minutes, so that no backlog is missed. Finished jobs are counted when the
-/// workers report them with their heartbeats, also every ten seconds. A job can therefore be counted one row late, but
-/// it is counted once. A minute without a sample, because no worker ran, has no row.
+/// The depth is the last sample of that minute; by default, a sample is taken every ten seconds. In a row of ten
+/// minutes, each number of the depth is the greatest of these minutes, so that no backlog is missed. Finished jobs are
+/// counted when the workers report them with their heartbeats, by default every ten seconds. A job may therefore be
+/// counted one row late, but it is counted once. If no worker ran in a minute, there is no sample and no row.
 ///
 /// Serialized as JSON, the time is in RFC 3339 format, durations are in seconds (`length_s`, `oldest_ready_s`), and the
 /// wait and run times are in the format of [`DurationHistogram`].
@@ -32,8 +32,8 @@ pub struct HistoryRow {
     pub queue: String,
     /// When the row begins: a whole minute.
     pub at: SystemTime,
-    /// How long the row is: one or ten minutes, or a length between them if `worker.sample_interval_ms` is more than a
-    /// minute.
+    /// How long the row is: one or ten minutes, or between one and ten minutes if `worker.sample_interval_ms` is more
+    /// than a minute.
     pub length: Duration,
     /// Ready jobs.
     pub ready: u64,
@@ -61,7 +61,7 @@ pub struct HistoryRow {
     /// How long the jobs that started in this time had been ready. For a released or reaped job, this counts from when
     /// it was due.
     pub wait: DurationHistogram,
-    /// How long the runs took that ended in this time, whatever their outcome.
+    /// How long the runs took that ended in this time, with any outcome.
     pub run: DurationHistogram,
 }
 

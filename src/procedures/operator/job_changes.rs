@@ -94,8 +94,9 @@ impl Session {
 pub enum JobChange {
     /// Makes dead and cancelled jobs ready again; their attempts count from 0.
     ///
-    /// A job stays dead if an unfinished job has its deduplication key by now. Of several dead jobs with one key, the
-    /// newest becomes ready. [`Admin::requeue_with`](crate::admin::Admin::requeue_with) changes the payload, too.
+    /// A job stays dead if an unfinished job has the same deduplication key by now. Of several dead jobs with one key,
+    /// only the newest becomes ready. [`Admin::requeue_with`](crate::admin::Admin::requeue_with) also changes the
+    /// payload.
     Requeue,
     /// Cancels unfinished jobs.
     ///
@@ -159,7 +160,7 @@ impl JobChange {
 pub(crate) const OPERATOR_BATCH: usize = 1_000;
 
 impl Session {
-    /// Makes one dead or cancelled job ready again; returns how many.
+    /// Makes one dead or cancelled job ready again. Returns how many were requeued.
     pub(crate) async fn requeue(&mut self, queue: &str, job_id: JobId) -> Result<u32, Error> {
         let mut command = self.command("requeue");
         command.bind_param("@queue", queue);
@@ -167,7 +168,7 @@ impl Session {
         self.row("requeue", command).await?.count("requeued")
     }
 
-    /// Makes up to 1,000 dead and cancelled jobs ready again; returns how many.
+    /// Makes up to 1,000 dead and cancelled jobs ready again. Returns how many were requeued.
     pub(crate) async fn requeue_listed(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("requeue");
@@ -177,7 +178,7 @@ impl Session {
         self.row("requeue", command).await?.count("requeued")
     }
 
-    /// Makes one dead or cancelled job ready again, with another payload; returns whether it was.
+    /// Makes one dead or cancelled job ready again, with another payload. Returns whether it was requeued.
     pub(crate) async fn requeue_with(&mut self, queue: &str, job_id: JobId, payload: &[u8]) -> Result<bool, Error> {
         let mut command = self.command("requeue");
         command.bind_param("@queue", queue);
@@ -186,7 +187,7 @@ impl Session {
         Ok(self.row("requeue", command).await?.count("requeued")? > 0)
     }
 
-    /// Makes up to 1,000 scheduled jobs ready; returns how many.
+    /// Makes up to 1,000 scheduled jobs ready. Returns how many were made ready.
     pub(crate) async fn promote_now(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("promote_now");
@@ -198,7 +199,7 @@ impl Session {
         self.row("promote_now", command).await?.count("promoted")
     }
 
-    /// Changes the priority of up to 1,000 jobs; returns how many had another priority before.
+    /// Changes the priority of up to 1,000 jobs. Returns how many had another priority before.
     pub(crate) async fn set_priority(&mut self, queue: &str, jobs: &[JobId], priority: i16) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("set_priority");
@@ -208,7 +209,7 @@ impl Session {
         self.row("set_priority", command).await?.count("changed")
     }
 
-    /// Deletes those of up to 1,000 jobs that are in this state; returns how many.
+    /// Deletes up to 1,000 jobs if they are in this state. Returns how many were deleted.
     pub(crate) async fn purge_listed(&mut self, queue: &str, state: JobState, jobs: &[JobId]) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("purge");

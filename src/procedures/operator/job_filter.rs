@@ -9,11 +9,11 @@ use crate::id::{BatchId, WorkerId};
 use crate::job::JobState;
 use crate::time::{json_seconds, json_time};
 
-/// Which jobs [`Admin::list`](crate::admin::Admin::list) returns: all that meet every condition.
+/// Selects the jobs that [`Admin::list`](crate::admin::Admin::list) returns. A job must meet every condition.
 ///
-/// Only these conditions use an index: the state, together with it the [`worker`](JobFilter::worker) and, for finished
-/// jobs, the age and the times. Every other condition is tested row by row, up to 10,000 rows for a page, because an
-/// index would cost every job something.
+/// Only these conditions use an index: the state and, together with it, the [`worker`](JobFilter::worker) or, for
+/// finished jobs, the age and the times. Every other condition is tested row by row, up to 10,000 rows for a page,
+/// because an index would slow down every job.
 ///
 /// Serialized as JSON, for audit entries ([`NewAudit::filter`](super::audit::NewAudit::filter)), it contains only
 /// the conditions that are set, with times in RFC 3339 format and the age in seconds (`older_than_s`).
@@ -99,8 +99,8 @@ impl JobFilter {
         self
     }
 
-    /// Jobs of at least this age (whole milliseconds): finished jobs since they finished, all others since they were
-    /// enqueued.
+    /// Jobs of at least this age, in whole milliseconds. The age of a finished job counts from when it finished, the
+    /// age of any other job from when it was enqueued.
     pub fn older_than(mut self, age: Duration) -> JobFilter {
         self.older_than = Some(age);
         self
@@ -122,24 +122,24 @@ impl JobFilter {
         self
     }
 
-    /// Jobs from before this time, counted as by [`since`](JobFilter::since). A job of exactly this time is not
+    /// Jobs before this time, which is compared as for [`since`](JobFilter::since). A job of exactly this time is not
     /// included.
     pub fn until(mut self, time: SystemTime) -> JobFilter {
         self.until = Some(time);
         self
     }
 
-    /// Jobs that this worker holds. For [`JobState::Claimed`] only: any other state, or none, is refused
-    /// ([`Error::Refused`](crate::error::Error::Refused)), because only claimed jobs have a worker.
+    /// Jobs that this worker holds. Only for [`JobState::Claimed`]. Any other state, or none, is refused
+    /// ([`Error::Refused`](crate::error::Error::Refused)), because only claimed jobs are held by a worker.
     pub fn worker(mut self, worker: WorkerId) -> JobFilter {
         self.worker = Some(worker);
         self
     }
 
-    /// The jobs that finished last come first. For [`JobState::Done`], [`JobState::Dead`], [`JobState::Cancelled`] and
-    /// [`JobState::Archived`] only: any other state, or none, is refused
+    /// Lists the jobs that finished last first. Only for [`JobState::Done`], [`JobState::Dead`],
+    /// [`JobState::Cancelled`] and [`JobState::Archived`]. Any other state, or none, is refused
     /// ([`Error::Refused`](crate::error::Error::Refused)), because its jobs have an order of their own. A
-    /// [`JobCursor`](super::job_page::JobCursor) works in both directions: used with the other direction, it yields the
+    /// [`JobCursor`](super::job_page::JobCursor) works in both directions: with the opposite direction, it yields the
     /// page before it.
     pub fn newest_first(mut self) -> JobFilter {
         self.newest_first = true;

@@ -32,8 +32,8 @@ pub struct JobRow {
     pub state: JobState,
     /// The job's priority. Smaller values run first.
     pub priority: i16,
-    /// Whether the job must run alone, on a worker that holds no other job, because workers were lost while they held
-    /// it.
+    /// Whether the job must run alone, on a worker that holds no other job. This is so if workers were lost while they
+    /// held the job.
     pub alone: bool,
     /// How often the job was started since it was enqueued or requeued.
     pub attempt: u32,

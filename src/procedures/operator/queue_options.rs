@@ -101,30 +101,31 @@ impl QueueOptions {
     /// ```
     ///
     /// Name the sink with its schema, as in `dbo.add_up`. It must exist when the settings are sent, and the login must
-    /// have EXECUTE or VIEW DEFINITION on it. The sink must neither commit nor roll back. If it raises an error, the
-    /// finish is rolled back, too, and repeated in smaller and smaller parts until the job whose result the sink
-    /// rejects is found. That job's attempt has failed, with the sink's error; the others are done. After a deadlock or
-    /// another transient error, the call is repeated. See `sql/README.md`, "Sinks and follow-ups".
+    /// have EXECUTE or VIEW DEFINITION on it. The sink must neither commit nor roll back. If the sink raises an error,
+    /// the finish is rolled back, too. The worker then sends the finish in smaller and smaller parts, until it has
+    /// found the job whose result the sink rejects. That job's attempt fails with the sink's error; the other jobs are
+    /// done. After a deadlock or another transient error, the call is repeated. See `sql/README.md`, "Sinks and
+    /// follow-ups".
     ///
-    /// Not for queues with [`Delivery::AtMostOnce`], whose jobs are not finished. A worker learns when it starts that
-    /// there is a sink, and then sends calls that time out in smaller parts, down to one job. Restart the workers after
-    /// giving a queue its first sink.
+    /// Queues with [`Delivery::AtMostOnce`] cannot have a sink, because their jobs are not finished. A worker learns
+    /// only at its start that its queue has a sink. It then also splits finish calls that time out, down to one job.
+    /// Restart the workers after giving a queue its first sink.
     pub fn sink(mut self, procedure: impl Into<String>) -> QueueOptions {
         self.sink = Some(Some(procedure.into()));
         self
     }
 
     /// Sets how many jobs of one group ([`NewJob::group_key`](crate::job::NewJob::group_key)) run at once, across all
-    /// workers: 1 to 1,000. Default: 1, so that they run in order. For a group that has jobs, a new limit takes effect
-    /// when one of its jobs is next added or finished.
+    /// workers: 1 to 1,000. Default: 1, so that they run in order. If a group already has jobs, a new limit takes
+    /// effect when the next job of the group is added or finishes.
     pub fn group_limit(mut self, jobs: u32) -> QueueOptions {
         self.group_limit = Some(jobs);
         self
     }
 
-    /// Sets whether a retried or snoozed job of a group gives up its turn. It then gets the next free turn after it is
-    /// due. Default: no; it keeps its turn, and the jobs behind it wait. A job that was lost with its worker, or
-    /// released before it started, always keeps its turn.
+    /// Sets whether a retried or snoozed job of a group passes its turn on. The job then gets the next free turn after
+    /// it is due. Default: no. The job keeps its turn, and the jobs behind it wait. A job that was lost with its
+    /// worker, or released before it started, always keeps its turn.
     pub fn retry_passes(mut self, passes: bool) -> QueueOptions {
         self.retry_passes = Some(passes);
         self
@@ -133,8 +134,8 @@ impl QueueOptions {
     /// Sets how many jobs all workers of the queue together hold at once: 1 to 100,000, or `None` for no limit
     /// (default). A held job is one that is claimed and not finished yet.
     ///
-    /// Claims of a limited queue run one after the other, because each counts the held jobs. Not for queues with
-    /// [`Delivery::AtMostOnce`].
+    /// Claims of a limited queue run one after the other, because each claim counts the held jobs. Queues with
+    /// [`Delivery::AtMostOnce`] cannot have this limit.
     pub fn max_running(mut self, jobs: impl Into<Option<u32>>) -> QueueOptions {
         self.max_running = Some(jobs.into());
         self
@@ -142,7 +143,7 @@ impl QueueOptions {
 
     /// Sets how many jobs all workers of the queue together claim in any interval of a given length, by SQL Server's
     /// clock, or `None` for no limit (default). A job that is claimed again counts again. Claims of a limited queue run
-    /// one after the other. Not for queues with [`Delivery::AtMostOnce`].
+    /// one after the other. Queues with [`Delivery::AtMostOnce`] cannot have this limit.
     ///
     /// ```
     /// use std::time::Duration;
@@ -304,8 +305,8 @@ pub struct Deleted {
 }
 
 impl Session {
-    /// Deletes the queue or, with `with_jobs`, first up to `max` of its jobs. Returns how many jobs were deleted, and
-    /// whether the queue is gone.
+    /// Deletes the queue. With `with_jobs`, first deletes up to `max` of its jobs. Returns how many jobs were deleted,
+    /// and whether the queue is gone.
     pub(crate) async fn delete_queue(
         &mut self,
         queue: &str,

@@ -63,7 +63,7 @@ pub struct QueueStats {
     /// How many jobs of one group run at once
     /// ([`QueueOptions::group_limit`](super::queue_options::QueueOptions::group_limit)).
     pub group_limit: u32,
-    /// Whether a retried job gives up its turn
+    /// Whether a retried job passes its turn on
     /// ([`QueueOptions::retry_passes`](super::queue_options::QueueOptions::retry_passes)).
     pub retry_passes: bool,
     /// How many jobs all workers together hold at once, or `None` if there is no limit

@@ -15,9 +15,9 @@ const DAY_S: u64 = 86_400;
 
 /// A worker as an operator sees it. All times are SQL Server's.
 ///
-/// Its activity is from its last heartbeat; `done` and `failed` are from its stop. A worker of an earlier release
-/// reports nothing. Serialized as JSON, times are in RFC 3339 format, and the rest of its lease is in seconds
-/// (`lease_left_s`).
+/// The worker's activity is as of its last heartbeat; after it has stopped, `done` and `failed` are as of its stop. A
+/// worker of an earlier release reports nothing. Serialized as JSON, times are in RFC 3339 format, and the remaining
+/// lease is in seconds (`lease_left_s`).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerRow {
@@ -33,8 +33,8 @@ pub struct WorkerRow {
     pub lease_left: Duration,
     /// When the worker stopped or was marked lost.
     pub lost_at: Option<SystemTime>,
-    /// When the worker reported the fields after `oldest_claimed_at`: with its last heartbeat, or when it stopped.
-    /// `None` if it has not reported yet.
+    /// When the worker last reported the fields from `running` on: with its last heartbeat, or when it stopped. `None`
+    /// if it has not reported yet.
     pub reported_at: Option<SystemTime>,
     /// How many jobs the worker holds: claimed, and not finished yet.
     pub held: u64,

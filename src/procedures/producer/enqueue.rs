@@ -19,7 +19,7 @@ const ENQUEUE_LIST: &str = "enqueue_list";
 
 const DETAIL_LIST: &str = "detail_list";
 
-/// The most jobs in one chunk, so that a transaction locks few rows and little work is repeated after an error.
+/// The most jobs in one chunk, so that a transaction locks few rows, and little work is repeated after an error.
 const MAX_CHUNK_JOBS: usize = 1_000;
 
 /// The most payload bytes in one chunk, because the driver builds the whole message in memory.
@@ -160,7 +160,7 @@ fn bind_part(command: &mut Command<'_>, part: Option<Part>) {
     }
 }
 
-/// Reads whether a part was enqueued before. This is not the duplicate of a job.
+/// Reads whether a part was enqueued before. (A duplicate of a job is something else.)
 fn was_there(result: &Answer) -> bool {
     let job_id: Option<i64> = result.try_return_value("@job_id").ok().flatten();
     let duplicate: Option<bool> = result.try_return_value("@duplicate").ok().flatten();

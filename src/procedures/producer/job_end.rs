@@ -4,7 +4,7 @@ use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, id_rows, ta
 use crate::error::Error;
 use crate::id::JobId;
 
-/// How a job ended, as returned by [`Queue::wait`](crate::queue::Queue::wait).
+/// How a job finished, as returned by [`Queue::wait`](crate::queue::Queue::wait).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEnd {
@@ -51,11 +51,12 @@ const MAX_OUTPUTS: u64 = 64 << 20;
 const MAX_OUTPUT: u64 = i32::MAX as u64;
 
 impl Session {
-    /// Returns those of up to 1,000 jobs that have finished, or some of them.
+    /// Returns the outcomes of the finished jobs among up to 1,000 jobs, or of some of them.
     ///
     /// # Errors
     ///
-    /// [`Error::is_too_much`] if the jobs are too many; ask for fewer. The output of a single job always fits.
+    /// [`Error::is_too_much`] if the outputs are too large together; ask for fewer jobs. The output of a single job
+    /// always fits.
     pub(crate) async fn outcomes(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<(JobId, JobEnd)>, Error> {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command(OUTCOMES);

@@ -10,14 +10,14 @@ use crate::error::Error;
 pub(crate) struct Awaited {
     /// Whether the queue has a job to claim.
     pub(crate) found: bool,
-    /// Whether SQL Server waited. It does not if enough sessions are waiting.
+    /// Whether SQL Server waited. It does not wait if the maximum number of sessions is waiting already.
     pub(crate) waited: bool,
 }
 
 impl Session {
     /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. SQL Server checks after `first`,
-    /// then after pauses that double up to `most`. If `most_sessions` sessions are waiting already, it checks once and
-    /// does not wait. `None` allows as many sessions as the server can hold.
+    /// and then after pauses that double up to `most`. If `most_sessions` sessions are waiting already, it checks once
+    /// and does not wait. With `None`, SQL Server determines how many sessions may wait.
     ///
     /// # Errors
     ///

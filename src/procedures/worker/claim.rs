@@ -18,9 +18,9 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) max: usize,
     /// Longer payloads are withheld, so that a response has at most `max` times this many bytes of payloads.
     pub(crate) max_payload_bytes: u64,
-    /// Whether jobs behind one with a withheld payload may run before it.
+    /// Whether jobs behind a job with a withheld payload may run before it.
     pub(crate) passes: bool,
-    /// The worker holds no job, so a job that must run alone comes first, and on its own.
+    /// Whether the worker holds no job. A job that must run alone is then claimed first, and without other jobs.
     pub(crate) alone: bool,
     /// Where the previous claim ended.
     pub(crate) seen: Option<ClaimEnd>,
@@ -33,12 +33,12 @@ pub(crate) struct ClaimAnswer {
     pub(crate) jobs: Vec<Job>,
     /// Set if a payload was too long.
     pub(crate) withheld: Option<Withheld>,
-    /// Jobs that are claimed as well, but whose details cannot be read.
+    /// Jobs that are also claimed, but whose details cannot be read.
     pub(crate) unreadable: Vec<UnreadableJob>,
-    /// A job that must run alone is waiting, because workers were lost while they held it. If `alone` was set, `jobs`
-    /// contains this job.
+    /// Whether a job is waiting that must run alone, because workers were lost while they held it. If `alone` was set,
+    /// `jobs` contains this job.
     pub(crate) alone_waits: bool,
-    /// Which limits kept ready jobs back, if any.
+    /// The limit that kept ready jobs back, if any.
     pub(crate) limited: Option<ClaimLimit>,
     /// Pass this on with the next claim.
     pub(crate) end: Option<ClaimEnd>,
@@ -54,8 +54,8 @@ pub(crate) struct Withheld {
 }
 
 impl Withheld {
-    /// Removes the jobs with withheld payloads from the claim's jobs. The jobs behind the first of them are removed,
-    /// too, so that all run in order, unless they may pass it.
+    /// Removes the jobs with withheld payloads from the claim's jobs. The jobs behind the first of them are also
+    /// removed, so that all jobs run in order, unless they may pass it.
     fn take(jobs: &mut Vec<Job>, lengths: &HashMap<JobId, u64>, passes: bool) -> Option<Withheld> {
         let first = jobs.iter().position(|job| lengths.contains_key(&job.id))?;
         let bytes = *lengths.get(&jobs[first].id)?;
@@ -118,7 +118,7 @@ const LIMITED_BY_RATE: u32 = 4;
 /// The longest `varbinary(max)`.
 const MAX_PAYLOAD: u64 = i32::MAX as u64;
 
-/// How many columns of a claimed job lie between its attempt and the column that says whether its payload is withheld.
+/// How many columns of a claimed job are between its attempt and the column that tells whether its payload is withheld.
 const CLAIMED_BETWEEN: usize = 5;
 
 /// A claimed job whose payload was left in the table.
@@ -136,8 +136,8 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::LeaseLost`] if the worker is no longer registered; [`Error::UnknownQueue`]. After any error that did
-    /// not come from SQL Server ([`Error::sql_number`]), jobs may be claimed without this worker knowing of them: call
-    /// [`recover`](Session::recover).
+    /// not come from SQL Server ([`Error::sql_number`] is `None`), there may be claimed jobs that this worker does not
+    /// know: call [`recover`](Session::recover).
     pub(crate) async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<ClaimAnswer, Error> {
         let mut command = self.claim_command(&request);
         // If no index entries were read, the parameters have no value, and the procedure raises no mark.
@@ -212,7 +212,7 @@ impl Session {
         Ok(())
     }
 
-    /// Claims one job and leaves its payload in the table, to find out which job's payload does not arrive.
+    /// Claims one job and leaves its payload in the table, to find the job whose payload does not arrive.
     ///
     /// # Errors
     ///

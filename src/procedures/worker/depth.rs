@@ -26,7 +26,7 @@ pub(crate) struct DepthSample {
 }
 
 impl DepthSample {
-    /// Unfinished jobs, claimed or not.
+    /// The number of unfinished jobs, including claimed ones.
     pub(crate) fn unfinished(&self) -> u64 {
         self.ready + self.scheduled + self.waiting + self.claimed
     }

@@ -18,9 +18,9 @@ pub(crate) struct DueSchedule {
     pub(crate) time_zone: String,
     pub(crate) make_up: u32,
     pub(crate) jitter: Duration,
-    /// The next time or, if it is not known yet, from when on times count.
+    /// The next time or, if that is not known yet, the time from which to search for it.
     pub(crate) next_at: SystemTime,
-    /// Why it could not be fired the last time.
+    /// Why the last try to fire the schedule failed.
     pub(crate) error: Option<String>,
     /// SQL Server's time.
     pub(crate) now: SystemTime,
@@ -29,7 +29,7 @@ pub(crate) struct DueSchedule {
 /// What to do with a schedule at one of its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Firing {
-    /// The time to fire, or `None` to only move the schedule on.
+    /// The time to fire, or `None` to only advance the schedule.
     pub(crate) at: Option<SystemTime>,
     /// When its job may start.
     pub(crate) due_at: Option<SystemTime>,
@@ -69,7 +69,7 @@ impl Session {
         self.rows("due_schedules", command).await?.into_iter().map(read).collect()
     }
 
-    /// Fires one time of a schedule, or only moves the schedule on. Does nothing if the schedule's revision has
+    /// Fires one time of a schedule, or only advances the schedule. Does nothing if the schedule's revision has
     /// changed, or if SQL Server's clock was set back since the schedule was read.
     pub(crate) async fn fire_schedule(
         &mut self,

@@ -27,7 +27,7 @@ pub(crate) struct Finish {
     pub(crate) run: Duration,
 }
 
-/// The state of a job that did not end as requested.
+/// The result for a job that did not finish as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FinishResult {
     /// This worker no longer held the job under this fence; nothing was changed.
@@ -45,7 +45,7 @@ pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
     /// Finishes up to 1,000 jobs together with their follow-ups. The jobs must have a row, each must occur once, and
-    /// none may [be large](Finish::is_large). Returns the jobs that did not end as requested.
+    /// none may [be large](Finish::is_large). Returns the jobs that did not finish as requested.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Session {
         ended_otherwise(self.rows(call, command).await?)
     }
 
-    /// Finishes one job, whose output may have any size. Returns how it ended if it did not end as requested.
+    /// Finishes one job, whose output may have any size. Returns the result if the job did not finish as requested.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ pub(crate) fn finish_one_command<'a>(
     Ok(command)
 }
 
-/// Reads how a job that [`finish_one_command`] finished has ended, if it did not end as requested.
+/// Reads the response to [`finish_one_command`]. Returns the result if the job did not finish as requested.
 pub(crate) fn read_finish_one(result: Answer) -> Result<Option<FinishResult>, Error> {
     let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
     Ok(results.first().map(|(_, result)| *result))
@@ -160,7 +160,7 @@ impl Outcome {
 /// The error of a job that its handler finished in a transaction that was not committed.
 pub(crate) const UNCOMMITTED: &str = "its handler finished it in a transaction that was not committed";
 
-/// How long such a job waits. Zero would lower a mark each time.
+/// How long such a job waits for its retry. With zero, SQL Server would have to lower a mark each time.
 const UNCOMMITTED_RETRY_MS: i64 = 1_000;
 
 impl Finish {
@@ -170,7 +170,7 @@ impl Finish {
         self.outcome.output().is_some_and(|output| output.len() > MAX_TABLE_VALUE_BYTES)
     }
 
-    /// As parameters of `finish_one`.
+    /// Adds the job as parameters of `finish_one`.
     fn bind<'a>(&'a self, command: &mut Command<'a>) {
         command.bind_param("@job_id", self.job_id.0);
         command.bind_param("@fence", self.fence.0);
@@ -182,7 +182,7 @@ impl Finish {
     }
 }
 
-/// As a row of the table type `finish_list`.
+/// The job as a row of the table type `finish_list`.
 impl<'a> TableValueRow<'a> for &'a Finish {
     fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
         row.add_field(self.job_id.0);

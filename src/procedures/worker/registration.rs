@@ -19,7 +19,7 @@ pub(crate) struct QueueSettings {
     pub(crate) delivery: Delivery,
     pub(crate) max_attempts: u32,
     pub(crate) paused: bool,
-    /// The queue has a sink.
+    /// Whether the queue has a sink.
     pub(crate) has_sink: bool,
 }
 

@@ -21,25 +21,25 @@ use std::time::{Duration, Instant};
 /// The least time for which jobs are held in memory: it limits short jobs to ten claims a second.
 const MIN_HORIZON: Duration = Duration::from_millis(100);
 
-/// How often a worker with idle threads checks whether a job fits after all. Each check costs a claim and, in vain, a
-/// release.
+/// How often a worker with idle threads checks whether the first job of the queue fits after all. Each check costs a
+/// claim and, if the job does not fit, a release.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest turn in which the first job of the queue waits for memory, in seconds. It is a power of two, because
-/// each turn is twice as long as the one before.
+/// each turn is twice as long as the previous one.
 const LONGEST_TURN: u64 = 512;
 
-/// How long claims must go without meeting a job that is too long before its turns start again at the shortest. A
-/// single claim proves nothing: while another worker checks whether the job fits there, no other worker sees it.
+/// For how long claims must meet no job that is too long before the turns start again at the shortest. A single claim
+/// proves nothing: while another worker checks whether the job fits there, no other worker sees it.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// The most jobs beyond those for idle threads: the fixed buffer, or two full batches, so that one is claimed while the
-/// other runs.
+/// The most jobs beyond the jobs for idle threads: the fixed buffer, or two full batches, so that one can be claimed
+/// while the other runs.
 pub(in crate::worker) fn most_ahead(config: &WorkerConfig) -> usize {
     if config.buffer > 0 { config.buffer } else { 2 * config.batch_size }
 }
 
-/// How many jobs are wanted in addition to those for idle threads.
+/// Decides how many jobs are wanted in addition to the jobs for idle threads.
 pub(in crate::worker) struct Demand {
     /// The upper limit on jobs that the worker may hold.
     threads: usize,
@@ -52,7 +52,7 @@ pub(in crate::worker) struct Demand {
     max_bytes: u64,
     /// The size of the longest payload of a claim.
     payload: ExpectedBytes,
-    /// The queue's first job, if the last claim, or one not long ago, met it and had no memory for it.
+    /// The queue's first job, if the last claim or another recent claim had no memory for it.
     too_long: Option<TooLong>,
     claim_time: Duration,
     /// When the last claim returned.
@@ -60,7 +60,7 @@ pub(in crate::worker) struct Demand {
     /// When `seen` last changed.
     seen_at: Instant,
     look: RunsSeen,
-    /// The first check of the current series that found too many jobs held.
+    /// The first of the latest checks that all found too many jobs held.
     too_much_since: Option<RunsSeen>,
 }
 
@@ -85,7 +85,7 @@ impl Demand {
         }
     }
 
-    /// Records how many of the threads the worker may use beside other workers.
+    /// Records how many threads the worker may use, if it shares them with other workers.
     pub(in crate::worker) fn has_threads(&mut self, threads: usize) {
         self.threads = threads;
     }
@@ -95,14 +95,15 @@ impl Demand {
         (2 * self.claim_time).max(MIN_HORIZON)
     }
 
-    /// Returns how long more jobs may be held than are wanted: ten times the time for which they were claimed.
+    /// Returns for how long the worker may hold more jobs than are wanted: ten times the time for which they were
+    /// claimed.
     fn patience(&self) -> Duration {
         // A buffer of a fixed size was requested, however long its jobs wait.
         if self.fixed { Duration::MAX } else { 10 * self.horizon() }
     }
 
-    /// Checks, once per horizon, how many jobs have finished since the last check. If the checks have found too many
-    /// jobs held for as long as patience lasts, returns how many are wanted.
+    /// Checks, once per horizon, how many jobs have finished since the last check. If checks have found too many jobs
+    /// held for longer than [`patience`](Self::patience), returns how many are wanted.
     pub(in crate::worker) fn wanted_at_last(
         &mut self,
         now: RunTimes,
@@ -130,8 +131,8 @@ impl Demand {
         Some(self.jobs_in_horizon_at(mean_run))
     }
 
-    /// Records that no job is held. After a time without a job, the next ones may be of another kind: one for each idle
-    /// thread will show it.
+    /// Records that no job is held. After a time without jobs, the next ones may be of another kind. One job for each
+    /// idle thread is then claimed to measure them.
     pub(in crate::worker) fn holds_nothing(&mut self, now: RunTimes, at: Instant) {
         if now.jobs == self.seen.jobs && at.saturating_duration_since(self.seen_at) >= self.patience() {
             self.mean_run = None; // the estimated size stays, because it bounds memory
@@ -197,7 +198,7 @@ impl Demand {
         }
     }
 
-    /// Returns how long the payloads of a claim of `jobs` jobs may be, so that all of them fit into memory. If memory
+    /// Returns how long each payload of a claim of `jobs` jobs may be, so that all of them fit into memory. If memory
     /// is empty, one job may always be as long as an earlier claim reported.
     pub(in crate::worker) fn max_payload_bytes(&self, jobs: usize, in_flight: &InFlight) -> u64 {
         let share = self.free(in_flight) / jobs as u64;
@@ -217,7 +218,7 @@ impl Demand {
         self.claim_time = if self.claim_time.is_zero() { took } else { (self.claim_time + took) / 2 };
     }
 
-    /// Returns how many jobs to claim now for `to_fill` threads without one, or 0 to claim nothing until something
+    /// Returns how many jobs to claim now if `to_fill` threads have no job, or 0 to claim nothing until something
     /// changes.
     pub(in crate::worker) fn room(
         &mut self,
@@ -267,9 +268,9 @@ impl Demand {
         wanted.min(((self.max_bytes / self.job_bytes(in_flight)) as usize).saturating_sub(self.threads))
     }
 
-    /// Returns at how many unstarted jobs the next claim pays off: when it can get a full batch, or when as many jobs
-    /// are left as run during two claims, which is between a quarter and half of what is wanted `ahead`. Fewer claims
-    /// get more jobs each.
+    /// Returns the number of unstarted jobs at which the next claim pays off: when it can get a full batch, or when
+    /// only as many jobs are left as run during two claims. This is between a quarter and half of the jobs that are
+    /// wanted `ahead`. Fewer claims get more jobs each.
     fn low_water(&self, ahead: usize) -> usize {
         let while_claiming = self.mean_run.map_or(0, |mean_run| self.jobs_in(2 * self.claim_time, mean_run));
         while_claiming.clamp(ahead / 4, ahead / 2).max(ahead.saturating_sub(self.batch_size))
@@ -297,20 +298,21 @@ impl Demand {
     }
 }
 
-/// The first job of the queue, which is too long for the memory that is free.
+/// The first job of the queue, if it is too long for the free memory.
 ///
-/// Turns alternate: in one, nothing is claimed until there is memory for this job; in the next, jobs that fit pass it.
-/// A turn lasts one second, then two, four, and so on, up to [`LONGEST_TURN`]. The waiting turns become longer than
-/// most jobs take, so that this job gets its memory. The passing turns are as long, so that threads are not idle most
-/// of the time while one long job keeps the memory.
+/// Two kinds of turns alternate. In a waiting turn, nothing is claimed until there is memory for this job. In a passing
+/// turn, jobs that fit pass it. The turns last one second, two, four, and so on, up to [`LONGEST_TURN`]. The waiting
+/// turns become longer than most jobs take, so that this job gets its memory. The passing turns are equally long, so
+/// that threads are not idle most of the time while one long job keeps the memory.
 #[derive(Debug, Clone, Copy)]
 struct TooLong {
     bytes: u64,
-    /// Since when claims have repeatedly met a job that is too long, of whatever length.
+    /// Since when claims have repeatedly met a job that is too long, whatever its length.
     since: Instant,
     /// When the first of the latest claims that met no such job returned.
     missed_since: Option<Instant>,
-    /// The last claim otherwise returned all that it asked for: there may be more jobs behind this one.
+    /// Whether the last claim otherwise returned all the jobs that it asked for: then there may be more jobs behind
+    /// this one.
     is_full: bool,
 }
 
@@ -332,8 +334,8 @@ impl TooLong {
     }
 }
 
-/// The expected size of the next job, estimated from earlier ones: the estimate follows larger jobs immediately and
-/// smaller ones slowly. A job too many is released; a job too few only costs another claim.
+/// The expected size of the next job, estimated from earlier ones. The estimate follows larger jobs immediately and
+/// smaller ones slowly: a job too many must be released, but a job too few only costs another claim.
 #[derive(Debug, Clone, Copy)]
 struct ExpectedBytes(f64);
 
@@ -351,8 +353,8 @@ struct RunsSeen {
 }
 
 impl RunsSeen {
-    /// Returns the least average run time since then, provided that all threads were busy: running jobs count as if
-    /// they had finished.
+    /// Returns the least possible average run time since this reading, if all threads were busy: running jobs count as
+    /// if they had just finished.
     fn mean_run(&self, now: RunTimes, threads: usize, at: Instant) -> Duration {
         let jobs = (now.jobs - self.jobs) as usize + threads;
         (at.saturating_duration_since(self.at) * threads as u32).div_f64(jobs as f64)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::worker::state::Stage;
 
-/// Without a literal, which it has in this crate alone: benches/scale includes this file.
+/// Not a struct literal, which is possible only in this crate: benches/scale includes this file.
 fn changed(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
     let mut config = WorkerConfig::default();
     change(&mut config);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// after some 15 minutes (Linux: `tcp_retries2`, 924.6 s by default).
 const LAST_LOOK: Duration = Duration::from_secs(925);
 
-/// When to check for jobs that a lost response may have left claimed.
+/// Decides when to check for jobs that may be claimed although the response was lost.
 #[derive(Default)]
 pub(in crate::worker) struct LostAnswers {
     next_look: Option<NextLook>,
@@ -18,7 +18,7 @@ pub(in crate::worker) struct LostAnswers {
 
 struct NextLook {
     at: Instant,
-    /// How long after the response was lost.
+    /// How long after the lost response the next check is due.
     age: Duration,
 }
 
@@ -37,7 +37,7 @@ impl LostAnswers {
         self.next_look.as_ref().is_some_and(|look| Instant::now() >= look.at)
     }
 
-    /// Completes when it is time to check for them; never, if there can be none.
+    /// Completes when it is time to check for such jobs; never, if there can be none.
     pub(in crate::worker) async fn due(&self) {
         match &self.next_look {
             Some(look) => tokio::time::sleep_until(look.at.into()).await,

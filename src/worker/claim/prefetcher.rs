@@ -32,8 +32,8 @@ use super::watcher::WatchSender;
 /// When an idle worker claims regardless of the watcher.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
-/// After this many consecutive unreadable responses, single jobs are not to blame: the worker stops before it declares
-/// the whole queue dead.
+/// After this many consecutive unreadable responses, single jobs are not to blame. The worker stops, because otherwise
+/// it would make the whole queue dead, job by job.
 const UNREADABLE_CLAIMS: u32 = 3;
 
 pub(in crate::worker) struct Prefetcher {
@@ -64,7 +64,7 @@ pub(in crate::worker) struct Prefetcher {
 struct Fetched {
     jobs: Vec<Claimed>,
     withheld: Option<Withheld>,
-    /// A job that must run alone is waiting.
+    /// Whether a job that must run alone is waiting.
     alone_waits: bool,
     /// A limit of the queue kept jobs back.
     limited: Option<ClaimLimit>,
@@ -79,7 +79,7 @@ impl Fetched {
         self.jobs.len() + withheld
     }
 
-    /// Returns whether there may be more to claim behind a job whose payload was withheld.
+    /// Returns whether there may be more jobs to claim behind a job whose payload was withheld.
     fn fills_beside_withheld(&self, room: usize) -> bool {
         !self.jobs.is_empty() && self.jobs.len() + 1 >= room
     }
@@ -171,8 +171,8 @@ impl Prefetcher {
         }
     }
 
-    /// Makes one claim. If the response to an earlier claim was lost, first releases the jobs which that claim may have
-    /// taken. Returns `None` if, instead of a claim, the job at the head of the queue was moved out of the way.
+    /// Makes one claim. If the response to an earlier claim was lost, first releases the jobs that the claim may have
+    /// taken. Returns `None` if no claim was made, because the job at the head of the queue was dealt with instead.
     async fn claim(
         &mut self,
         registration: &Arc<Registration>,
@@ -219,7 +219,7 @@ impl Prefetcher {
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
     }
 
-    /// Learns from a claim's result, hands the jobs over, and waits if there were fewer than requested.
+    /// Learns from a claim's result, hands the jobs over, and waits if there were fewer jobs than requested.
     async fn answered(&mut self, answer: Fetched, room: usize, held_nothing: bool, registration: &Registration) {
         let WorkerState { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
         self.limit.answered(answer.jobs_sent());
@@ -284,9 +284,9 @@ impl Prefetcher {
         self.state.stop.pause(pause).await;
     }
 
-    /// Handles an unreadable response to a claim of `room` jobs. One of them is to blame: claims are halved until that
-    /// job is alone, and then it becomes dead. (If a claim deletes the rows, each try would cost jobs. Then the worker
-    /// stops instead.)
+    /// Handles an unreadable response to a claim of `room` jobs. One of the jobs is to blame: claims are halved until
+    /// that job is claimed alone, and then it becomes dead. (If claims delete the rows, each try would lose jobs, so
+    /// the worker stops instead.)
     async fn search_unreadable(&mut self, room: usize, error: Error, registration: &Arc<Registration>) {
         self.lost_answers.answer_lost();
         self.limit.timed_out(room);
@@ -318,8 +318,8 @@ impl Prefetcher {
         }
     }
 
-    /// Releases claimed jobs that do not fit into memory: they may fit into another worker's, and the next claim asks
-    /// for smaller payloads.
+    /// Releases claimed jobs that do not fit into memory. They may fit into another worker's memory, and this worker's
+    /// next claim asks for smaller payloads.
     async fn give_back_withheld(&mut self, withheld: Withheld, registration: &Registration) {
         let Withheld { bytes, jobs } = withheld;
         tracing::debug!(jobs = jobs.len(), bytes, "payloads do not fit into the free memory; releasing their jobs");
@@ -407,8 +407,8 @@ impl Prefetcher {
         self.give_back_surplus();
     }
 
-    /// Releases jobs that were claimed for the pace of much shorter jobs, so that other workers can run them: all but
-    /// those that are wanted at the present pace.
+    /// Releases jobs that were claimed when jobs were much shorter, so that other workers can run them. Keeps the jobs
+    /// that are wanted at the present pace.
     fn give_back_surplus(&mut self) {
         let WorkerState { in_flight, tally, .. } = &*self.state;
         let load = self.executor.load();

@@ -19,7 +19,7 @@ use crate::procedures::worker::ClaimedUnseen;
 /// What a worker knows about jobs that must run alone.
 #[derive(Default)]
 pub(in crate::worker) struct CrashSuspects {
-    /// This worker holds a suspect.
+    /// Whether this worker holds a suspect.
     held: bool,
     /// When the worker's patience with a waiting suspect ends.
     due_at: Option<Instant>,
@@ -31,7 +31,7 @@ impl CrashSuspects {
         self.held || self.due_at.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Records the result of a claim: whether a suspect waited, and whether this worker held nothing and got a job.
+    /// Records the result of a claim: whether a suspect is waiting, and whether this worker held nothing and got a job.
     pub(in crate::worker) fn answered(&mut self, waits: bool, got_one: bool, patience: Duration) {
         self.held = waits && got_one;
         if !waits || self.held {
@@ -42,14 +42,14 @@ impl CrashSuspects {
     }
 }
 
-/// After how many claims of a single job that timed out its payload is suspected.
+/// After how many timed-out claims of a single job its payload is suspected.
 const PAYLOAD_TRIES: u32 = 3;
 
-/// From which size on a payload is considered the reason for a claim's timeout: the size that the driver calls large.
-/// A network that cannot carry this much within `command_timeout_ms` (at least 1 s) is of no use.
+/// A payload larger than this, which the driver calls large, is considered the reason for a claim's timeout. A network
+/// that cannot carry this much within `command_timeout_ms` (at least 1 s) is not usable.
 const LARGE_PAYLOAD: u64 = 65_535;
 
-/// What is known of a payload that does not arrive.
+/// Finds a payload that does not arrive.
 #[derive(Default)]
 pub(in crate::worker) struct UndeliverablePayload {
     /// How many consecutive claims of a single job timed out.
@@ -73,7 +73,7 @@ impl UndeliverablePayload {
         self.claims >= PAYLOAD_TRIES
     }
 
-    /// Returns the error with which the job fails, or `None` if it is not to blame, or not yet.
+    /// Returns the error with which the job fails, or `None` if the job is not to blame, or not to blame yet.
     pub(in crate::worker) fn judge(&mut self, job: &ClaimedUnseen, limit: Duration) -> Option<String> {
         // A small payload is not the reason: this is another job, or the network was down.
         let is_large = job.payload_bytes > LARGE_PAYLOAD;

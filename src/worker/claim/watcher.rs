@@ -44,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 pub(in crate::worker) struct WatchSender(watch::Sender<Option<Duration>>);
 
 impl WatchSender {
-    /// Starts a watch, which continues until jobs were found or [`end`](Self::end) is called.
+    /// Starts a watch, which continues until jobs are found or [`end`](Self::end) is called.
     pub(in crate::worker) fn begin(&self, first_look: Duration) {
         self.0.send_replace(Some(first_look));
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Shorter than the time after which another worker takes over the maintenance (sql/060_duties.sql), with some time
-/// left to reconnect.
+/// The shortest timeout. It must be shorter than the time after which another worker takes over the maintenance
+/// (sql/060_duties.sql), so that there is time left to reconnect.
 const SHORTEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

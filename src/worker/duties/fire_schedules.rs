@@ -63,7 +63,8 @@ pub(in crate::worker) async fn fire_schedules(
 }
 
 enum FireFailure {
-    /// SQL Server did not answer, or the error is transient, as a deadlock is. The next schedule might fail as well.
+    /// SQL Server did not respond, or the error is transient, such as a deadlock. The next schedule would probably fail
+    /// as well.
     Server(Error),
     /// This worker lacks a permission or a feature; another worker may succeed.
     Worker(String, Option<i32>),
@@ -71,8 +72,8 @@ enum FireFailure {
     Schedule(String),
 }
 
-/// Fires one schedule's due times and returns whether it has more. Each firing changes the revision of the schedule,
-/// under which a later failure is recorded.
+/// Fires one schedule's due times and returns whether it has more. Each firing changes the schedule's revision. A later
+/// failure is recorded under the latest revision.
 async fn fire(
     state: &WorkerState,
     session: &mut Session,
@@ -118,7 +119,7 @@ async fn fire(
     Ok(plan.has_more)
 }
 
-/// Saves why a schedule is not fired; returns whether that succeeded.
+/// Saves why a schedule is not fired. Returns whether saving succeeded.
 async fn failed(
     state: &WorkerState,
     session: &mut Session,

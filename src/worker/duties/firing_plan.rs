@@ -11,17 +11,17 @@ use std::time::{Duration, SystemTime};
 use crate::procedures::worker::{DueSchedule, Firing};
 use crate::time::CronTimes;
 
-/// A time not fired within this period is missed. It exceeds the time in which maintenance passes from a dead worker to
-/// another with the default settings (13 s).
+/// A time that is not fired within this period is missed. The period exceeds the time (13 s by default) after which
+/// another worker takes over the maintenance of a dead worker.
 const MISSED_AFTER: Duration = Duration::from_secs(60);
 
-/// The most times of a schedule that are fired in one turn. The others follow in the next turn, so that other tasks
+/// The most times of a schedule that are fired in one turn. Further times follow in the next turn, so that other tasks
 /// need not wait.
 const MOST_AT_ONCE: usize = 100;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::worker) struct FiringPlan {
-    /// One after the other; at least one.
+    /// The firings, in order; at least one.
     pub(in crate::worker) firings: Vec<Firing>,
     /// Whether the next turn has more times to fire.
     pub(in crate::worker) has_more: bool,
@@ -95,7 +95,7 @@ fn last_before(times: &CronTimes, from: SystemTime, end: SystemTime, count: usiz
     }
 }
 
-/// `time`, delayed by up to `jitter`, or `None` for no delay.
+/// `time` with a random delay of up to `jitter`, or `None` if there is no delay.
 fn later(time: SystemTime, jitter: Duration) -> Option<SystemTime> {
     let most = u64::try_from(jitter.as_millis()).unwrap_or(u64::MAX);
     (most > 0).then(|| time + Duration::from_millis(fastrand::u64(0..=most)))

@@ -18,7 +18,7 @@ use crate::worker::state::{Duty, Phase, WorkerState};
 use super::adaptive_timeout::AdaptiveTimeout;
 use super::fire_schedules::fire_schedules;
 
-/// The maximum of jobs that one call promotes, returns to the queue or deletes, and of workers that it marks lost.
+/// The most jobs that one call promotes, returns to the queue or deletes, and the most workers that it marks lost.
 const BATCH: usize = 1_000;
 
 /// How often expired rows are deleted.
@@ -42,7 +42,7 @@ impl Timer {
         Timer { every, due_at: Instant::now() }
     }
 
-    /// Whether the timer is due; if so, restarts it.
+    /// Returns whether the timer is due. If so, restarts it.
     fn rings(&mut self) -> bool {
         let now = Instant::now();
         let is_due = now >= self.due_at;
@@ -81,7 +81,7 @@ impl Maintenance {
         }
     }
 
-    /// Returns when another worker is elected or this one stops.
+    /// Does the tasks. Returns when another worker is elected or this one stops.
     async fn while_elected(&mut self) {
         let WorkerState { queue, config, stop, metrics, duty_failures: failures, .. } = &*self.state.clone();
         let mut promote = Timer::due_now(config.promote_interval);
@@ -155,7 +155,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Returns whether there are more.
+    /// Returns the jobs of lost workers to the queue. Returns whether there are more.
     async fn reap_lost(&mut self) -> Result<bool, Error> {
         let asked_at = Instant::now();
         let reaped = self.session.within(self.patience.limit()).reap(&self.state.queue, BATCH).await;

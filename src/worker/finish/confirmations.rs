@@ -24,9 +24,10 @@ pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
     /// By the local clock.
     pub(in crate::worker) enqueued_at: Instant,
-    /// Its handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may still be open.
+    /// Whether the job's handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may
+    /// still be open.
     pub(in crate::worker) by_handler: bool,
-    /// The job belongs to a group, in which other jobs may be waiting for it to finish.
+    /// Whether the job belongs to a group, in which other jobs may be waiting for it to finish.
     pub(in crate::worker) in_group: bool,
     pub(in crate::worker) held: HeldJob,
 }
@@ -34,7 +35,7 @@ pub(in crate::worker) struct Ran {
 /// Shared by all sessions that finish jobs.
 pub(in crate::worker) struct Confirmations {
     state: Arc<WorkerState>,
-    /// Makes the pool look for jobs that can start now.
+    /// Makes the pool check for jobs that can start now.
     pump: Box<dyn Fn() + Send + Sync>,
     refusals: FinishRefusals,
 }
@@ -49,7 +50,8 @@ impl Confirmations {
         FinishTries::new(&self.refusals)
     }
 
-    /// The queue's sink rejected the job's result, or its follow-ups could not be enqueued: the attempt has failed.
+    /// Turns the job's outcome into a failed attempt, because the queue's sink rejected the result, or the follow-ups
+    /// could not be enqueued.
     pub(crate) fn refused(&self, job: &mut Ran, error: &Error) {
         let Finish { job_id, fence, attempt, .. } = job.finish;
         let delay = retry_delay(&self.state.config.retry, attempt);
@@ -58,8 +60,8 @@ impl Confirmations {
         self.state.metrics.refused_results(1);
     }
 
-    /// Handles SQL Server's response to a finish; `results` contains the jobs whose outcome was not recorded as
-    /// requested. Jobs that handlers have finished themselves must be [settled](settle_by_handler) first.
+    /// Handles SQL Server's response to a finish. `results` contains the jobs that did not finish as requested. Jobs
+    /// that handlers have finished themselves must be [settled](settle_by_handler) first.
     pub(in crate::worker) fn answered(
         &self,
         jobs: Vec<Ran>,
@@ -144,9 +146,9 @@ impl Confirmations {
         self.count_lost(lost);
     }
 
-    /// Writes the checkpoints and progress of these runs, whose jobs will run again, before they can. Takes no longer
-    /// than one call may take, because other results wait behind it. The notes writer writes the rest, perhaps too
-    /// late.
+    /// Writes the checkpoints and progress of these runs, because their jobs will run again and need them. Takes no
+    /// longer than one call may take, because other results wait behind it. The notes writer writes the rest, perhaps
+    /// too late.
     pub(crate) async fn write_notes(&self, session: &mut Session, registration: &Registration, runs: Vec<NotedRun>) {
         let limit = session.command_timeout();
         let written = async {
@@ -188,10 +190,10 @@ impl Confirmations {
         self.count_lost(lost);
     }
 
-    /// Returns whether the jobs that SQL Server reports as lost were finished by an earlier try that took effect
-    /// although its response was lost. If this worker was never marked lost, no other session can have taken them. Only
-    /// SQL Server knows that, not the local clock: the server's clock may have jumped, and this machine may have been
-    /// suspended.
+    /// Returns whether the jobs that SQL Server reports as lost were finished by an earlier try, which took effect
+    /// although its response was lost. This is so if the worker was never marked lost, because then no other session
+    /// can have taken the jobs. SQL Server must be asked: the local clock proves nothing, because the server's clock
+    /// may have jumped, and this machine may have been suspended.
     pub(in crate::worker) async fn had_effect(
         &self,
         session: &mut Session,
@@ -226,8 +228,8 @@ pub(crate) fn runs_to_repeat(jobs: &[Ran]) -> Vec<NotedRun> {
     run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect()
 }
 
-/// Jobs that their handlers had finished were sent as failed: those that SQL Server no longer had are done. Must be
-/// called before lost jobs are handled in any other way.
+/// Sets the outcomes of jobs that their handlers have finished. They were sent as failed, so the jobs that SQL Server
+/// reports as lost are done. Must be called before lost jobs are handled in any other way.
 pub(crate) fn settle_by_handler(jobs: &mut [Ran], results: &mut Vec<(JobId, FinishResult)>) {
     for Ran { finish, .. } in jobs.iter_mut().filter(|job| job.finish.outcome == Outcome::ByHandler) {
         let lost = results.iter().position(|result| *result == (finish.job_id, FinishResult::Lost));

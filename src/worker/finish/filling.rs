@@ -8,7 +8,7 @@ use crate::sync_primitives::{AtomicBool, AtomicIsize, Ordering};
 
 /// How full the finisher's channel is.
 pub(in crate::worker) struct Filling {
-    /// Jobs in the channel, approximately: a session may count a job before its sender does.
+    /// The approximate number of jobs in the channel: a session may count a job before its sender does.
     queued: AtomicIsize,
     batch_size: usize,
     /// Whether a job in the channel must be sent immediately.

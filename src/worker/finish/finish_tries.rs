@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::time::Pauses;
 use crate::worker::state::WorkerState;
 
-/// For how long calls that SQL Server rejects permanently are retried: a procedure that a deployment replaces is
-/// missing for less.
+/// For how long calls that SQL Server rejects permanently are retried. A procedure that a deployment replaces is
+/// missing for less time.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Whether finishing works, for all connections that do it.
+/// Whether SQL Server accepts finish calls, for all connections that send them.
 pub(in crate::worker) struct FinishRefusals {
     state: Arc<WorkerState>,
     /// When SQL Server permanently rejected a call, if it has accepted none since.
@@ -52,7 +52,7 @@ impl FinishRefusals {
 pub(in crate::worker) struct FinishTries<'a> {
     refusals: &'a FinishRefusals,
     pauses: Pauses,
-    /// How many have failed.
+    /// How many tries have failed.
     tries: u32,
 }
 

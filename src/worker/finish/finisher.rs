@@ -34,14 +34,14 @@ use super::locked_rows::{LOCK_WAIT_MS, LockedRows, LockedRowsSender};
 use super::refused_result_search::RefusedResultSearch;
 use super::{large_outputs, locked_rows};
 
-/// How long to wait for a response about jobs that their handlers have finished. After that, the row of one of them may
-/// be locked.
+/// How long to wait for the response for jobs that their handlers have finished. If it takes longer, one of their rows
+/// may be locked.
 const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
 /// A job that has left the executor.
 pub(in crate::worker) enum Ended {
     Ran(Ran),
-    /// The job did not start and is to be released.
+    /// The job did not start and must be released.
     Unstarted {
         job_id: JobId,
         fence: Fence,
@@ -104,11 +104,11 @@ type Receiver = mpsc::UnboundedReceiver<Ended>;
 /// The state of the session whose turn it is to collect.
 struct Collecting {
     ended: Receiver,
-    /// When to check for the next batch, after one that had jobs.
+    /// When to check for the next batch, if the last one had jobs.
     look_at: Option<tokio::time::Instant>,
 }
 
-/// The stage, and the way into it. It calls `pump` when jobs have left memory.
+/// Creates the stage, and the sender that passes jobs to it. The stage calls `pump` when jobs have left memory.
 pub(in crate::worker) fn channel(
     state: &Arc<WorkerState>,
     pump: impl Fn() + Send + Sync + 'static,
@@ -149,9 +149,10 @@ impl Finisher {
 
     /// Waits for the first job that has run, then for more until the batch is full or the linger time has passed.
     ///
-    /// It does not wait at the channel while the channel fills: each job would wake it, which costs the pool's threads
-    /// more than finishing the job does. While jobs keep coming, it does not even wait for the first one: it checks one
-    /// linger time after it took the last batch. No job waits longer than that, and only the timer wakes the thread.
+    /// While the channel fills, the session does not wait at the channel: each job would wake it, which costs the
+    /// pool's threads more than finishing the job does. While jobs keep coming, the session does not even wait for the
+    /// first one: it checks one linger time after it took the last batch. No job waits longer than that, and only the
+    /// timer wakes the thread.
     async fn collect(&self) -> Vec<Ended> {
         let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
@@ -301,8 +302,8 @@ impl Finisher {
         }
     }
 
-    /// Asks about jobs that their handlers have finished, in a call of its own: a handler that has left its transaction
-    /// open keeps its job locked, and no other result must wait behind that.
+    /// Asks SQL Server about jobs that their handlers have finished, in a separate call. If a handler has left its
+    /// transaction open, its job is locked, and no other result must wait for that.
     async fn settle_those_of_handlers(
         &self,
         session: &mut Session,
@@ -393,9 +394,9 @@ const MAX_CALL_BYTES: usize = 8 << 20;
 /// The most follow-ups of one call for several jobs, so that its transaction locks few rows.
 const MAX_CALL_FOLLOW_UPS: usize = 1_000;
 
-/// Divides jobs that have run into calls: by worker id, because `finish` takes one (there are several only just after a
-/// lease was lost), and by size. A job that appears twice, because it ran again before its first result was confirmed,
-/// goes into a call of its own, because the job is the key of the list.
+/// Divides jobs that have run into calls: by size, and by worker id, because `finish` takes one worker id. (There are
+/// several only just after a lease was lost.) If a job appears twice, because it ran again before its first result was
+/// confirmed, its second result goes into another call, because the job is the key of the list.
 fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     // Sorting puts both entries of a job next to each other. (Jobs finish nearly in this order.)
     ended.sort_by_key(Ended::job_id);

@@ -29,8 +29,8 @@ use super::confirmations::{Confirmations, Ran};
 use super::finish_tries::FinishTries;
 use super::locked_rows::LOCK_WAIT_MS;
 
-/// After how many tries an output is considered undeliverable. Each try takes the whole command timeout, so a link
-/// that is slow for a while has that long to recover.
+/// After how many tries an output is considered undeliverable. Each try takes the whole command timeout, so a network
+/// that is slow for a while has time to recover.
 const MAX_TRIES: u32 = 5;
 
 /// After how long without a large output the connection is closed.
@@ -42,7 +42,7 @@ pub(in crate::worker) struct LargeOutput {
     /// The number of tries that count, and when the first of them began.
     tries: u32,
     tried_since: Option<Instant>,
-    /// A try timed out, and may have taken effect.
+    /// Whether a try timed out, and may have taken effect.
     is_open: bool,
     /// Like `is_open`, for the finish that reports the attempt as failed.
     failed_is_open: bool,
@@ -53,14 +53,14 @@ impl LargeOutput {
         LargeOutput { job, tries: 0, tried_since: None, is_open: false, failed_is_open: false }
     }
 
-    /// Creates an entry for a job that another session sent without a response.
+    /// Creates an entry for a job that another session has sent without getting a response.
     pub(in crate::worker) fn tried_already(job: Ran) -> LargeOutput {
         LargeOutput { is_open: true, ..LargeOutput::new(job) }
     }
 
-    /// Returns whether to give up. Time counts as well, because a connection that breaks repeatedly uses up tries fast.
-    /// Only a done job is given up: any other has neither an output nor work for a sink to be the reason, and its
-    /// outcome stays the same however often it is sent.
+    /// Returns whether to give up. The time also counts, because a connection that breaks repeatedly uses up tries
+    /// fast. Only the output of a done job is given up. Any other outcome has no output and does not call a sink, so
+    /// neither can be the reason, and the outcome is sent again as it is.
     fn is_undeliverable(&self, limit: Duration) -> bool {
         if !matches!(self.job.finish.outcome, Outcome::Done { .. }) {
             return false;
@@ -217,7 +217,7 @@ impl LargeOutputs {
         Some(large)
     }
 
-    /// Returns the finish for a job whose output cannot be delivered: its attempt has failed; or, if the queue keeps no
+    /// Returns the finish for a job whose output cannot be delivered. Its attempt has failed or, if the queue keeps no
     /// outputs, the job is done without its output.
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
         let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;

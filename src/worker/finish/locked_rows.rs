@@ -33,8 +33,8 @@ use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_by_handler
 use super::finish_tries::FinishTries;
 use super::large_outputs::{LargeOutput, LargeOutputSender};
 
-/// How long SQL Server waits for a lock here: longer than a transaction takes that only commits, but short, because a
-/// list of 500 jobs with one locked row takes nine such waits.
+/// How long SQL Server waits for a lock. A transaction that only has to commit takes less time. The wait must be short,
+/// because a list of 500 jobs with one locked row takes nine such waits.
 pub(super) const LOCK_WAIT_MS: u32 = 250;
 
 /// The first and the longest pause before a locked job is tried again.
@@ -43,11 +43,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// Jobs of one registration that are sent in one call.
 struct List {
     jobs: Vec<Ran>,
-    /// A call timed out, and may have taken effect.
+    /// Whether a call timed out, and may have taken effect.
     is_open: bool,
-    /// The tries of a job that is sent alone.
+    /// The pauses between tries of a job that is sent alone.
     pauses: Pauses,
-    /// The log already says that the job is locked.
+    /// Whether the log already says that the job is locked.
     is_known: bool,
 }
 
@@ -62,7 +62,7 @@ impl List {
 pub(crate) struct LockedRowsSender(mpsc::UnboundedSender<List>);
 
 impl LockedRowsSender {
-    /// Adds jobs. `is_open`: they were already sent in a call that may have taken effect.
+    /// Adds jobs. `is_open` means that they were already sent in a call that may have taken effect.
     pub(crate) fn send(&self, jobs: Vec<Ran>, is_open: bool) {
         let _ = self.0.send(List::new(jobs, is_open)); // fails only after the stage was ended
     }
@@ -167,7 +167,7 @@ impl LockedRows {
         }
     }
 
-    /// Handles an error for which one of the list's jobs is to blame.
+    /// Handles an error that one of the list's jobs has caused.
     async fn is_refused(&mut self, mut list: List, error: Error, repeats: &mut FinishTries<'_>) {
         // If the call took effect, its jobs come back as lost when they are sent again.
         let may_be_done = error.leaves_open() && !list.is_open;

@@ -22,10 +22,11 @@ const WAIT: Duration = Duration::from_secs(1);
 /// for it.
 const LOCK_WAIT_MS: u32 = 100;
 
-/// The most jobs whose notes go with one call: with the largest checkpoints 4 MiB.
+/// The most jobs whose notes one call writes. With the largest checkpoints, that is 4 MiB.
 pub(in crate::worker) const NOTES_BATCH: usize = 64;
 
-/// Writes until the future is dropped. Calls `written` after each round, because jobs may have waited for the memory.
+/// Writes notes until the future is dropped. Calls `written` after each round, because jobs may be waiting for the
+/// memory.
 pub(in crate::worker) async fn keep_writing_notes(
     state: Arc<WorkerState>,
     lease: Lease,
@@ -48,8 +49,8 @@ pub(in crate::worker) async fn keep_writing_notes(
     }
 }
 
-/// Writes the present notes, except those of jobs whose rows are locked: they are tried again the next time. Returns
-/// how long to wait before the next try, if there must be one.
+/// Writes the present notes, except the notes of jobs whose rows are locked, which are tried again the next time.
+/// Returns how long to wait before the next try, if one is necessary.
 async fn write_all(
     state: &WorkerState,
     lease: &Lease,
@@ -78,8 +79,8 @@ async fn write_all(
     Ok(())
 }
 
-/// Writes the notes of the next jobs. If a row is locked for longer than `lock_wait_ms`, the next call writes fewer,
-/// without that job.
+/// Writes the notes of the next jobs. If a row is locked for longer than `lock_wait_ms`, the next call writes fewer
+/// notes, until the locked job is left out.
 ///
 /// # Errors
 ///
@@ -106,8 +107,8 @@ pub(in crate::worker) async fn write_unlocked(
     Ok(())
 }
 
-/// Writes the notes of up to `jobs` jobs and removes them: they are written, or cannot be, which is logged. Returns the
-/// number of jobs.
+/// Writes the notes of up to `jobs` jobs and removes them. Notes that cannot be written are logged and removed, too.
+/// Returns the number of jobs.
 ///
 /// # Errors
 ///

@@ -18,8 +18,8 @@ impl RefusedResultSearch {
         self.take(jobs);
     }
 
-    /// Records that a call with the first `jobs` jobs was rejected. Returns whether the culprit is found: the call had
-    /// one job, which leaves the search.
+    /// Records that a call with the first `jobs` jobs was rejected. Returns whether the culprit is found. This is so if
+    /// the call had one job, which then leaves the search.
     pub(crate) fn refused(&mut self, jobs: usize) -> bool {
         self.take(jobs);
         if jobs > 1 {

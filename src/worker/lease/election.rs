@@ -23,7 +23,7 @@ pub(in crate::worker) struct Sampled {
     pub(in crate::worker) at: Instant,
 }
 
-/// What the heartbeats report apart from the lease.
+/// What a worker learns from its heartbeats apart from the lease.
 #[derive(Debug)]
 pub(in crate::worker) struct Election {
     elected: Notify,
@@ -54,7 +54,7 @@ impl Election {
         self.samples.send_replace(Some(Sampled { sample, at }));
     }
 
-    /// Completes when a heartbeat reports this worker as elected. It may no longer be elected by then.
+    /// Completes when a heartbeat has reported this worker as elected. The worker may no longer be elected by then.
     pub(in crate::worker) async fn elected(&self) {
         self.elected.notified().await;
     }

@@ -26,7 +26,7 @@ const MOST: usize = 2;
 pub(in crate::worker) struct HeartbeatsUnderWay {
     /// In the order in which they were sent.
     under_way: Vec<UnderWay>,
-    /// The session whose response came last, while it is not in use.
+    /// The session of the last response, while no heartbeat uses it.
     session: Option<Session>,
     connector: Arc<Connector>,
     /// After how long a heartbeat is abandoned.
@@ -38,7 +38,7 @@ struct UnderWay {
     answer: Pin<Box<Call>>,
 }
 
-/// A call on a session of its own, which is returned with the response.
+/// A call on its own session, which is returned with the response.
 type Call = dyn Future<Output = (Session, Result<Heartbeat, Error>)> + Send;
 
 /// The result of a heartbeat.

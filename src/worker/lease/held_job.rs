@@ -22,18 +22,19 @@ pub(in crate::worker) struct Claimed {
     pub(in crate::worker) job: Job,
     pub(in crate::worker) held: HeldJob,
     pub(in crate::worker) claimed_at: Instant,
-    /// The permit of its kind, if that has a limit.
+    /// The permit, if the job's kind has a limit.
     pub(in crate::worker) permit: Option<Permit>,
 }
 
 impl Claimed {
-    /// False for a job of an `at_most_once` queue: its claim deleted the row, and the job cannot be released.
+    /// Whether the job has a row. It has none in an `at_most_once` queue: the claim deleted the row, so the job cannot
+    /// be released.
     pub(in crate::worker) fn has_row(&self) -> bool {
         self.job.fence() != Fence::NONE
     }
 }
 
-/// What the jobs of one claim have in common, so that each of them needs only one pointer.
+/// The data that the jobs of one claim share, so that each job needs only one pointer.
 struct OfClaim {
     registration: Arc<Registration>,
     in_flight: Arc<InFlight>,
@@ -44,12 +45,12 @@ pub(in crate::worker) struct HeldJob {
     source: Arc<OfClaim>,
     stage: Stage,
     bytes: usize,
-    /// Of these, the output.
+    /// How many of these bytes are the output's.
     output_bytes: usize,
 }
 
-/// If at least this much of a buffer is unused, the payload is copied to a buffer of its own size. The driver reads
-/// into buffers that double, and a large payload may use little more than half of its buffer.
+/// If at least this much of a buffer is unused, the payload is copied to a buffer of its own size. The driver doubles
+/// its buffers while it reads, so a large payload may use little more than half of its buffer.
 const WASTE: usize = 64 << 10;
 
 /// The memory that a claimed job uses.
@@ -85,7 +86,7 @@ impl HeldJob {
         HeldJob { source, stage: Stage::Unstarted, bytes: 0, output_bytes: 0 }
     }
 
-    /// How many jobs this value holds.
+    /// How many bytes this value holds.
     pub(in crate::worker) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -104,8 +105,8 @@ impl HeldJob {
         self.moves_to(Stage::Running);
     }
 
-    /// Records that the job has run or is being released: its payload is gone, and an output or an error waits to be
-    /// confirmed. (An error is short: it keeps no other job from running, as an output may.)
+    /// Records that the job has run or is being released: its payload is gone, and an output or an error is waiting to
+    /// be confirmed. (Unlike a large output, an error never keeps other jobs from running.)
     pub(in crate::worker) fn ended(&mut self, output_bytes: usize, error_bytes: usize) {
         self.holds(output_bytes + error_bytes);
         self.output_bytes = output_bytes;

@@ -72,7 +72,7 @@ pub(in crate::worker) struct LeaseKeeper {
     renewals: HeartbeatsUnderWay,
     clock: Arc<LeaseValidity>,
     current: watch::Sender<Arc<Registration>>,
-    /// Signals from the prefetcher that SQL Server rejected a claim because the worker is lost.
+    /// The prefetcher's signal that SQL Server rejected a claim because the worker is lost.
     refused: Arc<Notify>,
     duties: Arc<Election>,
     /// Running jobs that this process itself has asked to cancel.
@@ -106,7 +106,7 @@ impl LeaseKeeper {
         Lease { current: self.current.subscribe(), refused: self.refused.clone(), clock: self.clock.clone() }
     }
 
-    /// Returns what the heartbeats report apart from the lease.
+    /// Returns what the worker learns from its heartbeats apart from the lease.
     pub(in crate::worker) fn duties(&self) -> Arc<Election> {
         self.duties.clone()
     }

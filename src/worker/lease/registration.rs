@@ -21,7 +21,7 @@ pub(in crate::worker) struct Registration {
     clock: Arc<LeaseValidity>,
     cancellations: Arc<Cancellations>,
     held: Mutex<HashMap<JobId, Claim>>,
-    /// What the worker had done before this registration: its reports count from there.
+    /// What the worker had done before this registration. The registration's reports count from there.
     worked_before: Worked,
     reports: Mutex<u64>,
 }
@@ -30,7 +30,7 @@ pub(in crate::worker) struct Registration {
 #[derive(Debug, Clone, Copy)]
 struct Claim {
     fence: Fence,
-    /// It has run and failed: its attempt counts.
+    /// Whether the job has run and failed, so that its attempt counts.
     failed: bool,
 }
 
@@ -72,7 +72,7 @@ impl Registration {
         !self.is_lost() && !self.clock.is_in_doubt()
     }
 
-    /// Records that SQL Server considers this worker lost.
+    /// Returns whether SQL Server considers this worker lost.
     pub(in crate::worker) fn is_lost(&self) -> bool {
         self.cancellations.is_lease_lost()
     }
@@ -125,8 +125,7 @@ impl Registration {
         self.held.lock().iter().map(|(job_id, claim)| (*job_id, claim.fence)).collect()
     }
 
-    /// Returns the jobs that are held, have a row, and have not failed: they can be released as if they had not been
-    /// started.
+    /// Returns the held jobs that have a row and have not failed. They can be released as if they had not been started.
     pub(in crate::worker) fn not_failed(&self) -> Vec<(JobId, Fence)> {
         let held = self.held.lock();
         let kept = held.iter().filter(|(_, claim)| claim.fence != Fence::NONE && !claim.failed);

@@ -37,8 +37,8 @@ impl LeaseValidity {
         self.now().as_nanos() as u64 >= self.held_until_ns.load(Ordering::Acquire)
     }
 
-    /// Completes at that time, or within [`LONGEST_SLEEP`] of the end of a suspension during which it passed: timers
-    /// sleep with the machine.
+    /// Completes at that time. If the time passes while the machine is suspended, completes within [`LONGEST_SLEEP`]
+    /// after the suspension, because timers stop with the machine.
     pub(in crate::worker) async fn reaches(&self, time: Duration) {
         loop {
             let left = time.saturating_sub(self.now());
@@ -52,7 +52,7 @@ impl LeaseValidity {
 
 #[cfg(test)]
 impl LeaseValidity {
-    /// As if the machine had been suspended for this long.
+    /// Shifts the clock as if the machine had been suspended for this long.
     pub(in crate::worker) fn shift(&self, by: Duration) {
         self.clock.shift(by);
     }

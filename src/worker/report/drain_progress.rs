@@ -31,8 +31,8 @@ pub struct DrainProgress {
     pub scheduled: Option<u64>,
     /// Jobs per second that this worker finished in the last ten seconds.
     pub jobs_per_second: f64,
-    /// The time until the queue is empty at the rate at which unfinished jobs became fewer in the last ten seconds, or
-    /// `None` if they did not.
+    /// The time until the queue is empty, at the rate at which the number of unfinished jobs fell in the last ten
+    /// seconds, or `None` if it did not fall.
     pub left: Option<Duration>,
     /// The jobs in each stage of this worker.
     pub stats: WorkerStats,
@@ -69,7 +69,7 @@ pub(in crate::worker) struct Left {
 }
 
 impl Left {
-    /// From a sample, or `None` if unknown.
+    /// Reads the unfinished jobs from a sample. Returns `None` if they are unknown.
     pub(in crate::worker) async fn of(queue: &Queue, max_age: Duration) -> Option<Left> {
         let sample = async { queue.session().await?.sample(queue.name(), max_age).await };
         match sample.await {
@@ -81,7 +81,7 @@ impl Left {
         }
     }
 
-    /// What is left after this worker has finished this many more jobs.
+    /// The unfinished jobs after this worker has finished this many more jobs.
     fn less(self, finished: u64) -> Left {
         Left { unfinished: self.unfinished.saturating_sub(finished), ..self }
     }

@@ -11,8 +11,8 @@ use crate::worker::state::WorkerState;
 /// How often the age of the sample is updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Shows each sample and its age until the task is dropped, also while the worker stops. A growing age means that no
-/// sample is taken.
+/// Shows each sample and its age until the task is dropped, even while the worker is stopping. A growing age means that
+/// no sample is taken.
 pub(in crate::worker) async fn keep_depth_shown(queue: Queue, duties: Arc<Election>) {
     let mut samples = duties.samples();
     let mut metrics: Option<SampleMetrics> = None;

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::thread;
 
-/// Values that are dropped on a thread of their own. A handler may own a value that panics when it is dropped in async
+/// A value that is dropped on a thread of its own. A handler may own a value that panics when it is dropped in async
 /// code, such as a tokio runtime. The last part of a worker may be dropped on its I/O thread, on a job's thread, or in
 /// the program's own async code.
 pub(in crate::worker) struct DroppedElsewhere<T: Send + 'static>(Option<T>);

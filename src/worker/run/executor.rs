@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// How often to check for jobs that have waited too long for other jobs of their kind.
 const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The stage, as the one before it sees it.
+/// The executor, as the prefetcher sees it.
 #[derive(Clone)]
 pub(in crate::worker) struct Executor {
     starter: Arc<JobStarter>,
@@ -37,7 +37,7 @@ pub(in crate::worker) struct Executor {
 }
 
 impl Executor {
-    /// Joins the pool. Its channel has room for `ahead` jobs, and one for each thread.
+    /// Creates the executor and joins the pool. The channel has capacity for `ahead` jobs, and for one more per thread.
     pub(in crate::worker) fn new(
         state: &Arc<WorkerState>,
         pool: Arc<FairPool>,
@@ -100,8 +100,8 @@ impl Executor {
     ///
     /// # Panics
     ///
-    /// If there are more jobs than the channel has capacity for. The prefetcher, the only caller, claims no more than
-    /// that.
+    /// If there are more jobs than the channel has capacity for. The prefetcher, which is the only caller, claims no
+    /// more jobs than that.
     pub(in crate::worker) fn submit(&self, jobs: Vec<Claimed>) {
         if let Some(claimed) = jobs.last() {
             self.starter.without_row.store(!claimed.has_row(), Ordering::Release);
@@ -133,7 +133,8 @@ impl Executor {
         });
     }
 
-    /// Makes the pool run waiting jobs. Called whenever a job or the lease may have become available.
+    /// Makes the pool run waiting jobs. Called whenever a job may have become available, or the lease may be valid
+    /// again.
     pub(in crate::worker) fn pump(&self) {
         self.pool.pump();
     }
@@ -164,7 +165,7 @@ impl Executor {
         self.close();
     }
 
-    /// Once a second, postpones jobs that have waited longer than expected for others of their kind; never returns.
+    /// Once a second, postpones jobs that have waited longer than expected for other jobs of their kind. Never returns.
     pub(in crate::worker) async fn keep_putting_off(self) {
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
@@ -181,13 +182,13 @@ impl Executor {
         !self.starter.kind_limits.are_none()
     }
 
-    /// Drops the jobs that have not started: the worker stops immediately.
+    /// Drops the jobs that have not started, because the worker stops immediately.
     pub(in crate::worker) fn abandon(&self) {
         while self.starter.waiting.try_recv().is_ok() {}
         self.starter.kind_limits.drop_waiting();
     }
 
-    /// Releases up to `jobs` unstarted jobs, the oldest first: another worker that claims them runs them immediately.
+    /// Releases up to `jobs` unstarted jobs, the oldest first, so that another worker can run them immediately.
     pub(in crate::worker) fn give_back(&self, jobs: usize) {
         // These jobs have no row to be released to. Checking this job by job would move the oldest to the end of the
         // channel.

@@ -32,14 +32,14 @@ use super::worker_turns::{Charge, Jobs, Member, MemberId, SLICE, WorkerTurns};
 /// The most jobs on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
 
-/// How long after a slot was returned unused the pool is pumped again: an idle core loses at most a thousandth of a
-/// second, and there are at most a thousand wake-ups a second.
+/// How long after a slot was returned unused the pool is pumped again. An idle core loses at most a thousandth of a
+/// second, and there are at most a thousand wake-ups per second.
 const PUMP_AGAIN: Duration = Duration::from_millis(1);
 
 /// A rayon pool and the workers that use it.
 pub(in crate::worker) struct FairPool {
     threads: Arc<ThreadPool>,
-    /// How many slots there may be.
+    /// The maximum number of slots.
     most: AtomicUsize,
     used: AtomicUsize,
     /// How many turns are running, of all workers.
@@ -72,7 +72,7 @@ impl FairPool {
         Ok(Arc::new(FairPool::new(Arc::new(builder.build().map_err(refused)?))))
     }
 
-    /// The pool of all workers that were given these threads.
+    /// Returns the pool that all workers with these threads share.
     pub(in crate::worker) fn shared(threads: Arc<ThreadPool>) -> Arc<FairPool> {
         let mut pools = SHARED.lock();
         pools.retain(|pool| pool.strong_count() > 0);
@@ -100,7 +100,7 @@ impl FairPool {
         self.threads.current_num_threads()
     }
 
-    /// Adds a worker, until its jobs are dropped. `look_ahead` is how many slots there are in addition to one for each
+    /// Adds a worker, until its jobs are dropped. `look_ahead` is the number of slots in addition to one for each
     /// thread; the largest value of all workers applies.
     pub(in crate::worker) fn join(&self, jobs: Weak<dyn Jobs>, weight: u32, look_ahead: usize) -> MemberId {
         self.most.fetch_max(self.threads() + look_ahead, Ordering::AcqRel);
@@ -179,8 +179,8 @@ fn fair_share(threads: usize, own: f64, others: f64) -> usize {
     ((threads as f64 * own / (own + others)) as usize).max(1)
 }
 
-/// A signal that a worker received, to act on a moment later. If the worker stops meanwhile, it passes the signal on to
-/// the other workers of the pool.
+/// A signal that a worker has received and acts on a moment later. If the worker stops meanwhile, the signal is passed
+/// on to the other workers of the pool.
 struct Signal<'a>(&'a Notify);
 
 impl Drop for Signal<'_> {
@@ -189,9 +189,9 @@ impl Drop for Signal<'_> {
     }
 }
 
-/// Drops what may be the last part of a stopped worker, and with it what the program's tracing subscriber and metrics
-/// recorder keep of it: never under the pool's lock, which they could try to take again, and without letting their
-/// panics into rayon.
+/// Drops jobs, which may be the last part of a stopped worker. This may run code of the program's tracing subscriber
+/// and metrics recorder. It must not be called under the pool's lock, which that code could try to take again, and it
+/// does not let panics of that code reach rayon.
 fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
     for jobs in all {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
@@ -201,7 +201,7 @@ fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
 /// The right to run jobs on one thread. It is returned on drop, whatever happens meanwhile.
 struct Slot {
     pool: Arc<FairPool>,
-    /// Whether the pool is pumped at the end, or a moment later.
+    /// Whether the pool is pumped when the slot is returned, instead of a moment later.
     pumps: bool,
 }
 
@@ -241,7 +241,7 @@ impl Drop for Slot {
 struct Depth;
 
 impl Depth {
-    /// Returns `None` if there are enough slots on it.
+    /// Adds a slot to the stack. Returns `None` if there are enough slots on it.
     fn enter() -> Option<Depth> {
         let depth = DEPTH.with(Cell::get);
         (depth < MAX_DEPTH).then(|| {

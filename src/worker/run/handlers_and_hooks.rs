@@ -16,7 +16,7 @@ type OnStart = dyn Fn(&Job) + Send + Sync;
 
 type OnEnd = dyn Fn(&Job, &Outcome, Duration) + Send + Sync;
 
-/// The functions that are set.
+/// The hooks that the program has set.
 #[derive(Default)]
 pub(in crate::worker) struct Hooks {
     pub(in crate::worker) on_start: Option<Box<OnStart>>,

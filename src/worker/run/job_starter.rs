@@ -21,7 +21,7 @@ use super::kind_limits::{Admission, KindLimits};
 use super::overdue::Overdue;
 use super::worker_turns::Jobs;
 
-/// What running a job requires.
+/// Everything that is needed to run the jobs of a worker.
 pub(super) struct JobStarter {
     pub(super) state: Arc<WorkerState>,
     pub(super) code: DroppedElsewhere<HandlersAndHooks>,
@@ -29,15 +29,15 @@ pub(super) struct JobStarter {
     pub(super) surroundings: DroppedElsewhere<Arc<SharedByRuns>>,
     pub(super) buffer: Sender<Claimed>,
     pub(super) waiting: Receiver<Claimed>,
-    /// No further job is started; jobs that would start are released instead.
+    /// Whether no further job is started. Jobs that would start are then released instead.
     pub(super) closed: AtomicBool,
-    /// Jobs without a row are not started either; they are dropped. Never set without `closed`.
+    /// Whether even jobs without a row are no longer started, but dropped. Never set without `closed`.
     pub(super) cut_off: AtomicBool,
-    /// The last jobs that arrived have no row: they are from an `at_most_once` queue.
+    /// Whether the last jobs that arrived have no row, because they are from an `at_most_once` queue.
     pub(super) without_row: AtomicBool,
     pub(super) lease: Arc<LeaseValidity>,
     pub(super) overdue: Arc<Overdue>,
-    /// In the order of the handlers.
+    /// The metrics of each handler's kind, in the order of the handlers.
     pub(super) kind_metrics: Arc<[KindMetrics]>,
     pub(super) kind_limits: KindLimits,
     pub(super) unknown_kinds: UnknownKinds,
@@ -60,24 +60,24 @@ impl Jobs for JobStarter {
         }
     }
 
-    /// Handles a panic of the metrics recorder, the tracing subscriber, a hook, or a defect of this crate. The step
-    /// that panicked is skipped: the worker stops, and the job is released.
+    /// Handles a panic of the metrics recorder, the tracing subscriber or a hook, or one that a defect of this crate
+    /// has caused. The step that panicked is skipped, the worker stops, and the job is released.
     fn panicked(&self, panic: Box<dyn Any + Send>) {
         self.state.stop.fail_by_panic(panic);
     }
 }
 
 impl JobStarter {
-    /// Whether jobs may leave the channel: they may not while the lease is in doubt, because they may be running
-    /// elsewhere already, or while too many bytes are held. After [`Executor::close`] only jobs without a row still run: no
-    /// lease holds those, and their outputs go nowhere.
+    /// Whether jobs may leave the channel. They may not while the lease is in doubt, because they may already be
+    /// running elsewhere, and not while too many bytes are held. After [`Executor::close`], only jobs without a row
+    /// still run, because they depend on no lease, and their outputs are not sent.
     fn may_start(&self) -> bool {
         let WorkerState { in_flight, config, .. } = &*self.state;
         self.closed.load(Ordering::Acquire)
             || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
     }
 
-    /// A job, and the memory reserved for its output.
+    /// Takes a job from the channel, and reserves memory for its output.
     fn take(&self) -> Option<(Claimed, Option<Started<'_>>)> {
         let started = if self.closed.load(Ordering::Acquire) {
             None
@@ -90,7 +90,7 @@ impl JobStarter {
         Some((claimed, started))
     }
 
-    /// Runs a job, or releases it, or drops it if its lease is lost. Returns the time at the end.
+    /// Runs a job, releases it, or drops it if its lease is lost. Returns the time afterwards.
     fn start(&self, claimed: Claimed) -> Instant {
         // A job without a row cannot be run by any other worker.
         let has_row = claimed.has_row();
@@ -203,7 +203,7 @@ impl JobStarter {
         self.put_off(claimed, Outcome::Snooze { delay, error });
     }
 
-    /// Finishes a job that this worker does not run now.
+    /// Finishes a job that this worker does not run now, with an outcome that postpones it or makes it dead.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
         let Claimed { job, mut held, claimed_at, permit } = claimed;
         self.state.tally.put_off();

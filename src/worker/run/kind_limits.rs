@@ -22,14 +22,14 @@ use parking_lot::Mutex;
 use crate::handler::{Line, Permit, SharedLimit, Threads, WaiterId};
 use crate::worker::lease::Claimed;
 
-/// By handler; `None` means without a limit.
+/// The limits, by handler; `None` means that there is no limit.
 pub(in crate::worker) struct KindLimits(Vec<Option<KindLimit>>);
 
 struct KindLimit {
     places: Arc<SharedLimit>,
     waiter: WaiterId,
-    /// Since when each job has waited, the longest wait first. Changed only under the lock on the line, which counts
-    /// them.
+    /// The waiting jobs, each with the time since when it has waited, the longest wait first. Changed only under the
+    /// lock of the line, which counts these jobs.
     waiting: Mutex<VecDeque<(Instant, Claimed)>>,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::worker) enum Admission {
 }
 
 impl KindLimits {
-    /// Creates the limits, with the permits of each handler, for a worker on `threads`.
+    /// Creates the limits for a worker that runs on `threads`. `places` has the shared limit of each handler.
     pub(in crate::worker) fn new<'a>(
         places: impl Iterator<Item = Option<&'a Arc<SharedLimit>>>,
         threads: &Arc<impl Threads + 'static>,
@@ -76,7 +76,7 @@ impl KindLimits {
         self.kinds().filter_map(|kind| kind.places.startable(kind.waiter)).map(|(jobs, _)| jobs).sum()
     }
 
-    /// Decides about a job of this handler.
+    /// Decides whether a job of this handler starts, waits, or is postponed.
     pub(in crate::worker) fn admit(&self, handler: usize, mut claimed: Claimed) -> Admission {
         let Some(kind) = self.0.get(handler).and_then(Option::as_ref) else {
             return Admission::Starts(claimed);
@@ -106,7 +106,7 @@ impl KindLimits {
         self.0.is_empty()
     }
 
-    /// Removes the jobs that have waited much longer than was expected when they came, each with the delay until its
+    /// Removes the jobs that have waited much longer than was expected when they arrived, each with the delay until its
     /// turn.
     pub(in crate::worker) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
         let mut surplus = Vec::new();

@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::metrics::KindMetrics;
 use crate::worker::state::WorkerState;
 
-/// How often to check for them.
+/// How often to check for overdue jobs.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The running jobs that have a time limit.
@@ -52,7 +52,7 @@ impl Overdue {
         Overdue { kinds, running: Mutex::default() }
     }
 
-    /// Records a start, if there is a time limit: the job's own, or that of its handler.
+    /// Records a start, if the job or its handler has a time limit.
     pub(in crate::worker) fn watch(
         &self,
         job: &Job,
@@ -67,7 +67,7 @@ impl Overdue {
         Some(Watched { overdue: self, key, deadline })
     }
 
-    /// Reports these jobs; never returns.
+    /// Reports overdue jobs, repeatedly. Never returns.
     pub(in crate::worker) async fn keep_reporting(self: Arc<Overdue>, state: Arc<WorkerState>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a turn keeps taking jobs before the thread returns to the pool. Handing a task to rayon costs about a
-/// microsecond: several jobs shorter than this share that cost, and longer jobs get a turn each.
+/// microsecond. Several jobs that are shorter than this share that cost, and longer jobs get a turn each.
 pub(super) const SLICE: Duration = Duration::from_micros(200);
 
 /// The jobs of one worker, as the pool sees them.
@@ -32,7 +32,7 @@ pub(in crate::worker) struct MemberId(u64);
 /// A turn that has begun, with its jobs and its charge.
 pub(in crate::worker) type Begun = (Arc<dyn Jobs>, Charge);
 
-/// How much time a turn is charged while it runs.
+/// The time that a turn is charged while it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::worker) struct Charge {
     member: MemberId,
@@ -46,7 +46,8 @@ impl Charge {
         at.saturating_duration_since(self.begun_at).as_secs_f64()
     }
 
-    /// Returns how long the turn will have taken. A turn that exceeds its expectation may take as long again.
+    /// Returns how long the turn is expected to take in total. A turn that exceeds the expectation is expected to take
+    /// as long again.
     fn expected(&self, at: Instant) -> f64 {
         let elapsed = self.elapsed(at);
         if elapsed <= self.seconds { self.seconds } else { 2.0 * elapsed }
@@ -58,7 +59,8 @@ impl Charge {
 pub(in crate::worker) struct WorkerTurns {
     pub(super) all: Vec<Member>,
     joined: u64,
-    /// The least time spent by a worker with jobs: a worker that had none for a while starts there. It never decreases.
+    /// The least time that a worker with jobs has had. A worker that had no jobs for a while starts with this value. It
+    /// never decreases.
     now: f64,
 }
 
@@ -71,7 +73,7 @@ pub(super) struct Member {
     /// How long a turn takes: a moving mean.
     mean_turn: f64,
     pub(super) running: Vec<Charge>,
-    /// At the last check, none of its jobs was waiting.
+    /// Whether none of the worker's jobs was waiting at the last check.
     pub(super) is_idle: bool,
 }
 
@@ -86,7 +88,8 @@ impl Member {
         self.settled + self.running.iter().map(|turn| turn.expected(at)).sum::<f64>() / self.weight
     }
 
-    /// Orders by less time first, and by fewer threads for the weight if the times are equal.
+    /// Whether this worker's turn comes before the other's: it has had less time or, if the times are equal, has fewer
+    /// threads for its weight.
     fn comes_before(&self, other: &Member, at: Instant) -> bool {
         let threads = |member: &Member| member.running.len() as f64 / member.weight;
         let (own, others) = (self.expected(at), other.expected(at));
@@ -94,7 +97,8 @@ impl Member {
     }
 }
 
-/// The jobs found by a check, and how many could start. They must be dropped after the lock on the members is released.
+/// The workers with jobs that a check has found, each with how many jobs could start. This must be dropped after the
+/// lock on the members is released.
 pub(in crate::worker) type WithJobs = Vec<(Arc<dyn Jobs>, usize)>;
 
 impl WorkerTurns {

@@ -29,7 +29,7 @@ use crate::worker::{Stages, Worker};
 /// jobs of one that takes longer are released when it has returned.
 const CLAIM_GRACE: Duration = Duration::from_secs(1);
 
-/// How much longer than the deadline results that are already available may take.
+/// How long after the deadline results that are already available may still be sent.
 const FLUSH_GRACE: Duration = Duration::from_secs(1);
 
 /// How long releasing and unregistering may take after that.
@@ -55,7 +55,7 @@ pub(in crate::worker) struct End {
     pub(in crate::worker) cut_off: usize,
 }
 
-/// Stops a worker as far as SQL Server is concerned; dropping the worker stops the rest.
+/// Finishes or releases the worker's jobs and unregisters the worker. Dropping the worker stops the rest.
 pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
     let Worker { state, lease, executor, stages, own_lines, .. } = worker;
     let Stages { prefetch, finishing, others } = stages;
@@ -75,8 +75,8 @@ pub(in crate::worker) async fn end(worker: &mut Worker) -> End {
     End { in_order, cut_off: given_back + lease.registration().held().len() }
 }
 
-/// Makes the worker fail if a stage has panicked. The jobs of that stage left memory with it, without a signal to those
-/// who wait for them.
+/// Makes the worker fail if a stage has panicked. The stage's jobs left memory without a signal, so other stages might
+/// wait for them forever.
 pub(in crate::worker) fn note_panic(state: &WorkerState, ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -110,7 +110,7 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// Returns whether the stop was graceful.
+    /// Carries out the steps of the stop. Returns whether the stop was graceful.
     async fn end_by(&self, prefetch: &mut JoinSet<()>, finishing: &mut JoinSet<()>, given_back: &mut usize) -> bool {
         let Ending { state, executor, lease, own_lines } = *self;
         let deadline = state.config.shutdown_deadline;
@@ -165,7 +165,7 @@ impl Ending<'_> {
         in_order
     }
 
-    /// Completes when no jobs are held, or those left can no longer be finished.
+    /// Completes when no jobs are held, or when the remaining jobs can no longer be finished.
     async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, finishing: &mut JoinSet<()>) {
         let Ending { state, executor, .. } = *self;
         // A claim in progress completes first, so that it does not claim again what is released. A claim that hangs is
@@ -208,10 +208,10 @@ async fn write_notes(state: &WorkerState, session: &mut Session, registration: &
     }
 }
 
-/// Releases the jobs held, as if they had not been started. Failed jobs are left to the reaper, which counts their
-/// attempt. So are jobs whose rows are locked, for example by a handler that has called
-/// [`finish_in`](crate::transaction::finish_in()): a list with such a job is halved, and its halves go behind the
-/// others.
+/// Releases the held jobs, as if they had not been started. Failed jobs are left to the reaper, which counts their
+/// attempt. Jobs whose rows are locked are also left to the reaper, for example if a handler has called
+/// [`finish_in`](crate::transaction::finish_in()). A list with such a job is halved, and its halves are tried after the
+/// other lists.
 async fn give_back(
     state: &WorkerState,
     session: &mut Session,
@@ -256,7 +256,7 @@ async fn give_back(
     Ok(())
 }
 
-/// Releases the jobs of a claim that was abandoned at the deadline, in case it took effect.
+/// Releases the jobs of a claim that was abandoned at the deadline, in case the claim took effect.
 async fn give_back_unknown_jobs(
     state: &WorkerState,
     session: &mut Session,
@@ -283,7 +283,7 @@ async fn unregister(state: &WorkerState, session: &mut Session, registration: &R
     Ok(())
 }
 
-/// The pause between tries: there are only seconds.
+/// The pauses between tries. They are short, because there are only seconds.
 fn pauses() -> Pauses {
     Pauses::new(Duration::from_millis(20), Duration::from_millis(200))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::procedures::worker::Unfinished;
 use crate::worker::state::WorkerState;
 
-/// After how long without a job the log says what the drain is waiting for, and how often it repeats that.
+/// After how long without a job the log says what the drain is waiting for, and how often it repeats this.
 const TELL_AFTER: Duration = Duration::from_secs(5);
 
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -15,11 +15,11 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// The longest interval between checks while only scheduled jobs are left.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Stops the worker when a claim found nothing and SQL Server reports, twice in a row, that nothing is left: SQL Server
-/// reads one state after the other, and can miss a job that moves between them meanwhile. With `due_within`, jobs that
-/// are due later are not waited for.
+/// Stops the worker when a claim found nothing and SQL Server reports, twice in a row, that nothing is left. One report
+/// is not enough: SQL Server reads one state after the other, and can miss a job that moves between them meanwhile.
+/// With `due_within`, the drain does not wait for jobs that are due later.
 ///
-/// While other workers still run jobs, or some are scheduled, makes the prefetcher claim again after each pause.
+/// While other workers still run jobs, or while jobs are scheduled, makes the prefetcher claim again after each pause.
 pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_within: Option<Duration>) {
     let WorkerState { queue, config, arrivals, stop, .. } = &*state;
     let poll_max = config.poll_max;
@@ -63,7 +63,7 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_with
 struct DrainWait {
     since: Option<Instant>,
     told_at: Option<Instant>,
-    /// How many jobs had run when this time began.
+    /// How many jobs had run when the time without a job began.
     jobs_run: u64,
 }
 

@@ -66,14 +66,14 @@ impl BottleneckMeter {
         BottleneckMeter { threads, in_flight, tally, state: Mutex::new(state) }
     }
 
-    /// The prefetcher's situation changes: from now on, idle threads are due to `limit`.
+    /// Records a change of the prefetcher's situation: from now on, the reason for idle threads is `limit`.
     pub(in crate::worker) fn begin(&self, limit: Bottleneck) {
         let mut state = self.state.lock();
         self.settle(&mut state);
         state.present.limit = limit;
     }
 
-    /// Corrects the situation since the last change or reading.
+    /// Corrects the reason for idle threads since the last change or reading.
     pub(in crate::worker) fn correct(&self, limit: Bottleneck) {
         self.state.lock().present.limit = limit;
     }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::procedures::worker::ClaimLimit;
 
-/// A signal to the prefetcher and one from it, and the limit that its last claim met.
+/// A signal to the prefetcher, a signal from it, and the limit that its last claim met.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct ClaimSignals {
     expected: Notify,
@@ -47,7 +47,7 @@ impl ClaimSignals {
         self.limited.load(Ordering::Relaxed)
     }
 
-    /// Whether a limit keeps ready jobs back that the next finished job makes room for.
+    /// Whether ready jobs are kept back by a limit that allows more jobs as soon as one finishes.
     pub(in crate::worker) fn ends_make_room(&self) -> bool {
         self.ends_make_room.load(Ordering::Relaxed)
     }

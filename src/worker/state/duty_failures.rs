@@ -14,7 +14,7 @@ use crate::metrics::{DUTIES, WorkerMetrics};
 
 use super::outage_log::OutageLog;
 
-/// How long this worker yields the maintenance to other workers after a failure. Until one of them takes it, this
+/// How long this worker yields the maintenance to other workers after a failure. Until another worker takes over, this
 /// worker continues with the tasks that succeed.
 const YIELDS_FOR: Duration = Duration::from_secs(300);
 
@@ -58,7 +58,7 @@ impl DutyFailures {
         DutyFailures { inner: Mutex::default(), outage }
     }
 
-    /// A task's call failed. It is called again at its next time.
+    /// Records that a task's call failed. The task is called again at its next time.
     pub(in crate::worker) fn failed(&self, duty: Duty, error: &Error, metrics: &WorkerMetrics) {
         if self.outage.tells_of_one(DUTIES[duty as usize], error) {
             self.noted(duty, &error.to_string(), error.sql_number(), metrics);
@@ -69,7 +69,7 @@ impl DutyFailures {
         }
     }
 
-    /// A task failed that may succeed in another worker.
+    /// Records the failure of a task that may succeed in another worker.
     pub(in crate::worker) fn failed_here(
         &self,
         duty: Duty,
@@ -81,7 +81,7 @@ impl DutyFailures {
         self.failed_for_all(duty, error, sql_error, metrics);
     }
 
-    /// A task failed that would have failed in any worker.
+    /// Records the failure of a task that would have failed in any worker.
     pub(in crate::worker) fn failed_for_all(
         &self,
         duty: Duty,
@@ -102,7 +102,7 @@ impl DutyFailures {
     }
 
     /// Records a failure and returns whether it is news. An error that differs from the last one only in ids, names and
-    /// times is not.
+    /// times is not news.
     fn noted(&self, duty: Duty, error: &str, sql_error: Option<i32>, metrics: &WorkerMetrics) -> bool {
         metrics.duty_failed(duty as usize);
         let now = Instant::now();
@@ -121,7 +121,7 @@ impl DutyFailures {
         }
     }
 
-    /// Another worker does the maintenance.
+    /// Forgets the failures, because another worker does the maintenance.
     pub(in crate::worker) fn are_another_s(&self) {
         self.inner.lock().last.iter_mut().flatten().for_each(|last| last.stands = false);
     }

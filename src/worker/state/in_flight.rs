@@ -21,8 +21,8 @@ pub(in crate::worker) enum Stage {
     AwaitingFinish,
 }
 
-/// A larger output raises the expected output to its size. A smaller one lowers it by this fraction of the difference:
-/// after fifty jobs without output, a fifth of a large output is still expected.
+/// A larger output raises the expected output to its size. A smaller one lowers it by the difference divided by this
+/// number: after fifty jobs without output, a fifth of a large output is still expected.
 const FORGETTING: usize = 32;
 
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl InFlight {
         self.at(Stage::Unstarted)
     }
 
-    /// Jobs that wait for other jobs of their kind, so that no thread can take them.
+    /// Jobs that wait for other jobs of their kind, and that no thread can take.
     pub(in crate::worker) fn parked(&self) -> usize {
         self.at(Stage::Parked)
     }
@@ -77,7 +77,7 @@ impl InFlight {
         self.bytes.load(Ordering::Acquire) + self.noted_bytes.load(Ordering::Acquire)
     }
 
-    /// Where noted checkpoints are counted.
+    /// The counter of the bytes of noted checkpoints.
     pub(in crate::worker) fn noted_bytes(&self) -> Arc<AtomicUsize> {
         self.noted_bytes.clone()
     }
@@ -101,7 +101,7 @@ impl InFlight {
         self.unended() == 0 && self.holds_no_results() // in this order: a job's output is counted before the job leaves its stage
     }
 
-    /// Whether jobs hold nothing that outlasts their run.
+    /// Whether no job holds an output or a noted checkpoint, which outlast the run.
     fn holds_no_results(&self) -> bool {
         self.output_bytes() == 0 && self.noted_bytes.load(Ordering::Acquire) == 0
     }

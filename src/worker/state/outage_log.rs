@@ -11,7 +11,7 @@ use crate::error::Error;
 
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Whether SQL Server is away, from the results of a worker's calls.
+/// Detects outages of SQL Server from the results of a worker's calls.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct OutageLog {
     is_on: AtomicBool,
@@ -41,7 +41,8 @@ impl OutageLog {
         self.note(call, error, true)
     }
 
-    /// Same for a call that is not retried: the end of the outage does not depend on it.
+    /// Same as [`tells_of`](Self::tells_of), for a call that is not retried: the end of the outage does not depend on
+    /// it.
     pub(in crate::worker) fn tells_of_one(&self, call: &'static str, error: &Error) -> bool {
         self.note(call, error, false)
     }
@@ -110,7 +111,7 @@ impl OutageLog {
     }
 }
 
-/// Whether the server, its database or the network is away, so that other calls fail, too.
+/// Whether the error shows that the server, its database or the network is away, so that other calls fail, too.
 fn is_of_an_outage(error: &Error) -> bool {
     error.is_transient()
         && matches!(

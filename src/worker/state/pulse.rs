@@ -13,8 +13,8 @@ use super::worker_state::WorkerState;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// After this time without a beat, the thread is stuck. A thread that is only short of CPU time beats again within
-/// seconds.
+/// After this time without a beat, the thread counts as stuck. A thread that is only short of CPU time beats again
+/// within seconds.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 /// The time of the last beat, by a clock that stops while the machine is suspended.

@@ -18,8 +18,8 @@ use crate::error::Error;
 use crate::handler::{Flag, SharedByRuns, State, panic_message};
 use crate::job::RunNotes;
 
-/// A second signal within this time counts as the first: a program may signal twice at once, as `timeout` of the GNU
-/// coreutils does with the process and then its group.
+/// A second signal within this time counts as the first one: a program may signal twice at once. For example, `timeout`
+/// of the GNU coreutils signals the process and then its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 /// The phase of a worker's stop.
@@ -64,9 +64,9 @@ impl StopHandle {
     /// Stops the worker on signals: gracefully ([`stop`](Self::stop)) on the first one, immediately
     /// ([`stop_now`](Self::stop_now)) on the second, unless it comes within 100 ms of the first. The signals are SIGINT
     /// (Ctrl-C), SIGTERM and SIGHUP (the terminal or its connection was closed); on Windows Ctrl-C, Ctrl-Break, a
-    /// closed console and a shutdown of the machine. They no longer end the process by themselves, even after the
-    /// worker has stopped. (Windows ends a process a few seconds after its console was closed or a shutdown has begun
-    /// in any case.)
+    /// closed console and a shutdown of the machine. From then on, these signals do not end the process by themselves,
+    /// even after the worker has stopped. (But Windows always ends a process a few seconds after its console was closed
+    /// or a shutdown has begun.)
     ///
     /// On Linux, a process that was started with SIGHUP ignored (`nohup`) keeps ignoring it. If SIGHUP means something
     /// else to the program, such as reloading its settings, call [`stop`](Self::stop) on the program's own signals
@@ -120,7 +120,7 @@ impl StopHandle {
         self.failure.lock().take()
     }
 
-    /// The parts of the worker that handlers can see.
+    /// Creates the data that all runs share, through which handlers see the worker.
     pub(crate) fn surroundings(&self, state: State, notes: Arc<RunNotes>, place: (String, String)) -> SharedByRuns {
         SharedByRuns::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place)
     }

@@ -38,18 +38,18 @@ pub(in crate::worker) struct RunTimes {
 }
 
 impl Tally {
-    /// A handler started a job that had been due for `waited`.
+    /// Counts a started job that had been due for `waited`.
     pub(in crate::worker) fn started(&self, waited: Duration) {
         self.waited.add(waited);
     }
 
-    /// A handler returned.
+    /// Counts a run that has ended.
     pub(in crate::worker) fn ran(&self, run: Duration) {
         self.ran.add(run);
         add(&self.ended_ns, run.as_nanos() as u64);
     }
 
-    /// A claimed job was postponed without a run.
+    /// Counts a claimed job that was postponed without a run.
     pub(in crate::worker) fn put_off(&self) {
         add(&self.put_off, 1);
     }
@@ -58,23 +58,23 @@ impl Tally {
         read(&self.put_off)
     }
 
-    /// SQL Server confirmed that a job is done.
+    /// Counts a job that SQL Server confirmed as done.
     pub(in crate::worker) fn done(&self) {
         add(&self.done, 1);
     }
 
-    /// SQL Server confirmed that a job will be retried.
+    /// Counts a failed job for which SQL Server confirmed the retry.
     pub(in crate::worker) fn retried(&self) {
         add(&self.retried, 1);
     }
 
-    /// SQL Server confirmed that a job will run again without using up an attempt.
+    /// Counts a job that SQL Server confirmed as snoozed: it runs again without using up an attempt.
     pub(in crate::worker) fn snoozed(&self) {
         add(&self.snoozed, 1);
         *self.snoozed_at.lock() = Some(Instant::now());
     }
 
-    /// A job is postponed by `delay`, because as many jobs of its kind are running as may.
+    /// Records that a job is postponed by `delay`, because the limit of its kind is reached.
     pub(in crate::worker) fn waits_for_its_turn(&self, delay: Duration) {
         self.longest_turn_ms.fetch_max(delay.as_millis() as u64, Ordering::Relaxed);
     }
@@ -87,12 +87,12 @@ impl Tally {
         snoozed_at.map_or(Duration::ZERO, |at| longest.saturating_sub(at.elapsed()))
     }
 
-    /// SQL Server confirmed that a job is dead.
+    /// Counts a job that SQL Server confirmed as dead.
     pub(in crate::worker) fn dead(&self) {
         add(&self.dead, 1);
     }
 
-    /// SQL Server confirmed that a job with a requested cancellation has finished without being done.
+    /// Counts a job that SQL Server confirmed as finished, with a requested cancellation and without being done.
     pub(in crate::worker) fn cancelled(&self) {
         add(&self.cancelled, 1);
     }
@@ -101,22 +101,22 @@ impl Tally {
         add(&self.released, jobs);
     }
 
-    /// Jobs no longer belonged to this worker.
+    /// Counts jobs that no longer belonged to this worker.
     pub(in crate::worker) fn lost(&self, jobs: u64) {
         add(&self.lost, jobs);
     }
 
-    /// A job exceeded its time limit.
+    /// Counts a job that exceeded its time limit.
     pub(in crate::worker) fn overdue(&self) {
         add(&self.overdue, 1);
     }
 
-    /// A job had a kind without a handler.
+    /// Counts a job whose kind has no handler.
     pub(in crate::worker) fn unknown_kind(&self) {
         add(&self.unknown_kind, 1);
     }
 
-    /// A claim was answered or failed.
+    /// Records whether the last claim was answered or failed.
     pub(in crate::worker) fn claimed(&self, succeeded: bool) {
         self.last_claim_succeeded.store(succeeded, Ordering::Release);
     }

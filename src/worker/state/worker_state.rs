@@ -18,7 +18,7 @@ use super::pulse::Pulse;
 use super::stop::StopHandle;
 use super::tally::Tally;
 
-/// Created once, before the stages.
+/// The state that the stages share. It is created before the stages.
 pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) queue: String,
     pub(in crate::worker) config: WorkerConfig,
@@ -78,7 +78,7 @@ impl WorkerState {
 
 #[cfg(test)]
 impl WorkerState {
-    /// Of a worker whose server nobody asks.
+    /// The state of a worker that calls no server.
     pub(in crate::worker) fn for_test(config: WorkerConfig) -> WorkerState {
         let url = "Server=tcp:localhost,1433;Database=none;User ID=none;Password=none".into();
         let connection = crate::config::ConnectionConfig { url, ..Default::default() };

@@ -5,15 +5,15 @@
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Bottleneck {
-    /// Too few jobs in the queue: nothing to do, or one worker too many.
+    /// The queue has too few jobs: there is nothing to do, or there is one worker too many.
     #[default]
     Idle,
     /// Claims are slow or fail: the network, SQL Server, or a `batch_size` that is too small for such short jobs.
     Claim,
     /// All threads are busy, as they should be; only more cores make the worker faster.
     Busy,
-    /// Finish calls are slow or fail, and unconfirmed jobs use up `max_in_flight` or `max_in_flight_bytes`. Or the jobs
-    /// are so large that fewer jobs than threads fit into `max_in_flight_bytes`.
+    /// Finish calls are slow or fail, so that unconfirmed jobs use up `max_in_flight` or `max_in_flight_bytes`; or the
+    /// jobs are so large that fewer jobs than threads fit into `max_in_flight_bytes`.
     Finish,
     /// The queue's own limits ([`QueueOptions::max_running`](crate::procedures::operator::QueueOptions::max_running),
     /// [`rate`](crate::procedures::operator::QueueOptions::rate)) keep ready jobs back.
@@ -39,8 +39,9 @@ pub struct WorkerStats {
     /// Bytes of all these jobs: payloads and checkpoints until the handler has returned, outputs until they are
     /// confirmed.
     pub held_bytes: usize,
-    /// Confirmed done jobs. If a handler called [`finish_in`](crate::transaction::finish_in()), its transaction was
-    /// rolled back, and SQL Server's answer about that was lost, the job is counted here, and again after its next run.
+    /// Confirmed done jobs. In one rare case a job is counted twice, again after its next run: its handler called
+    /// [`finish_in`](crate::transaction::finish_in()), the transaction was rolled back, and SQL Server's response that
+    /// said so was lost.
     pub done: u64,
     /// Confirmed failed attempts of jobs that will be retried.
     pub retried: u64,

@@ -40,7 +40,7 @@ pub struct Demo {
     web: Option<u16>,
 }
 
-/// The duration without a keyboard.
+/// How long the demo runs if there is no terminal.
 const SECONDS: u32 = 10;
 
 /// How often the screen and the lines are updated.
@@ -111,8 +111,8 @@ impl Demo {
     }
 }
 
-/// The library's defaults, but livelier: reports reach the screen within a second, failed jobs are retried soon, and
-/// the shutdown does not wait.
+/// The library's defaults, except that reports reach the screen within a second, failed jobs are retried soon, and the
+/// shutdown does not wait.
 fn settings() -> Config {
     let mut config = Config::default();
     config.worker.name = "demo".to_owned();

@@ -10,16 +10,16 @@ use super::handlers::Order;
 /// How often it enqueues.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// For this many turns (ten seconds) it enqueues more than is processed, then as long less.
+/// For this many turns (ten seconds) the producer enqueues more jobs than are processed, and for the same time fewer.
 const TIDE: u64 = 40;
 
-/// The minimum per turn.
+/// The minimum number of jobs per turn.
 const FEWEST: u64 = 5;
 
-/// With this many ready jobs it pauses.
+/// With this many ready jobs, the producer pauses.
 const MOST_READY: u64 = 5_000;
 
-/// Customers. In the queue `hash`, some of them are groups.
+/// The customers of the orders. In the queue `hash`, some customers are groups.
 const CUSTOMERS: [&str; 6] = ["Ada", "Brian", "Chen", "Dora", "Emeka", "Frida"];
 
 /// An audit every fifteen seconds.

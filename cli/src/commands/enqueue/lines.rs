@@ -57,7 +57,7 @@ pub enum Format {
 pub struct Place {
     pub lines: u64,
     pub bytes: u64,
-    /// Of the bytes before it.
+    /// The checksum of the bytes before the position.
     pub crc32: u32,
 }
 
@@ -114,7 +114,8 @@ pub struct Reading {
     pub format: Format,
     pub options: JobOptions,
     pub begin: Place,
-    /// Every run must cut the same chunks: no chunk is cut by a timeout, and a last line without a newline is rejected.
+    /// Whether every run must cut the same chunks. Then no chunk is cut by a timeout, and a last line without a newline
+    /// is rejected.
     pub is_repeatable: bool,
 }
 
@@ -122,7 +123,7 @@ struct Line {
     /// `None`: an empty line.
     job: Option<NewJob>,
     bytes: u64,
-    /// Holds the place of a long line.
+    /// Whether the line is long, and holds the place of a long line.
     is_long: bool,
     behind: Place,
 }
@@ -192,7 +193,7 @@ impl Lines {
         }
     }
 
-    /// The first and last line read but not handed out.
+    /// The first and last of the lines that were read but not returned in a chunk.
     pub fn left(&mut self) -> Option<(u64, u64)> {
         while let Ok(Ok(lines)) = self.pieces.try_recv() {
             self.lines.extend(lines);
@@ -246,12 +247,13 @@ struct Reader<R> {
     must_end: bool,
     /// The position after the last line.
     place: Place,
-    /// Has one place, so only one long line is read ahead.
+    /// The channel has one place, so only one long line is read ahead.
     long_line: blocking::SyncSender<()>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Sends lines when the next one is not complete yet, until the end, an error, or no receiver is left.
+    /// Reads lines and sends them in pieces, until the end or an error, or until no receiver is left. A piece is sent
+    /// when it is full, or when the next line is not complete yet.
     fn read(mut self, begin: Place, sender: &mpsc::Sender<Result<Vec<Line>>>) {
         if let Err(error) = self.skip_to(begin) {
             let _ = sender.blocking_send(Err(error));
@@ -288,7 +290,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Skips what an earlier run has read.
+    /// Skips the input that an earlier run has enqueued.
     fn skip_to(&mut self, begin: Place) -> Result<()> {
         while self.place.lines < begin.lines && self.line()?.is_some() {}
         if self.place != begin {
@@ -425,7 +427,7 @@ mod tests {
         Lines::of(|| BufReader::new(io::Cursor::new(text)), Reading { begin, ..reading(true) })
     }
 
-    /// First line, jobs, and the end of each.
+    /// The first line, the number of jobs and the end of each chunk.
     async fn chunks(lines: &mut Lines) -> Vec<(u64, usize, Place)> {
         let mut interrupt = Interrupt::watch();
         let mut chunks = Vec::new();
@@ -465,7 +467,7 @@ mod tests {
         assert_eq!(all.iter().map(|(first, jobs, _)| (*first, *jobs)).collect::<Vec<_>>(), [(1, 1), (2, 1)]);
     }
 
-    /// Counts what is taken of an input that has no end.
+    /// An endless input, which counts the bytes read.
     struct Endless {
         taken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     }

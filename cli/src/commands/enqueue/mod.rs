@@ -178,7 +178,7 @@ impl Total {
     }
 }
 
-/// Names the lines of a chunk of which it is unknown whether it was enqueued.
+/// Adds the lines of a chunk to the error that leaves unknown whether the chunk was enqueued.
 fn in_doubt(error: Error, chunk: &Chunk) -> anyhow::Error {
     let is_in_doubt = matches!(error, Error::EnqueueInDoubt { .. });
     let error = anyhow::Error::new(error);

@@ -33,7 +33,7 @@ struct State {
     name: String,
     /// The confirmed position.
     place: Place,
-    /// The end of the input, where its last chunk was cut. With more lines, that chunk would be another.
+    /// The end of the input, where its last chunk was cut. If the input had more lines, that chunk would be different.
     end: Option<Place>,
 }
 
@@ -139,7 +139,7 @@ impl Resume {
     }
 }
 
-/// Creates the batch. If the file is not written then, an empty batch remains, which is harmless.
+/// Creates the batch. If the file cannot be written afterwards, an empty batch remains, which is harmless.
 async fn begin(path: &Path, queue: &Queue) -> Result<State> {
     let name = format!("readpast enqueue {}", Uuid::new_v4());
     let batch_id = queue.create_batch(&NewBatch::new().name(&name)).await?;
@@ -162,8 +162,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Keeps other processes from the file. The lock is a file of its own, because [`write`] replaces the other. It stays:
-/// removing it could take it from a third process.
+/// Keeps other processes from using the file. The lock is a file of its own, because [`write`] replaces the file of
+/// `--resume`. The lock file is never removed, because a third process may already have opened it.
 fn lock(path: &Path) -> Result<File> {
     let lock = beside(path, ".lock");
     let mut options = File::options();

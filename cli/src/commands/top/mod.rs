@@ -157,7 +157,7 @@ struct Asking {
 #[derive(Default)]
 struct Question {
     is_asked: bool,
-    /// It was wanted again meanwhile.
+    /// Whether the request was wanted again while it was running.
     is_wanted: bool,
 }
 
@@ -174,7 +174,7 @@ impl Question {
         !std::mem::replace(&mut self.is_asked, true)
     }
 
-    /// Records the response; returns whether to request again.
+    /// Records a response. Returns whether to send the request again.
     fn ended(&mut self) -> bool {
         self.is_asked = false;
         std::mem::take(&mut self.is_wanted)

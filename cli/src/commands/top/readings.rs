@@ -60,7 +60,7 @@ pub struct QueueDetail {
     pub running: Vec<RunningLine>,
     /// The newest group first.
     pub dead: Vec<DeadGroup>,
-    /// The dead jobs that were read.
+    /// How many dead jobs were read.
     pub dead_read: u64,
 }
 

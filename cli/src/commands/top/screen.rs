@@ -22,7 +22,7 @@ pub struct Screen {
     pub asking_since: Option<Instant>,
     /// The result of the last action.
     pub notice: Option<Notice>,
-    /// When the last action ended; earlier requests do not show it.
+    /// When the last action ended. Responses to earlier requests do not show its effect.
     acted_at: Option<Instant>,
     /// The action to confirm.
     pub question: Option<Deed>,
@@ -194,7 +194,7 @@ impl Screen {
         }
     }
 
-    /// Shows a response, unless the user has moved on.
+    /// Shows a response, unless the user has switched to another view.
     pub fn take(&mut self, answer: Answer, now: Instant) {
         match answer {
             Answer::Overview(asked, Ok(_)) if self.acted_at.is_some_and(|acted| asked < acted) => {}
@@ -237,7 +237,7 @@ impl Screen {
         }
     }
 
-    /// Shows a pause or its end before it is read, so that the same key undoes it.
+    /// Shows a pause or resume before it was read from the server, so that the same key undoes it.
     fn show_at_once(&mut self, deed: &Deed) {
         let (name, paused) = match deed {
             Deed::Pause { queue } => (queue, true),

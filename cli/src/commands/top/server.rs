@@ -36,9 +36,9 @@ const ERROR: usize = 200;
 pub struct Server {
     config: Arc<Config>,
     schema: Queue,
-    /// Connected on first use.
+    /// The queues by name, each connected on first use.
     queues: Arc<Mutex<HashMap<String, Queue>>>,
-    /// The last shown job with payload and output, which are read again only after a change.
+    /// The last shown job with its payload and output, which are read again only after the job has changed.
     job: Arc<Mutex<Option<JobRow>>>,
 }
 
@@ -286,7 +286,7 @@ fn job_detail(job: &JobRow, attempts: &[FailedAttempt]) -> JobDetail {
     }
 }
 
-/// A payload or output of which the beginning is known.
+/// Describes a payload or output, of which only the beginning may be known.
 fn shown(beginning: &[u8], text: Option<&str>, length: u64) -> String {
     match text {
         None => bytes(beginning, length),

@@ -6,7 +6,7 @@ use readpast::Context;
 
 use super::process::Process;
 
-/// How often to check whether a run must end: cheap, and short enough.
+/// How often to check whether a run must end. A check is cheap.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why a run is ended.
@@ -36,7 +36,7 @@ impl Why {
     }
 }
 
-/// The end of a run: nothing yet, then SIGTERM, then SIGKILL.
+/// How far the end of a run has come: not begun, SIGTERM sent, or SIGKILL sent.
 pub struct Ending {
     grace: Duration,
     begun: Option<(Why, Instant)>,
@@ -71,7 +71,7 @@ impl Ending {
         }
     }
 
-    /// Whether more can come: the program runs, or its children still end.
+    /// Whether more output can come: the program is running, or its children have not exited yet.
     pub fn goes_on(&self, process: &Process) -> bool {
         let within_grace = self.begun.is_some_and(|(_, begun)| begun.elapsed() < self.grace);
         !process.has_ended() || (within_grace && !process.is_closed())
@@ -86,7 +86,7 @@ pub fn is_over(context: &Context) -> bool {
     context.time_left() == Some(Duration::ZERO)
 }
 
-/// Waits with a job. Returns early, with false, if the job may no longer start.
+/// Pauses before a job starts. Returns false, possibly early, if the job may no longer start.
 pub fn pause(context: &Context, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     while !context.is_cancelled() && !context.is_stopping() {

@@ -15,7 +15,7 @@ const KEPT: usize = 3 * MAX_UNITS;
 #[derive(Debug, Default)]
 pub struct ErrorTail {
     bytes: Vec<u8>,
-    /// Earlier bytes were dropped.
+    /// Whether earlier bytes were dropped.
     cut: bool,
 }
 
@@ -34,8 +34,8 @@ impl ErrorTail {
         self.cut = false;
     }
 
-    /// `what` happened, the line with the reason, and as much of the end of the stream as fits. Lists show the first
-    /// line, and failures are grouped by it.
+    /// Composes the job's error: `what` happened, the line with the reason, and as much of the end of the stream as
+    /// fits. Lists show its first line, and failures are grouped by it.
     pub fn after(&self, what: &str) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let text = text.trim();

@@ -38,7 +38,7 @@ impl FromStr for ExitOutcome {
 /// One `--on-exit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitRule {
-    /// Ranges, both ends included. Empty: all codes that no other rule names.
+    /// Ranges of codes, both ends included. If empty, the rule is for all codes that no other rule names.
     codes: Vec<(i32, i32)>,
     outcome: ExitOutcome,
 }
@@ -67,7 +67,7 @@ impl FromStr for ExitRule {
 pub struct ExitOutcomes(Vec<ExitRule>);
 
 impl ExitOutcomes {
-    /// The last of several rules for a code counts.
+    /// Creates the outcomes. If several rules name a code, the last one counts.
     pub fn new(rules: Vec<ExitRule>) -> ExitOutcomes {
         ExitOutcomes(rules)
     }

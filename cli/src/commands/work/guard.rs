@@ -33,19 +33,20 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::job_variables::RUN;
 use crate::exit::Exit;
 
-/// Sent at a clean shutdown: no program is left, and other processes may outlive their job.
+/// Sent at a clean shutdown: no program is left, and processes that outlive their job are not killed.
 const GOODBYE: i32 = 0;
 
-/// Sent by the guard when it ignores the signals that end others.
+/// Sent by the guard once it ignores the signals that ask processes to exit.
 const READY: &[u8; 1] = b".";
 
-/// A guard that does not read for this long, with thousands of messages before it, is replaced: all jobs wait for it.
+/// If a guard has left thousands of messages unread, so that a write waits for this long, it is replaced: all jobs wait
+/// for the write.
 const WRITE: Duration = Duration::from_secs(1);
 
-/// Time limit for its start.
+/// Time limit for the guard's start.
 const START: Duration = Duration::from_secs(30);
 
-/// Time limit for its end: it may have programs to kill and files to remove.
+/// Time limit for the guard's exit: it may have programs to kill and files to remove.
 const END: Duration = Duration::from_secs(5);
 
 /// The pause between attempts to replace a guard: the system may lack processes.
@@ -66,7 +67,7 @@ struct Watch {
     groups: BTreeSet<i32>,
     /// Counts the guards.
     number: u64,
-    /// The worker no longer needs a guard.
+    /// Whether the worker no longer needs a guard.
     has_ended: bool,
 }
 
@@ -106,8 +107,8 @@ impl Guard {
         }
     }
 
-    /// The group has ended. Call it before the first process of the group is waited for, while its number cannot be
-    /// reused.
+    /// Records that the group has ended. Call this before waiting for the group's first process, because after that its
+    /// number can be reused.
     pub fn forget(&self, group: Pid) {
         let group = group.as_raw_pid();
         let mut watch = self.lock();
@@ -119,7 +120,7 @@ impl Guard {
         }
     }
 
-    /// The worker stops. If no program is left, the guard does nothing.
+    /// Ends the guard, because the worker stops. If no program is left, the guard kills nothing.
     pub fn end(&self) {
         let mut watch = self.lock();
         watch.has_ended = true;
@@ -135,7 +136,7 @@ impl Guard {
         let _ = watch.process.wait();
     }
 
-    /// Replaces each guard that ends, until the worker needs none.
+    /// Replaces each guard that exits, until the worker needs none.
     fn replace_when_killed(&self) {
         loop {
             let watch = self.lock();
@@ -184,7 +185,7 @@ impl Watch {
     }
 }
 
-/// Returns true when the guard has ended, false at the read timeout.
+/// Returns true when the guard has exited, and false at the read timeout.
 fn waits_for_end(mut socket: &UnixStream) -> bool {
     loop {
         match socket.read(&mut [0]) {
@@ -256,7 +257,7 @@ impl GuardCommand {
     }
 }
 
-/// The groups that run when the worker has ended; `None` after a clean shutdown.
+/// Waits until the worker has exited. Returns the groups that are still running, or `None` after a clean shutdown.
 fn left_groups(socket: &mut UnixStream) -> Option<Vec<Pid>> {
     let (mut groups, mut message) = (BTreeSet::new(), [0; 4]);
     while socket.read_exact(&mut message).is_ok() {
@@ -269,7 +270,8 @@ fn left_groups(socket: &mut UnixStream) -> Option<Vec<Pid>> {
     Some(groups.into_iter().filter_map(Pid::from_raw).collect())
 }
 
-/// How often, and with which pauses, marked processes are searched: those found may be about to start others.
+/// The most searches for marked processes, and the pause between them. The search is repeated, because a process may be
+/// about to start others.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -290,7 +292,7 @@ fn kill_marked(variable: &OsString) {
     }
 }
 
-/// On Linux: those of the same user.
+/// Returns the processes with this variable in their environment. Finds only those of the same user, and only on Linux.
 fn marked(variable: &OsString) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();

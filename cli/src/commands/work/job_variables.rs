@@ -10,7 +10,8 @@ use readpast::{BoxError, Job};
 use super::placeholders::without_nul;
 use super::service_manager;
 
-/// The prefix of readpast's settings, with the password among them, and of what a program is told.
+/// The prefix of readpast's settings, which include the password, and of the variables that describe the job to a
+/// program.
 const PREFIX: &str = "READPAST_";
 
 /// Identifies the worker process. All child processes inherit it and are found by it.

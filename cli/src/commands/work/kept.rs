@@ -13,8 +13,8 @@ use super::protocol;
 use super::runner::{Runner, ended_early, was_told_to_end};
 use super::starting::is_shortage;
 
-/// The pause before the third start of a program without a valid reply; it doubles each time. The second start is
-/// immediate.
+/// The pause before a program is started for the third time if it has not sent a valid reply. It doubles each time. The
+/// second start is immediate.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -133,7 +133,7 @@ fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
 }
 
 impl Place {
-    /// A program that waits for a job. None: the job may no longer start.
+    /// Returns a program that is waiting for a job, or `None` if the job may no longer start.
     fn ready(&mut self, runner: &Runner, context: &Context) -> Result<Option<Talk>, BoxError> {
         if let Some(mut talk) = self.program.take() {
             talk.read_all()?;
@@ -223,8 +223,8 @@ impl Talk {
         Ok(JobError::retry(text).into())
     }
 
-    /// Reads all that the program has said while nothing was asked, so that nothing of it counts for the next job. One
-    /// that goes on and on is not waited for.
+    /// Reads everything that the program wrote between two jobs, so that none of it counts as a reply to the next job.
+    /// Does not wait for a program that keeps writing.
     fn read_all(&mut self) -> std::io::Result<()> {
         for _ in 0..LAST_READS {
             if !self.read(Duration::ZERO)? {
@@ -234,7 +234,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Reads what the program has to say while nothing is asked. Returns whether there was something.
+    /// Reads once what the program wrote between two jobs. Returns whether there was anything.
     fn read(&mut self, at_most: Duration) -> std::io::Result<bool> {
         self.process.exchange(&mut Input::part(&[]), &mut self.output, &mut self.errors, at_most)
     }

@@ -148,7 +148,7 @@ const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Characters of an error in a log line.
 const LOGGED: usize = 200;
 
-/// Time left for the rest after the programs have been killed.
+/// How long to wait for the runs after their programs have been killed.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Work {
@@ -250,7 +250,7 @@ fn handlers(kinds: &[String], running: &Arc<Running>) -> Handlers {
     kinds.iter().fold(Handlers::new(), |handlers, kind| handlers.kind(kind, handler()))
 }
 
-/// The library itself logs dead jobs.
+/// Logs a failed run. The library itself logs dead jobs.
 fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
     let (becomes, delay, error) = match outcome {
         Outcome::Retry { delay, error } if !job.is_last_attempt() || runner::was_taken_away(error) => {
@@ -268,7 +268,7 @@ fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
     tracing::info!(%job_id, attempt, kind = job.kind(), ?run, r#in = ?delay, error, "a job is {becomes}");
 }
 
-/// A signal this soon after the last is the same one ([`StopHandle::stop_on_signals`]).
+/// A signal that follows another one this soon counts as the same signal ([`StopHandle::stop_on_signals`]).
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
 /// The first signal stops gracefully, the second immediately. The third ends this process, and the guard ends the
@@ -320,7 +320,8 @@ impl Running {
         }
     }
 
-    /// The worker has ended, and each run was told to: waits for them, then ends the programs that stay.
+    /// Called when the worker has stopped and every run was told to end. Waits for the runs, then ends the programs
+    /// that stay.
     fn end(&self) {
         let until = Instant::now() + self.runner.grace + LAST_WAIT;
         while self.jobs.load(Ordering::Acquire) > 0 {

@@ -1,7 +1,7 @@
 //! Whether the OOM killer ended a program.
 
-/// How many processes the OOM killer has killed in this control group or, if unreadable, on the machine. `None` if the
-/// system does not tell.
+/// How many processes the OOM killer has killed in this control group or, if that count cannot be read, on the machine.
+/// `None` if the system has no such count.
 pub fn oom_kills() -> Option<u64> {
     // Both kinds of control groups: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.events), and
     // cgroup-v1/memory.html.

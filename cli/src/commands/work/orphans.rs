@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, waitid};
 
-/// How often they are searched for.
+/// How often to search for orphans.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts reaping, if this is process 1.
@@ -28,8 +28,8 @@ pub fn adopt() {
     }
 }
 
-/// Zombie children that this process has not started. Its own programs and the guard lead their groups, and are waited
-/// for elsewhere.
+/// Zombie children that this process has not started. Its own programs and the guard are leaders of their groups, and
+/// other code waits for them.
 fn orphans() -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();

@@ -12,7 +12,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Call it before `spawn`, on a thread that lives as long as the process: the signal is tied to the thread.
+/// Call this before `spawn`, on a thread that lives as long as the program should: the kernel sends the signal when
+/// that thread exits.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let ask_for_signal = move || {

@@ -19,7 +19,7 @@ use super::oom_kills::oom_kills;
 /// Bytes per read.
 const CHUNK: usize = 16 << 10;
 
-/// Reads until the pipes are empty: together, more than they hold (at most 1 MiB each).
+/// The most reads for the remaining output: together they read more than the pipes hold (at most 1 MiB each).
 pub const LAST_READS: usize = 128;
 
 /// How often to check for the exit, on systems without process descriptors.
@@ -29,13 +29,13 @@ const LOOK_FOR_END: Duration = Duration::from_millis(10);
 pub struct Process {
     child: Child,
     group: Pid,
-    /// Readable when the program has exited. `None`: not supported.
+    /// A descriptor that is readable once the program has exited; `None` if not supported.
     end: Option<OwnedFd>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     guard: Arc<Guard>,
-    /// The count before the start.
+    /// The number of OOM kills before the start.
     oom_kills: Option<u64>,
     has_ended: bool,
     is_reaped: bool,
@@ -44,7 +44,7 @@ pub struct Process {
 /// Data for a program's standard input.
 pub struct Input<'a> {
     rest: &'a [u8],
-    /// Standard input is closed afterwards.
+    /// Whether standard input is closed afterwards.
     is_last: bool,
 }
 
@@ -99,7 +99,7 @@ impl Process {
         self.has_ended
     }
 
-    /// Whether its standard input is open, as far as known.
+    /// Whether the program's standard input is open, as far as known.
     pub fn takes_input(&self) -> bool {
         self.stdin.is_some()
     }
@@ -200,7 +200,7 @@ impl Process {
         }
     }
 
-    /// Kills the rest of the group, reads the remaining output, and returns the exit status.
+    /// Kills the remaining processes of the group, reads the remaining output, and returns the exit status.
     ///
     /// # Errors
     ///
@@ -270,8 +270,8 @@ fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Added if the OOM killer was active in this control group, or on the machine, while the program ran. It may have
-/// killed another process.
+/// Added to the exit if the OOM killer was active in this control group, or on the machine, while the program ran. It
+/// may have killed another process.
 const OOM: &str = ", perhaps out of memory: the OOM killer has ended processes meanwhile";
 
 /// The exit in words, with the OOM counts at start and end.
@@ -281,8 +281,8 @@ fn with_oom(status: ExitStatus, before: Option<u64>, now: Option<u64>) -> String
     format!("{}{}", in_words(status), if is_oom { OOM } else { "" })
 }
 
-/// A shell or a container exits with this plus the number of its child's signal. So do programs that handle a signal
-/// and exit, as Java does.
+/// A shell or a container whose child was killed by a signal exits with this value plus the signal's number. So do
+/// programs that handle a signal and then exit, as Java does.
 const SIGNALS: i32 = 128;
 
 fn in_words(status: ExitStatus) -> String {
@@ -312,7 +312,8 @@ fn name_of(signal: i32) -> Option<&'static str> {
     NAMED.iter().find(|(named, _)| named.as_raw() == signal).map(|(_, name)| *name)
 }
 
-/// Whether it ended by a signal for all processes of a service or terminal, also by its exit code.
+/// Whether the program was ended by a signal that is sent to all processes of a service or terminal, or has the exit
+/// code for such a signal.
 pub fn was_asked_to_end(status: ExitStatus) -> bool {
     [Signal::TERM, Signal::INT].iter().any(|signal| signal_of(status) == Some(signal.as_raw()))
 }

@@ -20,7 +20,7 @@ pub const LAST_READS: usize = 128;
 /// How often to check for the exit.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
-/// Data of a pipe; empty: its end.
+/// What a pipe's thread has read; empty at the end of the pipe.
 enum Written {
     Output(Option<Vec<u8>>),
     Errors(Option<Vec<u8>>),
@@ -149,7 +149,7 @@ impl Process {
         self.stdin = None;
     }
 
-    /// Kills it: there is no graceful way.
+    /// Kills the program: there is no graceful way.
     pub fn ask_to_end(&mut self) {
         self.kill();
     }
@@ -207,7 +207,7 @@ fn read_all(mut pipe: impl Read, send: impl Fn(Option<Vec<u8>>) -> bool) {
     send(None);
 }
 
-/// Whether it ended by a signal for all processes of a service or terminal.
+/// Whether the program was ended by a signal that is sent to all processes of a service or terminal.
 pub fn was_asked_to_end(_status: ExitStatus) -> bool {
     false
 }

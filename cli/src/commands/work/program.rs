@@ -66,7 +66,7 @@ impl Program {
         Ok((Program { name: name.clone(), arguments, is_shell: false, files: path, passed }, files))
     }
 
-    /// Whether it is the same for each job.
+    /// Whether the command line is the same for each job.
     pub fn is_constant(&self) -> bool {
         self.arguments.iter().all(|argument| argument.literal().is_some())
     }
@@ -156,8 +156,8 @@ fn no_room(what: &str) -> String {
     format!("cannot {what} in {} (set by TMPDIR)", std::env::temp_dir().display())
 }
 
-/// Whether the system finds this program. Checked at the start, so a misspelt name does not use up the attempts of all
-/// jobs.
+/// Whether the system finds this program. This is checked at the start, so that a misspelt name does not use up the
+/// attempts of all jobs.
 fn is_there(name: &str) -> bool {
     if cfg!(not(unix)) {
         return true; // there, endings of names, and other places, count too

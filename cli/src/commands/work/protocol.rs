@@ -128,7 +128,7 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
     }))
 }
 
-/// An error, perhaps a traceback, below the line with the reason.
+/// Puts the line with the reason in front of an error, which may be a traceback.
 fn told(error: String) -> String {
     match exception_line(&error) {
         Some(line) if !error.starts_with(line) => format!("{line}\n{error}"),

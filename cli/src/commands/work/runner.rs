@@ -17,9 +17,9 @@ pub struct Runner {
     pub program: Program,
     pub starting: Starting,
     pub guard: Arc<Guard>,
-    /// Between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Of one job, in bytes.
+    /// The maximum output of one job, in bytes.
     pub max_output: usize,
 }
 
@@ -27,8 +27,8 @@ const STOPPED: &str = "ended because the worker stops";
 const LEASE_LOST: &str = "ended because the worker has lost its lease";
 const CANCELLED: &str = "ended because the job was cancelled";
 
-/// Whether an error only says that the run was ended, and decides nothing: the worker releases the job, no longer holds
-/// it, or it is cancelled.
+/// Whether an error only says that the run was ended early. Such an error does not determine the job's outcome: the
+/// worker releases the job or no longer holds it, or the job is cancelled.
 pub fn was_taken_away(error: &str) -> bool {
     [STOPPED, LEASE_LOST, CANCELLED].iter().any(|why| error.starts_with(why))
 }
@@ -48,11 +48,11 @@ pub fn ended_early(why: Why, context: &Context, errors: &ErrorTail) -> JobError 
     }
 }
 
-/// How long after a program's exit the worker may learn that it must stop, too: a service manager signals all processes
-/// together, and programs may react first. (Short, because a thread waits.)
+/// How long after a program's exit to wait for the signal that stops the worker, too: a service manager signals all
+/// processes together, and a program may react first. The time is short, because a thread waits.
 const TOLD_AT_ONCE: Duration = Duration::from_millis(200);
 
-/// Whether a program ended because its whole service or terminal was told to.
+/// Whether a program ended because its whole service or terminal was told to end.
 pub fn was_told_to_end(status: ExitStatus, context: &Context) -> bool {
     if !process::was_asked_to_end(status) {
         return false;

@@ -13,7 +13,7 @@ use readpast::WorkerMonitor;
 
 use crate::texts::number;
 
-/// For this process, not for the programs that it runs.
+/// The variables for this process, which are not passed to the programs that it runs.
 pub const VARIABLES: [&str; 3] = [SOCKET, WATCHDOG_USEC, WATCHDOG_PID];
 
 const SOCKET: &str = "NOTIFY_SOCKET";
@@ -52,8 +52,8 @@ impl ServiceManager {
         self.tell("STOPPING=1");
     }
 
-    /// Reports the status and, in half the watchdog's time, that the worker is alive, by the test of `/healthz`. Never
-    /// returns if there is a socket.
+    /// Reports the status repeatedly and, at intervals of half the watchdog's time, that the worker is alive. The test
+    /// is that of `/healthz`. Never returns if there is a socket.
     pub async fn keep_telling(&self, worker: &WorkerMonitor) {
         if self.socket.is_none() {
             return;

@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use super::ending::pause;
 use super::program::Program;
 
-/// Between two tries; doubled each time.
+/// The first pause between two tries. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// After this long the job is snoozed, so that another machine can take it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The snooze.
+/// How long such a job is snoozed.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// How often a lasting shortage is logged.
@@ -47,7 +47,7 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Starts a program; waits during a shortage. `program` is the one that `start` starts.
+    /// Starts a program by calling `start`, and waits during a shortage.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub fn exception_line(text: &str) -> Option<&str> {
     forms.iter().find_map(|form| form(&lines)).map(str::trim)
 }
 
-/// After the last header, the first line that is not indented. Lines of an exception group have the header's prefix.
+/// The first line after the last header that is not indented. Lines of an exception group have the header's prefix.
 fn python<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let header = lines.iter().rposition(|line| line.trim_end().ends_with(TRACEBACK))?;
     let prefix =
@@ -25,7 +25,8 @@ fn python<'a>(lines: &[&'a str]) -> Option<&'a str> {
     inside.find(|line| line.starts_with(|first: char| !first.is_whitespace()))
 }
 
-/// The first panic, before that of a thread that waited for it. Up to Rust 1.72 the message is in the header.
+/// The first panic: a later one may be of a thread that waited for the first. Up to Rust 1.72 the message is in the
+/// header.
 fn rust_panic<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let is_header = |line: &&str| line.starts_with("thread '") && line.contains(" panicked at ");
     let header = lines.iter().position(is_header)?;

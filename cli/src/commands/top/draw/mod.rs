@@ -22,7 +22,7 @@ use crate::texts;
 /// The most lines of a message.
 const MESSAGE_LINES: usize = 3;
 
-/// Draws the screen, and saves which part of a list or text is visible.
+/// Draws the screen, and stores in it which part of a list or text is visible.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, now: Instant) {
     let area = frame.area();
     let width = usize::from(area.width);

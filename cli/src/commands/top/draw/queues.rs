@@ -26,7 +26,7 @@ enum Column {
     Limit,
 }
 
-/// The most important first: a narrow screen drops the others.
+/// The columns by importance. A narrow screen drops the last ones.
 const BY_WORTH: [Column; 10] = [
     Column::Ready,
     Column::Running,
@@ -40,7 +40,7 @@ const BY_WORTH: [Column; 10] = [
     Column::Waiting,
 ];
 
-/// In display order.
+/// The columns in display order.
 const IN_ORDER: [Column; 10] = [
     Column::Ready,
     Column::Running,
