@@ -5,7 +5,8 @@
 SET QUOTED_IDENTIFIER, ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET NUMERIC_ROUNDABORT OFF;
 SET NOCOUNT, XACT_ABORT ON;
--- All later sessions queue behind a statement that waits to change a table, so it gives up soon (58012).
+-- All later sessions queue behind a statement that is waiting to change a table, so the installation soon gives up
+-- (58012).
 SET LOCK_TIMEOUT 3000;
 GO
 
@@ -13,8 +14,8 @@ GO
 IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4
     AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
     THROW 58003, N'this SQL Server is too old for readpast: SQL Server 2017 (14) or later is needed, or Azure SQL', 1;
--- OPENJSON needs level 130; a database from an older server keeps its level. By name, because in Azure SQL Database the
--- ids in sys.databases differ from DB_ID.
+-- OPENJSON needs level 130, but a database from an older server keeps its level. The database is found by name, because
+-- in Azure SQL Database the ids in sys.databases differ from DB_ID.
 DECLARE @level int = (SELECT d.compatibility_level FROM sys.databases AS d WHERE d.name = DB_NAME()),
     @message nvarchar(2048);
 IF @level < 130
@@ -49,7 +50,7 @@ IF SCHEMA_ID(N'$(schema)') IS NULL
     EXEC (N'CREATE SCHEMA [$(schema)] AUTHORIZATION dbo');
 GO
 
--- One row for each installed version; the highest is in force.
+-- One row for each version that was installed. The highest version is the current one.
 IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     CREATE TABLE [$(schema)].[schema_version]
     (
@@ -61,7 +62,7 @@ IF OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     );
 GO
 
--- Older procedures must not overwrite a newer release's, nor build indexes that it has dropped.
+-- Older scripts must not overwrite the procedures of a newer release, or build indexes that it has dropped.
 DECLARE @installed int = (SELECT MAX(version) FROM [$(schema)].[schema_version]), @message nvarchar(2048);
 IF @installed > 1
 BEGIN
@@ -72,7 +73,7 @@ BEGIN
 END;
 GO
 
--- CREATE INDEX without ONLINE = ON locks the table (S) for as long as it runs, so a missing index of a large table is
+-- CREATE INDEX without ONLINE = ON locks the table (S) while it runs. A missing index of a large table is therefore
 -- built only if the session has created #readpast_offline_builds before (README.md).
 DECLARE @index nvarchar(128), @rows bigint, @message nvarchar(2048);
 SELECT TOP (1) @index = v.index_name, @rows = p.rows

@@ -1,4 +1,5 @@
--- A queue with its settings. Names compare by code point (BIN2): in the usual collations all emoji are equal.
+-- A queue with its settings. Names are compared by code point (BIN2), because in the usual collations all emoji are
+-- equal.
 IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
     CREATE TABLE [$(schema)].[queues]
     (
@@ -12,16 +13,16 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         keep_dead_s  int           NULL,  -- the same for dead jobs
         paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
-        -- a procedure's two names of 128 characters in brackets, each ] doubled; NULL: none
+        -- the schema and name of a procedure, each up to 128 characters in brackets with ] doubled; NULL: none
         sink         nvarchar(517) NULL,
         -- how many jobs of a group may have a turn at the same time
         group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,
-        -- 1: a retried job passes its turn on
+        -- 1: a retried job passes its turn on (groups)
         retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,
         max_running  int           NULL,  -- NULL: no limit
         rate_jobs    int           NULL,  -- how many starts in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
-        -- the last change of max_running
+        -- when max_running was last changed
         limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',
         -- 1: claim_places lists all claimed jobs
         places_known bit           NOT NULL CONSTRAINT queues_places_known DEFAULT 0,

@@ -1,7 +1,8 @@
 -- A job. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in a group).
 -- States are literals everywhere, because the optimizer uses a filtered index only if the predicate implies its filter.
 
--- A sequence, not an IDENTITY: enqueue_batch numbers jobs in the producer's order and inserts them in key order.
+-- A sequence and not an IDENTITY, because enqueue_batch numbers jobs in the producer's order but inserts them in key
+-- order.
 IF OBJECT_ID(N'[$(schema)].[job_ids]', N'SO') IS NULL
     CREATE SEQUENCE [$(schema)].[job_ids] AS bigint START WITH 1 INCREMENT BY 1 CACHE 1000;
 GO
@@ -13,7 +14,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         state          tinyint          NOT NULL,
         -- 1: done, dead or cancelled (see jobs_dedup)
         ended          bit              NOT NULL CONSTRAINT jobs_ended DEFAULT 0,
-        -- 1: only a worker that holds no other job gets it (see reap)
+        -- 1: only a worker that holds no other job can claim it (see reap)
         alone          bit              NOT NULL CONSTRAINT jobs_alone DEFAULT 0,
         payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
         priority       smallint         NOT NULL,  -- smaller runs first

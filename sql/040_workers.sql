@@ -1,17 +1,17 @@
--- A worker process that claims from one queue, with its lease. The row of a lost or stopped worker stays for a day,
--- because a claim that was under way can still commit, and reap must find its jobs.
+-- A worker that claims from one queue, with its lease. The row of a lost or stopped worker stays for a day, because a
+-- claim in progress can still commit, and reap must then find its jobs.
 IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
     CREATE TABLE [$(schema)].[workers]
     (
         worker_id     uniqueidentifier NOT NULL,  -- new at each start of the process
         queue_id      int              NOT NULL,
         name          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,  -- the same at each start
-        login         nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,      -- that registered it
+        login         nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,      -- the login that registered it
         lease_ms      int              NOT NULL,
         registered_at datetime2(3)     NOT NULL,
         lease_until   datetime2(3)     NOT NULL,
         lost_at       datetime2(3)     NULL,
-        -- how many leases tend has renewed since its last heartbeat
+        -- how often tend has renewed the lease since the last heartbeat
         unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,
         reported_at   datetime2(3)     NULL,  -- the time of the report below; NULL: none yet
         running       int              NULL,
@@ -23,7 +23,7 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         report_no     bigint           NULL,
         dead          bigint           NULL,
         times         varchar(1400)    COLLATE Latin1_General_100_BIN2 NULL,
-        noted_done    bigint           NULL,  -- the part of it that is in history
+        noted_done    bigint           NULL,  -- the part of done that is in history
         noted_failed  bigint           NULL,
         noted_dead    bigint           NULL,
         noted_times   varchar(1400)    COLLATE Latin1_General_100_BIN2 NULL,

@@ -14,7 +14,7 @@ IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
         cancelled     bigint       NULL,
         waiting       bigint       NULL,
         open_batches  bigint       NULL,
-        notes         int          NOT NULL CONSTRAINT samples_notes DEFAULT 0,  -- how often history was written
+        notes         int          NOT NULL CONSTRAINT samples_notes DEFAULT 0,  -- counts writes to history
         CONSTRAINT samples_pk PRIMARY KEY CLUSTERED (queue_id)
     );
 GO

@@ -1,5 +1,5 @@
--- Messages to workers about the cancellation of running jobs, delivered with the next heartbeat. jobs.cancelling is
--- what counts; reap deletes rows that are a day old.
+-- Messages to workers about the cancellation of running jobs, delivered with the next heartbeat. They are only hints:
+-- jobs.cancelling decides whether a job is cancelled. reap deletes rows that are a day old.
 IF OBJECT_ID(N'[$(schema)].[cancellations]', N'U') IS NULL
     CREATE TABLE [$(schema)].[cancellations]
     (

@@ -1,5 +1,5 @@
--- A schedule that enqueues a job at certain times. T-SQL cannot read cron expressions: the elected worker calculates
--- the times and calls fire_schedule. Its calls skip locked rows, hence no page locks.
+-- A schedule that enqueues a job at the times of a cron expression. T-SQL cannot read cron expressions, so the elected
+-- worker calculates the times and calls fire_schedule. Its calls skip locked rows, so the table has no page locks.
 IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
     CREATE TABLE [$(schema)].[schedules]
     (
@@ -15,7 +15,7 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         max_attempts   int              NULL,
         time_limit_ms  int              NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
-        -- NULL: each job has a key made of name and time
+        -- NULL: each job's key is made of the name and the time
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
         headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
@@ -26,14 +26,14 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         paused         bit              NOT NULL CONSTRAINT schedules_paused DEFAULT 0,
         -- grows with each change, so that outdated calls fire nothing
         revision       int              NOT NULL CONSTRAINT schedules_revision DEFAULT 1,
-        -- the next time; after a change or resume: the time from which to count
+        -- the next time; after a change or resume: the time from which to search for it
         next_at        datetime2(3)     NOT NULL,
         -- when a worker checks it next: next_at, or ten seconds after a failure
         look_at        datetime2(3)     NOT NULL,
-        -- the clock when these two were calculated; if in the future, the clock was set back
+        -- the time when these two were calculated; if it is in the future, the clock was set back
         looked_at      datetime2(3)     NOT NULL,
         last_at        datetime2(3)     NULL,      -- the last time that fired
-        error          nvarchar(2048)   NULL,      -- why the last check did not fire it
+        error          nvarchar(2048)   NULL,      -- why the last check could not fire it
         CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX schedules_due NONCLUSTERED (queue_id, look_at, looked_at)

@@ -1,8 +1,9 @@
--- A batch: jobs of any queues, and a follow-up that is enqueued when all of them have finished. Three tables, so that
--- finish calls do not wait for producers. batches: its definition; a session that adds jobs keeps a shared lock on the
--- row until its transaction ends, so that sealing waits for it. batch_additions: a row for each call that adds jobs,
--- with its part (@part of enqueue); sealing sums them up as batch_counts.members. batch_counts: how its jobs finished.
--- Locks are taken in the order batches, jobs, batch_counts, and within each by number.
+-- A batch: jobs of any queues, and a follow-up that is enqueued when all of them have finished. It has three tables, so
+-- that finish calls do not wait for producers. batches has its definition. A session that adds jobs keeps a shared lock
+-- on the row until its transaction ends, so that sealing waits for it. batch_additions has a row for each call that
+-- adds jobs, with its part (@part of enqueue). Sealing stores the sum of the jobs as batch_counts.members. batch_counts
+-- has the number of jobs by outcome. Locks are taken in the order batches, jobs, batch_counts, and within each table by
+-- id.
 IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
     CREATE TABLE [$(schema)].[batches]
     (
@@ -34,7 +35,7 @@ IF OBJECT_ID(N'[$(schema)].[batch_additions]', N'U') IS NULL
         batch_id    bigint NOT NULL,
         addition_id bigint NOT NULL IDENTITY (1, 1),
         jobs        int    NOT NULL,
-        -- the part that the call added, each once; NULL: none
+        -- the part that the call added; each part is added once; NULL: no part
         part        bigint NULL,
         CONSTRAINT batch_additions_pk PRIMARY KEY CLUSTERED (batch_id, addition_id)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),

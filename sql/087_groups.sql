@@ -1,17 +1,16 @@
--- A group: the jobs of a queue with one key. Up to group_limit of them have a turn (ready, claimed or scheduled for a
--- retry); the others wait in state 6, which claims do not read.
--- groups: how many have a turn; a row exists if that is not 0, or if advance_groups met a waiting job that was locked.
--- Only advance_groups changes it.
--- group_events: its work list. Sessions that enqueue (ended = 0) or finish jobs only add rows in their transactions,
--- and so do not wait for each other. advance_groups searches from the job ids here, because the head of jobs_waiting
--- may be full of ghosts.
+-- A group: the jobs of a queue with one group key. Up to group_limit of them have a turn (ready, claimed or scheduled
+-- for a retry). The others wait in state 6, which claims do not read. groups counts the jobs that have a turn. A row
+-- exists if the count is not 0, or if advance_groups met a waiting job that was locked. Only advance_groups changes
+-- this table. group_events is the work list of advance_groups. Sessions that enqueue (ended = 0) or finish jobs only
+-- add rows in their transactions, so they do not wait for each other. advance_groups searches from the job ids in this
+-- list, because the head of jobs_waiting may be full of ghosts.
 IF OBJECT_ID(N'[$(schema)].[groups]', N'U') IS NULL
     CREATE TABLE [$(schema)].[groups]
     (
         queue_id  int           NOT NULL,
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
         in_turn   int           NOT NULL,
-        -- no job below waits, except for those in group_events
+        -- no job below this id waits, except jobs in group_events
         from_id   bigint        NOT NULL CONSTRAINT groups_from_id DEFAULT 0,
         CONSTRAINT groups_pk PRIMARY KEY CLUSTERED (queue_id, group_key)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
@@ -29,8 +28,8 @@ IF OBJECT_ID(N'[$(schema)].[group_events]', N'U') IS NULL
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
--- Queues that have had jobs of batches or groups: finish calls of other queues skip them. One row per transaction
--- that found no committed one, so that none waits for another.
+-- Queues that have had jobs of batches or groups. Finish calls of other queues skip the work for batches and groups. A
+-- transaction that finds no committed row of its queue adds one, so that no transaction waits for another.
 IF OBJECT_ID(N'[$(schema)].[linked_queues]', N'U') IS NULL
     CREATE TABLE [$(schema)].[linked_queues]
     (

@@ -1,7 +1,8 @@
--- Changes to tables that may be in use: lock escalation, indexes and statistics. 000_begin.sql limits their waits.
+-- Changes tables that may be in use: lock escalation, indexes and statistics. 000_begin.sql limits how long the changes
+-- wait for locks.
 BEGIN TRY
-    -- READPAST skips row locks only: a lock escalated to the table would block every claim. SET takes Sch-M, so only
-    -- tables that need it are altered.
+    -- READPAST skips row locks only, so a lock that is escalated to the table would block every claim. ALTER TABLE
+    -- takes a Sch-M lock, so only tables that need the change are altered.
     DECLARE @alter nvarchar(max) = (
         SELECT STRING_AGG(N'ALTER TABLE [$(schema)].' + name + N' SET (LOCK_ESCALATION = DISABLE)', N'; ')
         FROM sys.tables
@@ -10,11 +11,11 @@ BEGIN TRY
                 N'group_events'));
     EXEC (@alter);
 
-    -- STATISTICS_NORECOMPUTE on every index: changing statistics would recompile the hot statements. ALLOW_PAGE_LOCKS =
-    -- OFF: READPAST does not skip page locks. See README.md, "Indexes".
+    -- STATISTICS_NORECOMPUTE on every index, because changed statistics would recompile the hot statements.
+    -- ALLOW_PAGE_LOCKS = OFF, because READPAST does not skip page locks. See README.md, "Indexes of jobs".
 
-    -- The polled indexes: each ready job is in exactly one of them. Not UNIQUE, because an update of many rows would
-    -- then split, sort and collapse its changes for each of them.
+    -- The indexes that claims poll: each ready job is in exactly one of the next two. They are not UNIQUE, because an
+    -- update of many rows would then split, sort and collapse its changes for each index.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_ready ON [$(schema)].[jobs] (queue_id, priority, job_id)
             INCLUDE (due_at) WHERE state = 0 AND alone = 0
@@ -30,23 +31,23 @@ BEGIN TRY
         CREATE NONCLUSTERED INDEX jobs_scheduled ON [$(schema)].[jobs] (queue_id, due_at, job_id) WHERE state = 1
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- job_id is in the key so that FORCESEEK can name it. recover needs fence and state: reading the row after the
-    -- index entry would be the order opposite to finish's.
+    -- job_id is in the key so that FORCESEEK can name it. fence and state are included for recover: if it read the row
+    -- after the index entry, it would lock in the opposite order of finish.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_claimed', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_claimed ON [$(schema)].[jobs] (queue_id, worker_id, job_id)
             INCLUDE (fence, state) WHERE state = 2
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- Dead and cancelled jobs, and done jobs of queues that annotate them, in the order in which they finished. Only
-    -- operators read it.
+    -- Dead and cancelled jobs, and done jobs of queues that annotate them, in the order in which they finished. Read by
+    -- sample, expire and the procedures of operators.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_finished', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_finished ON [$(schema)].[jobs] (queue_id, state, finished_at, job_id)
             WHERE ended = 1
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- At most one unfinished job for each key. Filtered on ended, not on state, which claims, retries and releases
-    -- update: an update of a column of a unique index splits, sorts and collapses. ended is included so that a lookup
-    -- does not go on to the row, the order opposite to finish's.
+    -- At most one unfinished job for each key. The filter uses ended and not state, because claims, retries and
+    -- releases update state, and an update of a column of a unique index splits, sorts and collapses its changes. ended
+    -- is included so that a lookup need not lock the row after the index entry, the opposite order of finish.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_dedup', 'IndexID') IS NULL
         CREATE UNIQUE NONCLUSTERED INDEX jobs_dedup ON [$(schema)].[jobs] (queue_id, dedup_key)
             INCLUDE (ended) WHERE dedup_key IS NOT NULL AND ended = 0
@@ -72,8 +73,9 @@ BEGIN TRY
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX archive_finished ON [$(schema)].[archive] (queue_id, finished_at, job_id);
 
-    -- Fixed statistics of each column, because the optimizer would otherwise create and update its own while a claim
-    -- waits for its plan. No plan here depends on them. Columns of an adoption (their_...) must stay droppable.
+    -- Creates statistics of each column that are never updated. Otherwise the optimizer would create and update its own
+    -- while a claim waits for its plan. No plan depends on them. Columns of an adoption (their_...) get none, because
+    -- they must stay droppable.
     DECLARE @column sysname;
     WHILE 1 = 1
     BEGIN
@@ -92,7 +94,7 @@ BEGIN TRY
             + N' ON [$(schema)].[jobs] (' + @column + N') WITH NORECOMPUTE');
     END;
 
-    -- From SQL Server 2019 (15) and in Azure SQL: less contention for inserts at the end of the key.
+    -- Reduces contention of inserts at the end of the key, from SQL Server 2019 (15) on and in Azure SQL.
     IF CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int) >= 15
         OR CAST(SERVERPROPERTY(N'EngineEdition') AS int) IN (5, 8)
         EXEC (N'IF EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N''[$(schema)].[jobs]'')

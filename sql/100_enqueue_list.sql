@@ -2,7 +2,7 @@
 IF TYPE_ID(N'[$(schema)].[enqueue_list]') IS NULL
     CREATE TYPE [$(schema)].[enqueue_list] AS TABLE
     (
-        ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,  -- the caller's order, and that of the ids
+        ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,  -- the order of the ids, chosen by the caller
         payload        varbinary(max)   NULL,
         text           nvarchar(max)    NULL,
         priority       smallint         NULL,  -- NULL: 0
@@ -11,7 +11,7 @@ IF TYPE_ID(N'[$(schema)].[enqueue_list]') IS NULL
         max_attempts   int              NULL,  -- NULL: the queue's
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
-        -- varchar: characters outside its code page are converted before enqueue_batch can reject them
+        -- varchar, so characters outside its code page are converted before enqueue_batch can reject them
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL
     );
 GO

@@ -1,8 +1,8 @@
--- Follow-ups: jobs to enqueue in the transaction that finishes the jobs job_id as done (finish_with).
+-- Follow-ups: jobs to enqueue in the transaction that finishes the job job_id as done (finish_with).
 IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
     CREATE TYPE [$(schema)].[follow_up_list] AS TABLE
     (
-        -- the caller's order, and that of the ids within a queue
+        -- the order of the ids within a queue, chosen by the caller
         ordinal        int              NOT NULL PRIMARY KEY CLUSTERED,
         job_id         bigint           NOT NULL,  -- the job that it follows
         queue          nvarchar(128)    COLLATE Latin1_General_100_BIN2 NOT NULL,

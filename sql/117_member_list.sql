@@ -3,7 +3,7 @@ IF TYPE_ID(N'[$(schema)].[member_list]') IS NULL
     CREATE TYPE [$(schema)].[member_list] AS TABLE
     (
         job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
-        -- 3 done, 4 dead, 5 cancelled; anything else: not finished
+        -- the new state: 3 done, 4 dead, 5 cancelled; any other: not finished
         state     tinyint       NULL,
         in_turn   bit           NULL,      -- 1: it had a turn in its group
         batch_id  bigint        NULL,

@@ -1,5 +1,5 @@
--- Raises the error of an unknown queue. Procedures call it only after their own lookup failed, so that other calls pay
--- nothing.
+-- Raises the error of an unknown queue. Procedures call it only after their own lookup has found no queue, so that a
+-- check costs other calls nothing.
 CREATE OR ALTER PROCEDURE [$(schema)].[unknown_queue]
     @queue nvarchar(129)
 AS

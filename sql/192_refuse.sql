@@ -1,11 +1,11 @@
--- Raises the error of a parameter with an invalid value. Text is quoted, numbers are not.
+-- Raises the error of a parameter with an invalid value. A text is quoted, a number is not.
 CREATE OR ALTER PROCEDURE [$(schema)].[refuse]
     @what    nvarchar(64),
     @value   nvarchar(1000),
     @allowed nvarchar(400)
 AS
 SET NOCOUNT, XACT_ABORT ON;
--- TRY_CAST converts an empty text to 0.
+-- TRY_CAST would convert an empty text to 0.
 DECLARE @shown nvarchar(1002) = CASE WHEN @value IS NULL THEN N'NULL'
     WHEN TRY_CAST(NULLIF(@value, N'') AS bigint) IS NULL THEN CONCAT(N'''', @value, N'''') ELSE @value END;
 DECLARE @message nvarchar(2048) = CONCAT(@what, N' is ', @shown, N'; it must be ', @allowed);

@@ -1,5 +1,6 @@
--- Replaces each half of a surrogate pair with U+FFFD: conversions and functions that cut text, such as LEFT, can leave
--- halves, which strict clients cannot decode. The ranges are binary: NCHAR makes no halves under some collations.
+-- Replaces each half of a surrogate pair with U+FFFD. Conversions and functions that cut text, such as LEFT, can leave
+-- halves, which strict clients cannot decode. The ranges are written in binary, because NCHAR returns no halves under
+-- some collations.
 CREATE OR ALTER PROCEDURE [$(schema)].[mend_text]
     @text nvarchar(max) OUTPUT,
     @most int = 2147483647  -- how many

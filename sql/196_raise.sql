@@ -1,4 +1,4 @@
--- Raises an error whose text quotes a name, a value or another error: doubles each %, which THROW reserves, and repairs
+-- Raises an error whose text quotes a name, a value or another error. Doubles each %, which THROW reserves, and repairs
 -- halves of surrogate pairs (mend_text).
 CREATE OR ALTER PROCEDURE [$(schema)].[raise]
     @number  int,
@@ -8,7 +8,7 @@ SET NOCOUNT, XACT_ABORT ON;
 DECLARE @percents int =
     (DATALENGTH(@message) - DATALENGTH(REPLACE(@message COLLATE Latin1_General_100_BIN2, N'%', N''))) / 2;
 
--- Cut before the doubling, so that no pair is cut.
+-- Cut before the doubling, so that no doubled % is cut in half.
 SET @message = LEFT(@message COLLATE Latin1_General_100_BIN2, 2048 - @percents);
 EXEC [$(schema)].[mend_text] @message OUTPUT;
 SET @message = REPLACE(@message COLLATE Latin1_General_100_BIN2, N'%', N'%%');

@@ -1,14 +1,14 @@
--- Creates a queue, or changes the settings of an existing one. NULL keeps a setting (new queue: the default). Workers
--- delete jobs that need not be kept any longer (expire). A transaction can only contain it for a new queue, as in a
--- migration: a change would block the queue until the commit. Result: queue_id, created.
--- Parameters are wider than the longest value, so that a longer one is rejected, not cut.
+-- Creates a queue, or changes the settings of an existing one. NULL keeps a setting, or means the default for a new
+-- queue. Inside a transaction, such as a migration, the call can only create a queue, because a change would block the
+-- queue until the commit. Result: queue_id, created. Parameters are wider than the longest value, so that a longer one
+-- is rejected, not cut.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @queue        nvarchar(129),
     @claim_order  varchar(32)   = NULL,  -- fifo (default), lifo, any
     @completion   varchar(32)   = NULL,  -- delete (default), annotate, archive
     @delivery     varchar(32)   = NULL,  -- at_least_once (default), at_most_once
     @max_attempts int           = NULL,  -- 5 by default; 1 and more
-    @keep_done_s  int           = NULL,  -- how many seconds done jobs stay, up to ten years; 0 (default): for ever
+    @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept, up to ten years; 0 (default): for ever
     @keep_dead_s  int           = NULL,  -- the same for dead jobs
     @sink         nvarchar(517) = NULL,  -- schema.name of the procedure for done jobs; empty (default): none
     @group_limit  int           = NULL,  -- how many jobs of a group may have a turn: 1 (default) to 1000
@@ -22,7 +22,7 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0;
 
-SET IMPLICIT_TRANSACTIONS OFF;  -- a client's would leave a transaction open behind this call
+SET IMPLICIT_TRANSACTIONS OFF;  -- a client's setting would leave a transaction open after this call
 IF @@TRANCOUNT > 0
 BEGIN
     SET @is_inside = 1;
@@ -35,7 +35,7 @@ IF @queue IS NULL OR LEN(@queue) = 0 OR DATALENGTH(@queue) > 256
     OR DATALENGTH(@queue) <> DATALENGTH(LTRIM(RTRIM(@queue)))
     THROW 58003, N'queue must have 1 to 128 characters, with no leading or trailing spaces', 1;
 EXEC [$(schema)].[check_text] N'the name of a queue', @queue;
--- Stores the canonical spelling even if the database's collation ignores case.
+-- Stores the words in lower case, however the caller spells them: the database's collation may ignore case.
 SET @claim_order = CASE @claim_order WHEN 'fifo' THEN 'fifo' WHEN 'lifo' THEN 'lifo' WHEN 'any' THEN 'any'
     ELSE @claim_order END;
 SET @completion = CASE @completion WHEN 'delete' THEN 'delete' WHEN 'annotate' THEN 'annotate'
@@ -65,7 +65,8 @@ BEGIN
         N'with rate_ms 100 to 86400000 (a day), or 0 for no limit without rate_ms');
     THROW 58003, @message, 1;
 END;
--- The catalog shows only objects that the caller may use or see, so setting a sink requires one of these rights.
+-- The catalog shows only objects that the caller may use or see. Setting a sink therefore requires EXECUTE or VIEW
+-- DEFINITION.
 IF @sink <> N''
 BEGIN
     SET @sink_id = OBJECT_ID(@sink, N'P');
@@ -83,8 +84,8 @@ DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_si
     @old_rate int, @created bit = 0;
 
 BEGIN TRANSACTION;
--- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. Not in a caller's
--- transaction, where it would lock the neighbouring name, too; the second session then fails with 2627.
+-- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. It is not used in a
+-- caller's transaction, where it would also lock the neighbouring name. The second session then fails with error 2627.
 IF @is_inside = 0
     SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
            @old_running = max_running, @old_rate = rate_jobs
@@ -128,15 +129,17 @@ BEGIN
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
     WHERE queue_id = @queue_id;
-    -- After the change: link_queue writes first and then reads this setting, so one of the two sees the other.
+    -- This check follows the change. link_queue also writes first and then reads this setting, so at least one of two
+    -- concurrent sessions sees the other's change.
     IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
         AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
         THROW 58003, N'a queue that has had groups or batches cannot have delivery at_most_once', 1;
 END;
 COMMIT TRANSACTION;
 
--- Jobs below a lifo queue's gaps are ready: the other orders must not start above them. What claims and sweeps of the
--- old order have seen then counts no more. In a caller's transaction, and until then, the next sweep finds such jobs.
+-- Resets the marks after a change of the order. Jobs below a lifo queue's gaps are ready, and claims of the other
+-- orders must not start above them. Observations of claims and sweeps under the old order no longer count. If the marks
+-- are not reset (in a caller's transaction), the next sweep finds such jobs.
 IF @old_order <> @claim_order AND 'lifo' IN (@old_order, @claim_order)
     EXEC [$(schema)].[lower_marks] @queue_id, 0;
 

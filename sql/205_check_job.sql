@@ -10,7 +10,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 IF @max_attempts < 1
     EXEC [$(schema)].[refuse] N'max_attempts', @max_attempts, N'1 or more';
--- DATALENGTH counts two bytes per character. No trailing spaces, because SQL Server ignores them in comparisons.
+-- DATALENGTH counts two bytes per character. Trailing spaces are rejected, because comparisons ignore them.
 IF DATALENGTH(@dedup_key) = 0 OR DATALENGTH(@dedup_key) > 512
     OR DATALENGTH(@dedup_key) <> DATALENGTH(LTRIM(RTRIM(@dedup_key)))
     THROW 58003, N'dedup_key must have 1 to 256 characters, with no leading or trailing spaces', 1;
@@ -30,7 +30,7 @@ IF @group_key IS NOT NULL
 IF @headers IS NOT NULL
 BEGIN
     EXEC [$(schema)].[check_text] N'headers', @headers;
-    -- On its own, because OPENJSON fails if the text is not JSON.
+    -- A separate statement, because OPENJSON fails if the text is not JSON.
     IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
         THROW 58003, N'headers must not have names that begin with readpast-', 1;
 END;

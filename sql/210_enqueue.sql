@@ -1,18 +1,20 @@
--- Enqueues one job in the caller's transaction; no result set, so that triggers can call it. If an unfinished job of
--- the queue has the same @dedup_key, nothing is added: @duplicate is 1 and @job_id is that job, which may finish before
--- the caller's transaction ends.
+-- Enqueues one job in the caller's transaction. It has no result set, so that triggers can call it. If an unfinished
+-- job of the queue has the same @dedup_key, nothing is added: @duplicate is 1, and @job_id is the id of that job, which
+-- may finish before the caller's transaction ends.
 --
--- A key locks only its own entry of jobs_dedup: a new key until the caller's transaction ends, an existing key not at
--- all, unless it was inserted between lookup and insert. An enqueue thus waits only for an uncommitted enqueue or
--- finish of the same key. If two sessions insert a key at once, the second gets error 2601, which does not doom the
--- caller's transaction, and looks it up again.
+-- A key locks only its own entry of jobs_dedup. The entry of a new key stays locked until the caller's transaction
+-- ends. A key that already exists leaves no lock, unless it was inserted between lookup and insert. An enqueue thus
+-- waits only for an uncommitted enqueue or finish of the same key. If two sessions insert a key at once, the second
+-- gets error 2601, which does not doom the caller's transaction, and looks up the key again.
 --
--- A job of a group waits (state 6) for its turn: it gets it right after this call's commit or, in a caller's
--- transaction, within about a second after that one's. A batch cannot be sealed before the caller's transaction ends.
+-- A job of a group waits (state 6) for its turn. If it is next, it gets the turn right after this call's commit or, in
+-- a caller's transaction, within about a second after the caller's commit. A batch cannot be sealed before the caller's
+-- transaction ends.
 --
--- With @part_of and @part, repeated calls add the job once while batch @part_of is open; the job belongs to that batch.
--- If the part exists, nothing is added: @job_id is NULL and @duplicate 1. If another session is adding it, the call
--- waits; if both start at the same moment, the second fails with 2601 and is rolled back, and a retry finds the part.
+-- With @part_of and @part, repeated calls add the job only once while batch @part_of is open. The job belongs to that
+-- batch. If the part exists, nothing is added: @job_id is NULL and @duplicate is 1. If another session is adding the
+-- part, the call waits. If both start at the same moment, the second fails with error 2601 and is rolled back, and its
+-- retry finds the part.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @queue          nvarchar(129),
     @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
@@ -25,7 +27,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
     @duplicate      bit              = NULL OUTPUT,
-    -- chooses the handler: up to 64 printable ASCII characters (nvarchar, so that others are rejected, not converted)
+    -- chooses the handler: up to 64 printable ASCII characters (nvarchar: others are rejected instead of converted)
     @kind           nvarchar(65)     = NULL,
     @time_limit_ms  bigint           = NULL,  -- after this run time the job is cancelled; NULL: the worker's limit
     @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
@@ -36,9 +38,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
--- Under SERIALIZABLE, the default of .NET's TransactionScope, the lookup of the key would lock a range.
+-- Under SERIALIZABLE, the default of .NET's TransactionScope, the lookup of the key would lock a range of keys.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0,
     @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0;
@@ -68,7 +70,7 @@ IF @is_member = 1 AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
--- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int: seconds, then the rest.
+-- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int, so seconds come first.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
     DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 SET @job_id = NULL;
@@ -131,11 +133,11 @@ BEGIN
     END;
 END;
 
--- The queue may have been deleted since the lookup: either delete_queue finds this job, or this check finds no queue.
--- If NOLOCK sees the row, delete_queue has yet to search for jobs. Otherwise a deletion is in progress and may be
--- rolled back, so wait for it. Outside a transaction, the job is already committed and may run: delete it only if the
--- queue is certainly gone. If the wait times out, the job stays, and the deletion finds it and is rolled back
--- (delete_empty_queue).
+-- The queue may have been deleted since the lookup. Either delete_queue finds this job, or this check finds no queue.
+-- If NOLOCK sees the queue's row, delete_queue has not searched for jobs yet. Otherwise a deletion is in progress or
+-- complete; it may be rolled back, so this call waits for it. Outside a transaction, the job is already committed and
+-- may run, so it is deleted only if the queue is certainly gone. If the wait times out, the job stays, and the deletion
+-- finds it and is rolled back (delete_empty_queue).
 IF @duplicate = 0 AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
 BEGIN
@@ -170,8 +172,8 @@ BEGIN
         EXEC [$(schema)].[advance_groups] @queue_id;
 END;
 
--- Claims may have passed this id already (see marks); in a caller's transaction, sweep finds the job after the commit.
--- An error here must not fail the call, which would be repeated.
+-- Claims may have passed this id already (see marks). In a caller's transaction, sweep finds the job after the commit.
+-- An error here must not fail the call, because the caller would then enqueue the job again.
 IF @duplicate = 0 AND @@TRANCOUNT = 0
 BEGIN
     SET XACT_ABORT OFF;

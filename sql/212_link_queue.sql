@@ -1,14 +1,15 @@
--- For procedures that enqueue jobs of batches or groups, in their transaction: records the queue in linked_queues.
+-- Records a queue in linked_queues. Called by procedures that enqueue jobs of batches or groups, in their transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[link_queue]
     @queue_id int
 AS
 SET NOCOUNT, XACT_ABORT ON;
--- READPAST: an uncommitted row may be rolled back.
+-- READPAST skips an uncommitted row, because it may be rolled back.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE queue_id = @queue_id)
 BEGIN
     INSERT [$(schema)].[linked_queues] WITH (ROWLOCK) (queue_id) VALUES (@queue_id);
-    -- Checks again, because create_queue may have changed it since the caller's check; from now on it sees this row.
+    -- Checks the delivery again, because create_queue may have changed it since the caller's check. From now on,
+    -- create_queue sees this row.
     IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK)
         WHERE queue_id = @queue_id AND delivery = 'at_most_once')
         THROW 58003,

@@ -1,5 +1,5 @@
--- For procedures that add jobs to a batch, in their transaction: checks that the batch exists and is not sealed, and
--- prevents its sealing until the transaction ends. Does nothing if @batch_id is NULL.
+-- Checks that a batch exists and is not sealed, and prevents its sealing until the transaction ends. Called by
+-- procedures that add jobs to a batch, in their transaction. Does nothing if @batch_id is NULL.
 CREATE OR ALTER PROCEDURE [$(schema)].[lock_batch]
     @batch_id bigint
 AS

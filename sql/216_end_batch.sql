@@ -1,11 +1,11 @@
--- For note_ends and seal_batch, in their transaction: completes a batch whose jobs have all finished, and enqueues its
--- follow-up with the header readpast-batch (batch_id, done, dead, cancelled). The caller has locked the batch's row of
--- batch_counts, so that this happens once.
+-- Completes a batch whose jobs have all finished, and enqueues its follow-up with the header readpast-batch (batch_id,
+-- done, dead, cancelled). Called by note_ends and seal_batch, in their transaction. The caller has locked the batch's
+-- row of batch_counts, so that a batch is completed only once.
 CREATE OR ALTER PROCEDURE [$(schema)].[end_batch]
     @batch_id bigint
 AS
 SET NOCOUNT ON;
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @header nvarchar(200);
 
@@ -27,7 +27,7 @@ INSERT [$(schema)].[jobs] WITH (ROWLOCK)
      payload, time_limit_ms, headers, batch_id)
 SELECT @job_id, b.queue_id, 0, b.priority, b.max_attempts, @now,
        @now, b.correlation_id, b.kind, b.payload_utf16, b.payload, b.time_limit_ms,
-           -- In front of the batch's own headers, or instead of an empty object.
+           -- Puts the header in front of the follow-up's own headers, or replaces an empty object.
        CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
        b.parent_id

@@ -1,6 +1,6 @@
--- For advance_groups, and for operators' procedures before they lock waiting jobs: keeps other sessions from giving
--- turns in this queue until the transaction ends. @granted is 0 if another session kept the lock for @wait_ms. Without
--- @wait_ms it waits for LOCK_TIMEOUT and then fails.
+-- Keeps other sessions from giving turns in this queue until the transaction ends, by an application lock. Called by
+-- advance_groups, and by operators' procedures before they lock waiting jobs. @granted is 0 if another session kept the
+-- lock for @wait_ms. Without @wait_ms, the call waits for LOCK_TIMEOUT and then fails.
 CREATE OR ALTER PROCEDURE [$(schema)].[lock_groups]
     @queue_id int,
     @wait_ms  int,

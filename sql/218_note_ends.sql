@@ -1,6 +1,7 @@
--- For procedures that finish jobs of batches or groups, as the last change of their transaction: counts the jobs in
--- their batches, completes batches without unfinished jobs, and records passed-on turns. The caller has locked the
--- jobs. A job passes its turn on if it had one (in_turn) and has finished or waits for another (state 6).
+-- Counts finished jobs in their batches, completes batches without unfinished jobs, and records turns that are passed
+-- on. Called by procedures that finish jobs of batches or groups, as the last change of their transaction. The caller
+-- has locked the jobs. A job passes its turn on if it had a turn (in_turn) and has finished or waits for another turn
+-- (state 6).
 CREATE OR ALTER PROCEDURE [$(schema)].[note_ends]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY

@@ -1,20 +1,21 @@
--- Gives turns to waiting jobs of the groups in group_events, in the order of their ids. Called after the commit by
+-- Gives turns to waiting jobs of the groups in group_events, in the order of the jobs' ids. Called after the commit by
 -- procedures that enqueue or finish jobs of groups, and by promote.
 --
--- One session of a queue at a time does this, for up to 1,000 turns in a transaction; if another one keeps the
--- application lock for @wait_ms, or inside a caller's transaction, the next promote does it within about a second. It
--- waits for nothing else: locked events and jobs are not committed, and their sessions call it again. Operators' calls
--- lock committed waiting jobs, so they take the application lock first (lock_groups), or a group's next job could be
--- skipped; a mere check for such jobs locks them briefly, and they get their turn with the next call.
--- It never fails, because its caller's work is committed; @error is for promote, which tells the worker.
+-- Only one session of a queue at a time does this, with up to 1,000 turns per transaction. If another session keeps the
+-- application lock for @wait_ms, or inside a caller's transaction, the call does nothing, and the next promote gives
+-- the turns within about a second. The call waits for no other lock: locked events and jobs are not committed, and
+-- their sessions call this procedure again. Operators' calls lock committed waiting jobs, and a group's next job could
+-- then be skipped, so they take the application lock first (lock_groups). A mere check for such jobs locks them only
+-- briefly, and they get their turn with the next call. The call never fails, because its caller's work is committed.
+-- promote passes @error on to the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,
-    @wait_ms  int            = 200,  -- for the application lock
+    @wait_ms  int            = 200,  -- how long to wait for the application lock
     @error    nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
-SET XACT_ABORT ON;  -- a client that gives up the call must not leave the lock behind
+SET XACT_ABORT ON;  -- a client that abandons the call must not leave the lock behind
 SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
@@ -22,8 +23,8 @@ DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigi
     @last_event bigint, @next_event bigint;
 DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
     ended int NOT NULL, job_id bigint NULL);
--- in_turn: how many have a turn, without passed-on ones. from_id: no job below waits (NULL: unknown); finally, NULL: no
--- job waits.
+-- in_turn: how many jobs have a turn, without turns that were passed on. from_id: no job below this id waits (NULL:
+-- unknown). At the end, NULL means that no job waits.
 DECLARE @groups TABLE
 (
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
@@ -52,7 +53,7 @@ BEGIN TRY
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
         SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
         SET @most = 1000 / @limit;
-        -- Reads it again: promote may have lowered it during the wait.
+        -- Reads @events_from again, because promote may have lowered it during the wait.
         SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
             WHERE queue_id = @queue_id), 0);
         IF @granted = 1
@@ -99,7 +100,7 @@ BEGIN TRY
             WHERE j.state = 6
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-            -- Locked jobs, for the next call.
+            -- Locked jobs are left to the next call.
             INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
             SELECT @queue_id, n.group_key, 0, MIN(ISNULL(k.from_id, 0))
             FROM @next AS n
@@ -107,9 +108,9 @@ BEGIN TRY
             WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
             GROUP BY n.group_key;
             IF @@ROWCOUNT > 0
-                SET @is_full = 0;  -- or it would loop until they are unlocked
+                SET @is_full = 0;  -- otherwise the loop would run until they are unlocked
 
-            -- Where the next search starts. NOLOCK: not beyond a locked or uncommitted job.
+            -- Where the next search starts. NOLOCK, so that it does not start beyond a locked or uncommitted job.
             UPDATE k
             SET from_id = CASE WHEN w.job_id <= n.job_id OR n.job_id IS NULL THEN w.job_id ELSE n.job_id END
             FROM @groups AS k
@@ -137,8 +138,9 @@ BEGIN TRY
                 ON g.group_key = k.group_key
             WHERE k.in_turn <= 0 AND k.from_id IS NULL AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- A row without turns stands for a waiting job that was locked or uncommitted; an uncommitted job commits
-            -- its own event. promote checks these rows once a minute, instead of an event here with every call.
+            -- A row without turns means that a waiting job was locked or uncommitted. An uncommitted job commits its
+            -- own event. For locked jobs, promote checks these rows once a minute, so that not every call must add an
+            -- event here.
             UPDATE g
             SET in_turn = CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END,
                 from_id = ISNULL(k.from_id, 9223372036854775807)
@@ -161,8 +163,9 @@ BEGIN TRY
         IF @first_ready IS NOT NULL
             EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
-        -- Only every 64 events, so that not every call changes the row to save reading a page of ghosts. The last 8
-        -- numbers stay for sessions that have drawn theirs but not inserted; promote finds later ones.
+        -- Raises the start only every 64 events: reading a page of ghosts costs less than changing the row with every
+        -- call. The last 8 numbers are left out for sessions that have drawn a number but not inserted it yet. promote
+        -- finds rows that are inserted even later.
         SET @last_event = (SELECT MAX(event_id) FROM @events);
         IF @last_event > @events_from + 64
         BEGIN

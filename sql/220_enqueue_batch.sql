@@ -1,11 +1,12 @@
--- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Result (unless
--- @report = 0, for triggers): ordinal, job_id, duplicate; a duplicate has the job_id of the unfinished or earlier job
--- with its key. Jobs with a time limit, headers, a group or a batch also have a row in @details. Groups, batches,
--- @part_of and @part are as for enqueue; if the part exists, the result is empty.
+-- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Jobs with a time
+-- limit, headers, a group or a batch also have a row in @details. Groups, batches, @part_of and @part work as for
+-- enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate. A duplicate has the job_id of the
+-- unfinished or earlier job with its key. If the part exists, the result is empty.
 --
 -- Jobs without a key are added by one INSERT. Jobs with a key are added one by one in the order of the keys, so that
--- two calls with common keys cannot deadlock (INSERT ... SELECT ... ORDER BY guarantees no order). If a key appears
--- between lookup and insert, the rejected row keeps its lock on the entry, so the call's own transaction is restarted.
+-- two calls with common keys cannot deadlock (INSERT ... SELECT ... ORDER BY guarantees no order). If another session
+-- inserts a key between lookup and insert, the rejected insert keeps its lock on the entry, so this call rolls its own
+-- transaction back and starts again.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @queue       nvarchar(129),
     @jobs        [$(schema)].[enqueue_list] READONLY,
@@ -16,9 +17,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
-SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's may be another, see enqueue
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's level may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
     @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
     @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
@@ -27,7 +28,7 @@ DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
     own_id        bigint NOT NULL,
-    found_id      bigint NULL,  -- the job that already has its key
+    found_id      bigint NULL,  -- the job that already has this key
     time_limit_ms int    NULL,
     headers       nvarchar(1300) COLLATE Latin1_General_100_BIN2 NULL,
     batch_id      bigint         NULL,
@@ -134,7 +135,7 @@ BEGIN
     IF @has_members = 1
     BEGIN
         EXEC [$(schema)].[link_queue] @queue_id;
-        -- Before the jobs, in the order of their numbers.
+        -- Batches are locked before jobs, in the order of their ids.
         IF @part IS NOT NULL
             EXEC [$(schema)].[lock_batch] @part_of;
         SET @batch_id = (SELECT TOP (1) batch_id FROM @batches ORDER BY batch_id);
@@ -176,7 +177,7 @@ BEGIN
     WHERE n.dedup_key IS NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    -- Each step seeks, so that the list is not read once per job. The lookup also finds earlier jobs of this call.
+    -- Each step seeks, so that the list is not scanned for each job. The lookup also finds earlier jobs of this call.
     WHILE @place <= @keys AND @again = 0
     BEGIN
         SELECT @ordinal = k.ordinal, @job_id = j.job_id

@@ -1,6 +1,7 @@
--- For claim, claim_limited and look: the next priority from @at_least that may have ready jobs, with its mark; NULL if
--- there is none. @lowered belongs to the mark; NULL: no claim has met the priority yet, and it has a ready job.
--- NOLOCK: a claim must not wait, and a mark that is too low only costs reading.
+-- Returns the next priority from @at_least on that may have ready jobs, with its mark; NULL if there is none. Called by
+-- claim, claim_limited and look. @lowered belongs to the mark. It is NULL if no claim has met the priority yet, and the
+-- priority then has a ready job. NOLOCK, because a claim must not wait, and a mark that is too low only means that more
+-- entries are read.
 CREATE OR ALTER PROCEDURE [$(schema)].[next_priority]
     @queue_id   int,
     @at_least   smallint,
@@ -22,7 +23,7 @@ WHERE m.queue_id = @queue_id AND m.priority >= @at_least
 ORDER BY m.priority
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- A new priority may come before the next one with a mark; READPAST, as in a claim.
+-- A priority without a mark may come before the next one with a mark. READPAST, as in a claim.
 IF @known > @at_least
     SET @up_to = @known - 1;
 IF @known IS NULL OR @known > @at_least

@@ -1,7 +1,7 @@
--- For claim and sweep of a lifo queue: from @from_id to @up_to no job was ready when the mark had @lowered. Widens the
--- mark's upper gap by that or, if jobs are ready in between, starts a new one (see marks); the last 32 ids are left out
--- for producers that commit later. Writes only if that gains much. Not in a caller's transaction, which would keep the
--- mark locked.
+-- For claim and sweep of a lifo queue. The caller has found no ready job from @from_id to @up_to when the mark had
+-- @lowered. Widens the mark's upper gap by this range or, if jobs are ready in between, starts a new gap (see marks).
+-- The last 32 ids are left out for producers that commit later. Writes only if that gains much. Does nothing in a
+-- caller's transaction, which would keep the mark locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[widen_gap]
     @queue_id int,
     @priority smallint,
@@ -16,7 +16,7 @@ IF @@TRANCOUNT > 0
 SELECT @mark = job_id, @gap_from = from_id, @below_to = below_to
 FROM [$(schema)].[marks] WITH (NOLOCK) WHERE queue_id = @queue_id AND priority = @priority
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
--- The ids left out before are mostly empty by now, and no claim has read them.
+-- The ids that were left out before are mostly without ready jobs by now, but no claim has read them.
 IF @from_id > @mark AND @from_id <= @mark + 1000
     SELECT @from_id = @mark
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))

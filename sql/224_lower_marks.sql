@@ -1,11 +1,11 @@
--- For procedures that make jobs ready: lowers the marks of a queue so that the next claim finds jobs from @job_id on.
--- Call it after the commit, so that a claim that reads the lowered mark also sees the jobs. In a caller's transaction
--- it does nothing, because the rows would stay locked; the next sweep finds the jobs. It never fails, because its
+-- Lowers the marks of a queue so that the next claim finds jobs from @job_id on. Called by procedures that make jobs
+-- ready, after the commit, so that a claim that reads the lowered mark also sees the jobs. In a caller's transaction it
+-- does nothing, because the marks would stay locked; the next sweep finds the jobs. It never fails, because its
 -- caller's work is committed.
 CREATE OR ALTER PROCEDURE [$(schema)].[lower_marks]
     @queue_id int,
     @job_id   bigint,
-    @priority smallint = NULL  -- NULL: of all priorities
+    @priority smallint = NULL  -- NULL: all priorities
 AS
 SET NOCOUNT ON;
 SET XACT_ABORT OFF;

@@ -1,8 +1,8 @@
--- For claim, of a queue with delivery at_most_once: deletes up to @room ready jobs of a priority, from @from_id on
+-- For claims of a queue with delivery at_most_once. Deletes up to @room ready jobs of a priority, from @from_id on
 -- (lifo: below @end_id, the newest first). Result: as claim. @is_over is 1 if jobs were deleted or the first payload
--- was withheld: the claim must then end, because a later error would lose deleted jobs.
--- A deleted job that does not fit into the worker would be lost, so jobs with short enough payloads are locked first;
--- with S locks, it would find jobs that another claim is deleting, and none behind them.
+-- was withheld. The claim must then end, because a later error would lose the deleted jobs. A deleted job that does not
+-- fit into the worker's memory would be lost, so jobs with short enough payloads are found and locked first. The locks
+-- are not S locks: these would find jobs that another claim is deleting, and no jobs behind them.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_once]
     @queue_id     int,
     @is_lifo      bit,

@@ -1,10 +1,10 @@
--- For promote: compares the marks of a queue with its ready index, ghosts included, and so finds jobs that a mark has
--- passed over: their claim was rolled back, or their producer committed late.
+-- For promote: compares the marks of a queue with its ready index, including ghosts, and corrects marks that have
+-- passed a ready job. The job's claim was rolled back, or its producer committed late.
 --
--- NOLOCK: the mark must not pass an uncommitted job. Sweeps take at most a twentieth of the time, and a slow one
--- postpones the next by at most twenty minutes. A sweep whose caller gives up cannot record its duration, so each
--- records an estimate first that grows with every unfinished sweep: the next starts after 30 seconds, then 2.5, 10.5,
--- 20 minutes.
+-- NOLOCK, because a mark must not pass an uncommitted job. Sweeps take at most a twentieth of the time, and a slow
+-- sweep postpones the next one by at most twenty minutes. If the caller abandons a sweep, the sweep cannot record its
+-- duration. Each sweep therefore first records an estimate, which grows with every unfinished sweep: the next one
+-- starts after 30 seconds, then after 2.5, 10.5 and 20 minutes.
 CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
@@ -14,7 +14,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority
     @lowered bigint, @head bigint, @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint,
     @below_from bigint, @met int = 0, @took_ms bigint, @is_lifo bit = 0;
 
--- Not in a caller's transaction, which would keep the marks locked.
+-- Does nothing in a caller's transaction, which would keep the marks locked.
 IF @@TRANCOUNT > 0
     OR EXISTS (SELECT 1 FROM [$(schema)].[duties] WHERE queue_id = @queue_id AND sweep_ms > 50 AND swept_at <= @now
                    AND swept_at > DATEADD(MILLISECOND, -20 * sweep_ms, @now))
@@ -37,12 +37,12 @@ BEGIN
     ORDER BY m.priority;
     IF @priority IS NULL
         BREAK;
-    -- After the mark, because create_queue lowers the marks after a change of the order.
+    -- Read after the mark, because create_queue lowers the marks after it has changed the order.
     SET @is_lifo = (SELECT CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END FROM [$(schema)].[queues]
         WHERE queue_id = @queue_id);
     IF @is_lifo = 1
     BEGIN
-        -- In a gap, a job that a claim could take cuts it. Elsewhere, the highest job counts, even if uncommitted.
+        -- A claimable job in a gap cuts the gap. Elsewhere, the highest job counts, even if it is uncommitted.
         IF @below_to > 0
             SELECT @missed = (SELECT TOP (1) j.job_id
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
@@ -78,7 +78,7 @@ BEGIN
             EXEC [$(schema)].[lower_marks] @queue_id, @missed, @priority;
         SET @raised = ISNULL(@head + 1, 0);
         EXEC [$(schema)].[widen_gap] @queue_id, @priority, @lowered, @raised, @newest;
-        -- Discards claims' earlier observations: those claims skipped locked jobs.
+        -- Discards earlier observations of claims, because claims skip locked jobs.
         UPDATE [$(schema)].[marks] WITH (ROWLOCK)
         SET lowered = lowered + 1
         WHERE queue_id = @queue_id AND priority = @priority AND @head IS NOT NULL;
@@ -89,8 +89,8 @@ BEGIN
                 WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0 AND j.priority = @priority
                 ORDER BY j.job_id)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- A job below the mark lowers it if a claim could take it. An uncommitted job does not: every claim would read
-        -- all entries between it and the head until its transaction ends.
+        -- A job below the mark lowers the mark if a claim could take the job. An uncommitted job does not lower the
+        -- mark: every claim would then read all entries from that job to the head until its transaction ends.
         IF @head < @mark
             SELECT @missed = (SELECT TOP (1) j.job_id
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
@@ -99,8 +99,9 @@ BEGIN
                               ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-        -- A missed job always lowers the mark. Otherwise it is raised if that saves reading more than a few entries: to
-        -- the head or, if no job is ready, to @newest. Earlier observations of claims no longer raise it.
+        -- A missed job always lowers the mark. Otherwise the mark is raised if that saves reading more than a few
+        -- entries: to the head or, if no job is ready, to @newest. Earlier observations of claims can then no longer
+        -- raise it.
         SET @raised = ISNULL(@head, @newest) - 32;
         UPDATE [$(schema)].[marks] WITH (ROWLOCK)
         SET job_id  = CASE WHEN @missed < job_id THEN @missed - 32
@@ -111,7 +112,7 @@ BEGIN
             AND (@head IS NOT NULL OR (lowered = @lowered AND @raised > job_id + 32));
     END;
 
-    -- Beyond 16 priorities, marks of those without jobs are deleted: each costs every claim a seek.
+    -- If there are more than 16 priorities, marks without jobs are deleted, because each mark costs every claim a seek.
     SET @met = @met + 1;
     IF @head IS NULL AND @met > 16
         DELETE [$(schema)].[marks] WITH (ROWLOCK)
@@ -120,7 +121,7 @@ BEGIN
     SET @next = CASE WHEN @priority < 32767 THEN @priority + 1 END;
 END;
 
--- May be days, or negative, if the clock jumped.
+-- May be days or negative if the clock jumped.
 SET @took_ms = DATEDIFF_BIG(MILLISECOND, @now, SYSUTCDATETIME());
 UPDATE [$(schema)].[duties] WITH (ROWLOCK)
 SET sweep_ms = CASE WHEN @took_ms < 0 THEN 0 WHEN @took_ms > 60000 THEN 60000 ELSE @took_ms END

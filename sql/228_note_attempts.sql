@@ -1,5 +1,5 @@
--- For finish and reap, in their transaction: stores failed attempts and keeps the newest 20 of each job. The caller has
--- locked the jobs.
+-- Stores failed attempts, and keeps the newest 20 of each job. Called by finish and reap, in their transaction. The
+-- caller has locked the jobs.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_attempts]
     @queue_id int,
     @failed   [$(schema)].[attempt_list] READONLY

@@ -1,34 +1,34 @@
 -- Claims up to @max ready jobs of a queue for a worker, and returns them.
 --
--- Results, one for each priority that was read, rows in no particular order: job_id, fence, attempt, max_attempts,
--- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details: a JSON object with
--- dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id, group_key; NULL
--- if the job has none, because columns of their own would cost every job. Later versions add columns at the end, and
--- members to details.
--- A payload longer than @max_payload_bytes is withheld: payload_utf16 is NULL and payload is the length as eight bytes,
--- the highest first. The job is claimed anyway: release it and the jobs behind it, and claim again with more room.
--- Return status, a sum of bits: 1 if a job is waiting that must run alone (see reap); 2 if max_running, 4 if the rate
--- kept jobs back (claim_limited). With @alone = 1, a job that must run alone is returned first, and no other.
--- With delivery at_most_once the claim deletes the rows: fence is 0, and there is nothing to finish. A job with a
--- withheld payload, and any job behind it, is not deleted; if it is the first, its row is returned without a claim.
+-- Results, one for each priority that was read, with rows in no particular order: job_id, fence, attempt, max_attempts,
+-- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
+-- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id and
+-- group_key, or NULL if the job has none of them. (Separate columns would slow down every job.) Later versions add
+-- columns at the end, and members to details. A payload longer than @max_payload_bytes is withheld: payload_utf16 is
+-- NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway. Release it and the jobs
+-- behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is waiting that must run
+-- alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With @alone = 1, a job that
+-- must run alone is claimed first, and no other job with it. With delivery at_most_once, the claim deletes the rows:
+-- fence is 0, and there is nothing to finish. A job with a withheld payload is then not deleted, and neither are the
+-- jobs behind it. If it is the first job, its row is returned without a claim.
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
--- READPAST, so that claims do not wait. READCOMMITTEDLOCK, which READPAST requires under READ_COMMITTED_SNAPSHOT. With
--- UPDLOCK it is ignored ("Table hints"), and a caller's SERIALIZABLE would make READPAST fail, so the level is set
--- below. INDEX, so that a plan made for an empty queue does not survive as a scan. KEEPFIXED PLAN, so that the plan
--- survives.
+-- READPAST, so that claims do not wait. READCOMMITTEDLOCK, because READPAST requires it under READ_COMMITTED_SNAPSHOT.
+-- (With UPDLOCK it is ignored ("Table hints"). A caller's SERIALIZABLE would therefore make READPAST fail, so the
+-- isolation level is set below.) INDEX, so that a plan for an empty queue is not a scan. KEEPFIXED PLAN, so that the
+-- plan is kept.
 --
--- Each priority has its own statement, which starts at the mark to skip ghosts (see marks), and in a lifo queue one for
--- each part of the index between the gaps. With its next claim the worker reports where this one stopped, and the mark
--- is raised to that.
+-- Each priority has its own statement, which starts at the mark to skip ghosts (see marks). In a lifo queue, each part
+-- of the index between the gaps has its own statement. With its next claim, the worker reports where this claim
+-- stopped, and that claim raises the mark.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim]
     @queue         nvarchar(129),
     @worker_id     uniqueidentifier,
-    @max           int,     -- 1 to 1,000: far below the 5,000 locks that escalate on other tables
-    @alone         bit = 0, -- 1: the worker holds no other job and runs none beside a job from this call
+    @max           int,     -- 1 to 1,000: other tables escalate their locks at 5,000
+    @alone         bit = 0, -- 1: the worker holds no job, and would run no other beside a job that must run alone
     @max_payload_bytes bigint = NULL, -- longer payloads are withheld; NULL: no limit
-    @passes        bit = 0, -- 1: the worker runs the jobs behind a withheld payload, so they count for the rate
-    -- From the previous claim, to keep claims cheap: its last priority, the highest id of that and, in a lifo queue,
+    @passes        bit = 0, -- 1: the worker runs the jobs behind a withheld payload, so the rate counts them
+    -- From the previous claim, to keep claims cheap: its last priority, the highest id there and, in a lifo queue,
     -- the lowest, and the values of @lowered and @highest.
     @seen_priority smallint = NULL,
     @seen_job_id   bigint   = NULL,
@@ -52,14 +52,14 @@ IF @queue_id IS NULL
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 SET @max_payload_bytes = ISNULL(@max_payload_bytes, 9223372036854775807);
--- No lock is kept, so that a claim does not block the worker's heartbeat. If the worker is marked lost right after
--- this, a later reap finds its jobs.
+-- Keeps no lock on the worker's row, so that a claim does not block the worker's heartbeat. If the worker is marked
+-- lost right after this check, a later reap finds its jobs.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[workers]
     WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL)
     THROW 58002, N'the worker is not registered for this queue or has lost its lease; register it again', 1;
 
--- The last 32 ids stay unmarked for producers that commit later. Written only if that gains much, and not in a caller's
--- transaction, which would keep the mark locked.
+-- Raises the mark, but not over the last 32 ids, for producers that commit later. Writes only if that gains much, and
+-- not in a caller's transaction, which would keep the mark locked.
 IF @seen_job_id IS NOT NULL AND @is_lifo = 0 AND @highest IS NULL AND @@TRANCOUNT = 0
     UPDATE [$(schema)].[marks] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     SET job_id = @seen_job_id - 32
@@ -67,12 +67,12 @@ IF @seen_job_id IS NOT NULL AND @is_lifo = 0 AND @highest IS NULL AND @@TRANCOUN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE IF @seen_from_id IS NOT NULL AND @is_lifo = 1 AND @highest IS NOT NULL
 BEGIN
-    -- Above its jobs, that claim found none up to the highest job seen by then.
+    -- Above its own jobs, the previous claim found no job up to the highest id that it knew.
     IF @highest > @seen_job_id
         SET @seen_job_id = @highest;
     EXEC [$(schema)].[widen_gap] @queue_id, @seen_priority, @lowered, @seen_from_id, @seen_job_id;
 END;
--- NULL in the other orders: what one order has seen must not move the marks of another.
+-- NULL in the other orders, because observations under one order must not move the marks of another.
 SELECT @lowered = NULL, @highest = CASE WHEN @is_lifo = 1 THEN 0 END;
 
 IF @paused = 1
@@ -95,7 +95,7 @@ WHILE @priority IS NOT NULL
 BEGIN
     IF @mark_lowered IS NULL AND @@TRANCOUNT = 0
     BEGIN
-        -- HOLDLOCK locks the key even without a row, so that of two claims the second finds the first one's row.
+        -- HOLDLOCK locks the key even if there is no row, so that the second of two claims finds the first one's row.
         INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
         SELECT @queue_id, @priority, 0, 0
         WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK)
@@ -163,7 +163,7 @@ BEGIN
     IF @room = 0
         RETURN @alone_waits;
 
-    -- lifo: the part between the two gaps, then the part below both.
+    -- lifo: the part between the two gaps, then the part below both gaps.
     IF @part = 0 AND @gap_from > @below_to
     BEGIN
         SELECT @part = 1, @from_id = @below_to, @end_id = @gap_from;

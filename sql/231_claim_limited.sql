@@ -1,15 +1,15 @@
--- For claim, of a queue with a limit on claimed jobs (max_running) or on claims in an interval (rate_jobs in rate_ms).
--- Result: as claim. Return status if jobs are ready but were kept back: 2 by max_running or by a session that is
--- finishing jobs, 4 by the rate or by another claim; otherwise 0.
+-- For claims of a queue with a limit on claimed jobs (max_running) or on claims in an interval (rate_jobs in rate_ms).
+-- Result: as claim. Return status: 2 if max_running or a session that is finishing jobs kept ready jobs back, 4 if the
+-- rate or another claim did, otherwise 0.
 --
--- One session of a queue at a time claims here (an application lock until its transaction ends). It returns the jobs
--- after the commit, so that a client that reads slowly does not block others.
--- Claimed jobs are counted by their index entries behind the locks of sessions that are finishing jobs, because those
--- may roll back; it waits half a second for them, then claims nothing.
--- With a max_running of up to 1,000, claim_places leads to the entries, because every claim records its jobs there. For
--- ten minutes after a change of max_running, while a claim may still use the old setting, and with a larger
--- max_running, the index is read from the queue's first entry. No interval of rate_ms, wherever it starts, has more
--- than rate_jobs claims; the count is exact to a hundredth of the interval, on the safe side.
+-- Only one session of a queue at a time claims here (an application lock until its transaction ends). It returns the
+-- jobs after the commit, so that a client that reads slowly does not block other claims. Claimed jobs are counted by
+-- their index entries. The count waits for the locks of sessions that are finishing jobs, because they may roll back.
+-- After half a second of waiting, the call claims nothing. With a max_running of up to 1,000, every claim records its
+-- jobs in claim_places, by which their entries are found. With a larger max_running, the index is read from the queue's
+-- first entry. The same is done for ten minutes after a change of max_running, while a claim may still use the old
+-- setting. No interval of rate_ms, wherever it starts, has more than rate_jobs claims. The count is exact to a
+-- hundredth of the interval, on the safe side.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_limited]
     @queue_id  int,
     @worker_id uniqueidentifier,
@@ -53,11 +53,12 @@ BEGIN TRY
 
     IF @max_running IS NOT NULL AND @allowed > 0
     BEGIN
-        SET XACT_ABORT OFF;  -- a lock timeout then ends only its statement
+        SET XACT_ABORT OFF;  -- so that a lock timeout ends only its statement
         SET LOCK_TIMEOUT 500;
         IF @places_known = 0 AND @max_running <= 1000 AND DATEADD(MINUTE, 10, @limited_at) <= @now
         BEGIN
-            -- One more than allowed shows that there are others. Into a variable, so that a timeout leaves the places.
+            -- Reads one more job than allowed, to see whether there are more. The result goes into a variable first, so
+            -- that a timeout leaves claim_places unchanged.
             INSERT @entries (n, worker_id, job_id, fence)
             SELECT ROW_NUMBER() OVER (ORDER BY c.worker_id, c.job_id), c.worker_id, c.job_id, c.fence
             FROM (SELECT TOP (@max_running + 1) j.worker_id, j.job_id, j.fence
@@ -93,7 +94,7 @@ BEGIN TRY
                       FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (jobs_claimed))
                       WHERE j.queue_id = @queue_id AND j.state = 2) AS c)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- From here on it skips locked jobs, as claim does.
+        -- From here on, the call skips locked jobs, as claim does.
         SET LOCK_TIMEOUT @lock_timeout;
         SET XACT_ABORT ON;
         IF @room < @allowed
@@ -107,7 +108,7 @@ BEGIN TRY
     BEGIN
         SET @now_ms = DATEDIFF_BIG(MILLISECOND, '20000101', @now);
         SET @slot_ms = CASE WHEN @rate_ms >= 100 THEN @rate_ms / 100 ELSE 1 END;
-        -- Future slots are from before the clock was set back.
+        -- Slots in the future were written before the clock was set back.
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK)
         WHERE queue_id = @queue_id AND (slot_ms + @slot_ms <= @now_ms - @rate_ms OR slot_ms > @now_ms + @rate_ms);
         SET @room = @rate_jobs - (SELECT ISNULL(SUM(claimed), 0) FROM [$(schema)].[claim_rates] WITH (ROWLOCK)
@@ -135,7 +136,7 @@ BEGIN TRY
             CASE WHEN DATALENGTH(inserted.payload) > @max_payload_bytes THEN 1 ELSE 0 END
             INTO @jobs (job_id, fence, priority, withheld)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- A queue without limits is claimed here for this job only.
+        -- A queue without limits comes here only for this job.
         IF @@ROWCOUNT > 0 OR (@max_running IS NULL AND @rate_jobs IS NULL)
             SET @room = 0;
     END;
@@ -225,8 +226,8 @@ BEGIN TRY
     END;
     IF @rate_jobs IS NOT NULL AND @claimed > 0
     BEGIN
-        -- Jobs that the worker must release (see claim) do not count: those with a withheld payload and, unless
-        -- @passes = 1, the jobs behind them.
+        -- Jobs that the worker must release (see claim) do not count for the rate: jobs with a withheld payload and,
+        -- unless @passes = 1, the jobs behind them.
         SET @direction = CASE WHEN @is_lifo = 1 THEN -1 ELSE 1 END;
         SELECT TOP (1) @long_priority = priority, @long_id = job_id FROM @jobs WHERE withheld = 1
             ORDER BY priority, job_id * @direction;
@@ -243,7 +244,7 @@ BEGIN TRY
                 VALUES (@queue_id, @now_ms - @now_ms % @slot_ms, @counted);
     END;
     COMMIT TRANSACTION;
-    SET LOCK_TIMEOUT -1;  -- the jobs are claimed: their rows must reach the worker
+    SET LOCK_TIMEOUT -1;  -- the jobs are claimed, so their rows must reach the worker
 END TRY
 BEGIN CATCH
     IF ERROR_NUMBER() <> 1222 OR XACT_STATE() <> 1
@@ -252,17 +253,18 @@ BEGIN CATCH
             ROLLBACK TRANSACTION;
         THROW;
     END;
-    -- Only the count waits for locks, before any claim.
+    -- Only the count, which comes before any claim, waits for locks.
     COMMIT TRANSACTION;
     RETURN 2;
 END CATCH;
 
--- After the commit, so that no session waits for the queue's row. Claims since then have found the places, too.
+-- Done after the commit, so that no session waits for the queue's row. Claims since then have recorded their places,
+-- too.
 IF @places_found = 1 AND @@TRANCOUNT = 0
     UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET places_known = 1
         WHERE queue_id = @queue_id AND limited_at = @limited_at AND places_known = 0;
 
--- As in claim. After the commit and not in a caller's transaction, which would keep the rows locked.
+-- As in claim. Done after the commit and not in a caller's transaction, which would keep the rows locked.
 IF @@TRANCOUNT = 0
     INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
     SELECT @queue_id, u.priority, 0, 0

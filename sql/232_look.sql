@@ -1,4 +1,5 @@
--- For await_jobs: whether a queue has a job that a claim would get; 0 if it is paused. Reads what a claim reads.
+-- For await_jobs: returns whether a queue has a job that a claim would get; 0 if the queue is paused. Reads the same
+-- ranges as a claim.
 CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @queue_id int,
     @found    bit OUTPUT

@@ -1,21 +1,23 @@
--- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing and holds no transaction or table
--- lock: the session sleeps in WAITFOR DELAY and checks the head of the ready indexes between two delays.
--- Result: found; waited: 0 if no place was free, after a single check; the caller should then try again much later.
+-- Waits until a queue has a job to claim, or for about @wait_ms. Changes nothing, and holds neither a transaction nor a
+-- table lock: the session sleeps in WAITFOR DELAY, and checks the head of the ready indexes between two delays. Result:
+-- found, waited. waited is 0 if no place was free: the call has then checked once, and the caller should try again much
+-- later.
 --
--- The database has @most_sessions places for all queues of all schemas; one queue may take half of them. NULL: 64, an
--- eighth of SQL Server's own number of worker threads, or a quarter of 'max worker threads' if that is below 256. In
--- Azure SQL Database it is at most a quarter of the workers of the service objective ("Resource limits for single
--- databases"); an elastic pool's size is not visible, so there it is a quarter of the smallest share of a database
--- (25). Application locks belong to the database, but threads to the instance: the databases of an instance add up.
+-- The database has @most_sessions places for all queues of all schemas, and one queue may take half of them. With NULL,
+-- there are 64 places, which is an eighth of SQL Server's default number of worker threads, or a quarter of 'max worker
+-- threads' if that is below 256. In Azure SQL Database it is at most a quarter of the workers of the service objective
+-- ("Resource limits for single databases"). The size of an elastic pool is not visible, so there it is a quarter of the
+-- smallest share of a database (25). Application locks belong to the database, but threads to the instance, so the
+-- places of all databases of an instance add up.
 --
--- An idle worker calls it on a connection of its own. It costs a sleeping worker thread and a few index seeks per
--- check; polling from outside would cost a call each. Only a claim decides who gets a job.
+-- An idle worker calls this on a connection of its own. The call costs a sleeping worker thread and a few index seeks
+-- per check, whereas polling from outside would cost a call per check. Only a claim decides which worker gets a job.
 CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
     @queue         nvarchar(129),
     @first_ms      int,      -- the delay before the first check, at least 10; it doubles with each check
     @most_ms       int,      -- the longest delay
     @wait_ms       int,      -- shorter than the caller's command timeout
-    @most_sessions int = NULL  -- how many sessions may wait at the same time; each holds a thread
+    @most_sessions int = NULL  -- how many sessions may wait at the same time; each occupies a thread
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -39,13 +41,13 @@ BEGIN
                                   WHEN @tier = N'S0' THEN 15
                                   WHEN @tier = N'S1' THEN 22
                                   WHEN @tier = N'S2' THEN 30
-                                  -- a serverless vCore has 75 workers, others have more
+                                  -- a serverless vCore has 75 workers, any other has more
                                   WHEN @tier LIKE N'%[_]1' THEN 18
                                   WHEN @tier LIKE N'%[_]2' THEN 37
                                   ELSE 50 END;
     END;
     ELSE
-        -- Every login may read it. 0: SQL Server chooses 512 or more.
+        -- Every login may read this setting. 0 means that SQL Server chooses 512 or more.
         SELECT @most_sessions = CAST(value_in_use AS int) / 4
         FROM sys.configurations
         WHERE name = N'max worker threads' AND CAST(value_in_use AS int) BETWEEN 1 AND 255;
@@ -53,8 +55,9 @@ END;
 IF @most_sessions < 1 OR @most_sessions > 1000
     EXEC [$(schema)].[refuse] N'most_sessions', @most_sessions, N'1 to 1000';
 
--- A place is an application lock of the session, so it ends with the session. Each queue uses half of the places, from
--- a random one; its half depends on the queue and on the schema (@@PROCID), so that queues leave places to each other.
+-- A place is an application lock of the session, so it is freed when the session ends. Each queue uses one half of the
+-- places and starts at a random one. Which half depends on the queue and the schema (@@PROCID), so that queues leave
+-- places to each other.
 SET @own = (@most_sessions + 1) / 2;
 SET @first = ABS(CHECKSUM(NEWID()) % @own);
 WHILE @granted < 0 AND @tries < @own
@@ -75,7 +78,7 @@ END;
 
 BEGIN TRY
     SET @delay_ms = CASE WHEN @first_ms < 10 THEN 10 ELSE @first_ms END;
-    -- By the clock, because checks take time, too. If the clock is set back, the wait ends.
+    -- The wait is measured by the clock, because checks take time, too. If the clock is set back, the wait ends.
     WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
     BEGIN
         SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));

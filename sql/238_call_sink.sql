@@ -1,9 +1,10 @@
 -- Calls the queue's sink with the done jobs of @jobs that the worker still holds, in finish's transaction and before
--- its changes. While the sink runs, the jobs' rows have U locks, which no claim, enqueue or operator's read waits for.
+-- its changes. While the sink runs, the jobs' rows have U locks. Claims, enqueues and operators' reads do not wait for
+-- these locks.
 --
--- If the sink fails, everything is rolled back, including a caller's transaction, with error 58020. Its text begins
--- with the number of the sink's error and a colon: after a deadlock the worker retries, after a rejected result it does
--- not.
+-- If the sink fails, everything is rolled back with error 58020, including a caller's transaction. The error's text
+-- begins with the number of the sink's error and a colon, by which the worker decides: it retries the call after a
+-- deadlock, but not after a rejected result.
 CREATE OR ALTER PROCEDURE [$(schema)].[call_sink]
     @sink      nvarchar(517),
     @queue_id  int,
@@ -19,12 +20,12 @@ SELECT j.job_id, j.kind, j.correlation_id, j.fence, f.output
 FROM @jobs AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-ORDER BY f.job_id  -- keeps the order of the join
+ORDER BY f.job_id  -- in the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN 0;
 
--- One level more, so that a COMMIT of the sink commits nothing; it is detected below.
+-- One more level, so that a COMMIT by the sink commits nothing. It is detected below.
 BEGIN TRANSACTION;
 SET @open = @@TRANCOUNT;
 BEGIN TRY

@@ -1,5 +1,5 @@
 -- For finish, if an error has half of a surrogate pair: finishes the jobs with repaired errors (mend_text). Programs
--- cut such texts; if they were rejected, the jobs would run again after the lease expires.
+-- cut errors within characters. If such errors were rejected, the jobs would run again after the lease has expired.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_mended]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,

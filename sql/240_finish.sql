@@ -1,18 +1,17 @@
--- Finishes a batch of jobs that a worker has run. A job changes only if this worker holds it under this fence. A
--- snoozed job (outcome 3) waits like a retried one, but its attempt does not count. A job whose cancellation was
--- requested is cancelled, unless it is done. Failed attempts (outcomes 1 and 2) are stored in attempts, and deleted
--- with their job. Finished jobs are counted in their batches, which may complete, and pass on the turns of their
--- groups.
+-- Finishes a list of jobs that a worker has run. A job changes only if this worker holds it under this fence. A snoozed
+-- job (outcome 3) waits like a retried one, but its attempt does not count. A job whose cancellation was requested is
+-- cancelled, unless it is done. Failed attempts (outcomes 1 and 2) are stored in the table attempts, and deleted with
+-- their job. Finished jobs are counted in their batches, which may complete, and pass on the turns in their groups.
 --
--- If the queue has a sink, it is called first in the same transaction with the done jobs (call_sink): its writes and
--- the finish commit together or not at all. If it fails, the error is 58020 and nothing changes.
+-- If the queue has a sink, it is called first with the done jobs, in the same transaction (call_sink): its writes and
+-- the finish are committed together or not at all. If the sink fails, the error is 58020 and nothing changes.
 --
 -- Result: job_id, result, for every job that did not finish as requested: 'lost' (not held by this worker under this
 -- fence; unchanged) or 'dead' (no attempts left for a retry). A second call with the same jobs reports them as lost.
 --
--- INNER LOOP JOIN reads @jobs in the order of its key and seeks each job by FORCESEEK, because without statistics on a
--- table-valued parameter the optimizer may scan the table. FORCESEEK with an INDEX hint, because index columns are not
--- allowed for the target of a DELETE or UPDATE. All finish calls lock in the order of job_id.
+-- INNER LOOP JOIN reads @jobs in the order of its key, so all finish calls lock in the order of job_id. FORCESEEK seeks
+-- each job: table-valued parameters have no statistics, so the optimizer might scan the table. FORCESEEK stands with an
+-- INDEX hint, because it may not name index columns for the target of a DELETE or UPDATE.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -26,7 +25,7 @@ DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts 
     -- Halves of surrogate pairs (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
--- attempt: the number of the failed attempt.
+-- The jobs that the call changes. attempt: the number of the failed attempt.
 -- adopt: found
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 -- adopt: end
@@ -38,13 +37,13 @@ SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attem
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
--- One scan of the list tells which steps are needed.
+-- One scan of the list shows which steps are needed.
 SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
        @longest = MAX(ISNULL(retry_ms, 0))
 FROM @jobs;
 IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003, N'outcome must be 0 to 3 (done, retry, dead, snooze), and retry_ms must be 0 to 315360000000', 1;
--- A program may have cut an error within a character. A list without errors skips this check.
+-- A program may have cut an error within a character. A list without errors needs no check.
 IF @outcome > 0
     AND EXISTS (SELECT 1 FROM @jobs
                 WHERE PATINDEX(CONCAT(N'%[', @first, N'][^', @second, N']%'),
@@ -55,14 +54,15 @@ BEGIN
     EXEC [$(schema)].[finish_mended] @queue, @worker_id, @jobs;
     RETURN 0;
 END;
--- NOLOCK: the row was there before any job of a batch or group could be claimed.
+-- NOLOCK, because the row was committed before any job of a batch or group could be claimed.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     SET @is_linked = 1;
 
 BEGIN TRANSACTION;
--- Locks all rows first, in the order of job_id, if jobs are not done or may belong to batches or groups: two statements
--- change a mixed list; a retry must be due after the wait for its row, because promote reads from two seconds ago; and
--- an abandoned call that is now repeated may still be finishing the same jobs, which must not be read before.
+-- Locks all rows first, in the order of job_id, if jobs are not done or may belong to batches or groups. There are
+-- three reasons. A mixed list is changed by two statements. A retry must be due after the wait for its row, because
+-- promote reads only from two seconds ago on. And if an abandoned call is repeated, its first try may still be
+-- finishing the same jobs, which must not be read before that has ended.
 IF @is_linked = 1
 BEGIN
     INSERT @members (job_id, in_turn, batch_id, group_key)
@@ -84,7 +84,7 @@ ELSE IF @outcome > 0
 
 IF @sink IS NOT NULL
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
-SET @now = SYSUTCDATETIME();  -- again: locks or the sink may have taken long
+SET @now = SYSUTCDATETIME();  -- read again, because locks or the sink may have taken long
 
 IF @completion = 'delete'
 BEGIN
@@ -98,7 +98,7 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     -- adopt: done_rows
-    -- A job that was claimed once has no failed attempt.
+    -- A job that was claimed only once has no failed attempts.
     IF @fence > 1
         DELETE a
         FROM @jobs AS f

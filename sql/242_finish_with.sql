@@ -1,8 +1,9 @@
--- Finishes jobs as finish does and enqueues their follow-ups in the same transaction, but only follow-ups of jobs that
--- are done in this call and held by this worker under this fence. Result: as finish.
+-- Finishes jobs as finish does, and enqueues their follow-ups in the same transaction. Only follow-ups of jobs that
+-- this call finishes as done are enqueued. Result: as finish.
 --
--- Follow-ups are enqueued after the finish, so that one may have the deduplication key of its job. If one cannot be
--- enqueued, everything is rolled back, including a caller's transaction, with error 58020, as for a failed sink.
+-- Follow-ups are enqueued after the finish, so that a follow-up may have the deduplication key of its job. If a
+-- follow-up cannot be enqueued, everything is rolled back with error 58020, including a caller's transaction, as if a
+-- sink had failed.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @queue      nvarchar(129),
     @worker_id  uniqueidentifier,
@@ -10,7 +11,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @follow_ups [$(schema)].[follow_up_list] READONLY
 AS
 SET NOCOUNT ON;
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
@@ -44,12 +45,12 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX
 WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
 ORDER BY f.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
--- All rows are locked; only done jobs have follow-ups.
+-- All rows are locked now. Only done jobs have follow-ups.
 DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;
 
 EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
 
--- In the order of the queues' names, in which every session locks keys.
+-- In the order of the queues' names, the order in which every session locks keys.
 WHILE 1 = 1
 BEGIN
     SET @next = NULL;
@@ -96,7 +97,7 @@ COMMIT TRANSACTION;
 
 IF @@TRANCOUNT = 0
 BEGIN
-    -- Postponed by finish because of this transaction.
+    -- finish has left this to its caller, because of this transaction.
     EXEC [$(schema)].[advance_groups] @queue_id;
     WHILE EXISTS (SELECT 1 FROM @grouped)
     BEGIN

@@ -1,5 +1,6 @@
--- Finishes one job, as finish and finish_with do, in the caller's transaction: for callers without table-valued
--- parameters, or with an output over 65,535 bytes, which the Rust driver cannot put into one. Result: as finish.
+-- Finishes one job in the caller's transaction, as finish and finish_with do. For callers that have no table-valued
+-- parameters, or an output of more than 65,535 bytes, which the Rust driver cannot send in such a parameter. Result: as
+-- finish.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
     @queue      nvarchar(129),
     @worker_id  uniqueidentifier,

@@ -1,6 +1,6 @@
--- Returns claimed jobs to the queue that were not started or that a planned stop interrupted: ready at once, the
--- attempt not counted. Jobs whose cancellation was requested are cancelled.
--- Result: job_id of each job that this worker no longer held under this fence.
+-- Returns claimed jobs to the queue that were not started, or that a planned stop interrupted. They are ready at once,
+-- and the attempt is not counted. Jobs whose cancellation was requested are cancelled. Result: job_id of each job that
+-- this worker no longer held under this fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[release]
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[job_list] READONLY
@@ -34,7 +34,7 @@ SET @released = @@ROWCOUNT;
 SET @first_ready = (SELECT MIN(job_id) FROM @found);
 -- adopt: count_rows_given_back
 
--- On its own, so that the statement above does not change columns of jobs_dedup.
+-- A separate statement, so that the one above changes no columns of jobs_dedup.
 IF @released < (SELECT COUNT(*) FROM @jobs)
 BEGIN
     UPDATE j

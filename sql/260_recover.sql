@@ -1,7 +1,7 @@
--- Lists jobs that the worker holds in the table but not in memory (@known): those of a claim whose response was lost.
--- Result: job_id, fence. Changes nothing, so that a late call does no harm; the worker returns the jobs by release.
--- Reads only entries of jobs_claimed, because going on to the rows would be the order opposite to finish's. Waits for a
--- claim of this worker that is still running on an abandoned connection.
+-- Lists jobs that the worker holds in the table but not in memory (@known): the jobs of a claim whose response was
+-- lost. Result: job_id, fence. Changes nothing, so that a late call does no harm. The worker then releases the jobs
+-- (release). Reads only the entries of jobs_claimed: if it also read the rows, it would lock in the opposite order of
+-- finish. Waits for a claim of this worker that is still running on an abandoned connection.
 CREATE OR ALTER PROCEDURE [$(schema)].[recover]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,

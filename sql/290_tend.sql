@@ -1,15 +1,17 @@
--- For promote and reap: records that the queue is served. If it was not for more than two seconds, SQL Server or all
--- workers were away, and an expired lease proves nothing: each worker whose lease is at most twice that time gets a new
--- one, at most three times between two heartbeats, so that a dead worker is still lost in the end.
+-- For promote and reap: records that the queue is served. If it was not served for more than two seconds, SQL Server or
+-- all workers were away, and an expired lease does not prove that its worker is dead. Each worker whose lease is at
+-- most twice as long as that time then gets a new lease, but at most three times between two heartbeats, so that a dead
+-- worker is eventually marked lost.
 --
--- With @worker_id, only the elected worker does this, and stays elected for three more seconds, or a worker that takes
--- over an expired election. Leases are renewed first, so that a session that sees the new tended_at also sees them.
+-- With @worker_id, the call does this only for the elected worker, or for a worker that takes over an expired election,
+-- and the worker stays elected for three more seconds. Leases are renewed first, so that a session that sees the new
+-- tended_at also sees the new leases.
 CREATE OR ALTER PROCEDURE [$(schema)].[tend]
     @queue_id  int,
     @worker_id uniqueidentifier,
     @now       datetime2(3) OUTPUT,
     @elected   bit OUTPUT,
-    -- From promote (see duties).
+    -- Set by promote (see duties).
     @due_from    datetime2(3) = NULL,
     @events_from bigint       = NULL,  -- NULL: unchanged
     @has_looked  bit          = 0
@@ -27,14 +29,14 @@ WHERE queue_id = @queue_id
 IF @gap_ms IS NULL
     RETURN;
 
--- READPAST: a worker whose row is locked is renewing its lease.
+-- READPAST, because a worker whose row is locked is renewing its lease.
 IF @gap_ms > 2000
     UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = unserved + 1
     WHERE queue_id = @queue_id AND lost_at IS NULL AND unserved < 3
         AND @gap_ms > lease_ms / 2 AND lease_until < DATEADD(MILLISECOND, lease_ms / 2, @now);
 
--- Not in a caller's transaction, which would keep the row locked.
+-- Does nothing in a caller's transaction, which would keep the row locked.
 IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [$(schema)].[duties] WITH (ROWLOCK)
@@ -49,6 +51,6 @@ BEGIN
         AND (@worker_id IS NULL OR worker_id = @worker_id OR until < @now OR until > DATEADD(SECOND, 10, @now));
     SET @elected = @@ROWCOUNT;
 END;
--- Reads the clock again: there may have been a wait for the row or a clock jump.
+-- Reads the clock again, because of a possible wait for the row or a clock jump.
 SET @now = SYSUTCDATETIME();
 GO

@@ -1,12 +1,14 @@
 -- Marks up to @max workers of a queue as lost if their lease has expired, and returns up to @max jobs of lost workers
--- to the queue. A job with attempts left becomes ready, any other dead; a job whose cancellation was requested is
--- cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked lost.
+-- to the queue. A job with attempts left becomes ready, any other job becomes dead. A job whose cancellation was
+-- requested is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked
+-- lost.
 --
--- The attempt counts; otherwise a job that kills its process would run for ever. It is unknown which of the worker's
--- jobs did so. A job with attempts left must therefore run alone: only a worker that holds no other job gets it
--- (claim). If that worker is lost, too, the job becomes dead. A job lost on its last attempt, while its worker held
--- other jobs, gets that attempt again, alone. If the queue was not served for a while, SQL Server was away, and the
--- workers get new leases (tend). Called on a timer: a condition on expired leases in claim would ruin its plan.
+-- The attempt counts, because otherwise a job that kills its process would run for ever. It is unknown which of the
+-- worker's jobs has killed it. Before its last attempt, a job of a lost worker must therefore run alone: only a worker
+-- that holds no other job can claim it. If that worker is lost, too, the job becomes dead. If a job was lost on its
+-- last attempt while its worker held other jobs, it gets that attempt again, alone. If the queue was not served for a
+-- while, SQL Server was away, and the workers get new leases (tend). This is called on a timer and is not part of
+-- claim, because a condition on expired leases would ruin the plan of claim.
 CREATE OR ALTER PROCEDURE [$(schema)].[reap]
     @queue        nvarchar(129),
     @max          int = 1000,
@@ -36,21 +38,23 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
 
 EXEC [$(schema)].[tend] @queue_id, NULL, @now OUTPUT, @elected OUTPUT;
 
--- A lease that ends later than two of its lengths from now was given before the clock was set back. (Two, because a
--- renewal may be newer than @now.)
+-- A lease that ends later than two of its lengths from now was given before the clock was set back. It now ends one
+-- length from now. (Two lengths, because a renewal may be newer than @now.)
 UPDATE [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until > DATEADD(MILLISECOND, 2 * lease_ms, @now);
 
--- From here on the worker's heartbeat is rejected. READPAST: a worker whose row is locked is renewing its lease.
+-- From here on, the worker's heartbeat is rejected. READPAST, because a worker whose row is locked is renewing its
+-- lease.
 UPDATE TOP (@max) [$(schema)].[workers] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 SET lost_at = @now
 OUTPUT inserted.worker_id, inserted.name INTO @lost (worker_id, name)
 WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until < @now;
 SET @workers_lost = @@ROWCOUNT;
 
--- Found in the index, updated by key: a row before its index entry, the order of finish. Only rows that could be locked
--- count for @max, or locked rows whose entries are not locked would be found each time.
+-- The jobs are found in the index and updated by key, so that each row is locked before its index entries, as finish
+-- does. Only rows that could be locked count for @max. Otherwise locked rows whose entries are not locked would be
+-- found each time.
 BEGIN TRANSACTION;
 INSERT @held (job_id, worker_id, name)
 SELECT TOP (@max) j.job_id, w.worker_id, w.name
@@ -114,9 +118,9 @@ SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
--- A claim of a lost worker takes less than a day, but the clock may have jumped: so NOLOCK also sees uncommitted claims
--- without a wait, and READCOMMITTEDLOCK waits for a release that may be rolled back. The worker's report must be in
--- history first (note_history).
+-- Deletes workers that were lost a day ago. A claim takes less than a day, but the clock may have jumped. The worker
+-- therefore must have no jobs: NOLOCK sees uncommitted claims without waiting, and READCOMMITTEDLOCK waits for a
+-- release that may be rolled back. The worker's report must be in history already (note_history).
 DELETE w
 FROM [$(schema)].[workers] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
@@ -129,7 +133,8 @@ WHERE w.queue_id = @queue_id AND w.lost_at < DATEADD(DAY, -1, @now)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: forget_refused_rows
--- A heartbeat comes within a day, unless the clock has jumped: so not while the job is running.
+-- Deletes messages that are a day old. A heartbeat comes within a day, unless the clock has jumped, so the message of a
+-- job that is still running stays.
 DELETE c
 FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
 WHERE c.asked_at < DATEADD(DAY, -1, @now)

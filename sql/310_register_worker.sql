@@ -1,8 +1,9 @@
--- Registers a worker for a queue and starts its lease; a call with the same id renews it. With @take_over = 1, other
--- workers of the queue with this name and login are marked lost and their jobs returned at once, for a process that is
--- the only one of its name. (The login, because any worker may choose the name.)
--- Result: completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
--- dead), has_sink, workers_lost (marked lost: namesakes and expired leases), jobs_dead (among taken_over).
+-- Registers a worker for a queue and starts its lease. A repeated call with the same id renews the lease. With
+-- @take_over = 1, other workers of the queue with this name and login are marked lost, and their jobs are returned at
+-- once. This is for a process that is the only one of its name. (The login must match, because any worker can choose
+-- the name.) Result: completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
+-- dead), has_sink, workers_lost (workers marked lost: those of this name and those with an expired lease), jobs_dead
+-- (the dead jobs among taken_over).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -27,7 +28,7 @@ UPDATE [$(schema)].[workers] WITH (ROWLOCK)
 SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
-    -- Fails with a duplicate key for the id of a lost worker: a new registration needs a new id.
+    -- Fails with a duplicate key if the id is a lost worker's: a new registration needs a new id.
     INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, login, lease_ms, registered_at, lease_until)
     VALUES (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
 
@@ -54,7 +55,7 @@ BEGIN
         @jobs_dead = @jobs_dead OUTPUT, @workers_lost = @run_out OUTPUT;
 END;
 
--- Reads the clock again after a wait or clock jump, so that a new lease has not already expired.
+-- Reads the clock again, because after a wait or clock jump a new lease could already have expired.
 WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
 BEGIN
     SET @now = SYSUTCDATETIME();

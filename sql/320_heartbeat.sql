@@ -1,23 +1,23 @@
--- Renews the lease of a worker, even an expired one that was not reaped yet. Error 58002 if the worker was marked lost:
--- its jobs may be running elsewhere.
+-- Renews the lease of a worker, even if it has expired, as long as the worker was not marked lost. Error 58002 if the
+-- worker was marked lost: its jobs may be running elsewhere.
 --
--- If no worker is elected (see duties), this one is: it then calls promote every second, and reap, sample and expire at
--- their times. A worker that fails at a duty calls with @yields = 1, so that the next heartbeat of another worker takes
--- over. Until then it continues with the duties that succeed; if even promote fails, it is elected again after ten
--- seconds without another worker.
+-- If no worker is elected (see duties), this worker is. It then calls promote every second, and reap, sample and expire
+-- at their times. A worker that fails at a duty calls this with @yields = 1, so that the next heartbeat of another
+-- worker takes over. Until then it continues with the duties that succeed. If even promote fails and no other worker
+-- takes over, it is elected again after ten seconds.
 --
--- A worker may report, for list_workers: its running jobs, and since its registration the done jobs and failed attempts
--- (retried or dead), what limits it and, for history, how many attempts left their job dead (@dead), and wait and run
--- times (@times). The rates are calculated here from the last report, by SQL Server's clock. Without @done, or within
--- half a second of the last report, nothing is stored. The same applies if the report is older than the last
--- (@report_no is not greater or, without it, the sums are smaller). @times is a JSON object: "w3" counts jobs that
--- waited, "r3" jobs that ran for 4 to 8 ms; 0 is under 1 ms, 1 under 2 ms, and so on to 24, under 2^24 ms; 25 is longer
--- (4 h 40 min).
+-- A worker may report, for list_workers: its running jobs, its bottleneck (@limited_by), and the done jobs and failed
+-- attempts (retried or dead) since its registration. For history, it may also report how many attempts left their job
+-- dead (@dead), and wait and run times (@times). The rates are calculated here from the last report, by SQL Server's
+-- clock. Nothing is stored without @done, or within half a second of the last report, or if the report is older than
+-- the last one (@report_no is not greater or, without it, the sums are smaller). @times is a JSON object: "w3" counts
+-- jobs that waited for 4 to 8 ms, and "r3" counts jobs that ran for 4 to 8 ms. The number 0 is for less than 1 ms, 1
+-- for less than 2 ms, and so on to 24, for less than 2^24 ms; 25 is for all longer times (4 h 40 min and more).
 --
--- Results: if cancellation of running jobs of the worker was requested, their job_id and fence, again with each
--- heartbeat until they finish. Then elected (this worker is), min_compatible (the oldest version that works with this
--- schema), and the last sample as sample returns it, NULL before the first. Read the last result: older releases know
--- no other.
+-- Results: if the cancellation of running jobs of the worker was requested, first their job_id and fence, with each
+-- heartbeat until they finish. The last result is a row with elected (1: this worker is elected), min_compatible (the
+-- oldest version that works with this schema), and the last sample as sample returns it, NULL before the first sample.
+-- Clients must read this row from the last result.
 CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @worker_id  uniqueidentifier,
     @running    int         = NULL,
@@ -27,7 +27,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @dead       bigint      = NULL,
     @times      varchar(1400) = NULL,
     @report_no  bigint      = NULL,  -- the number of the report since the registration: 1, 2, ...
-    @yields     bit         = 0      -- 1: another worker should be elected
+    @yields     bit         = 0      -- 1: another worker is to be elected
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -39,7 +39,7 @@ IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000
 
 UPDATE w
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id, @lease_ms = lease_ms,
-    -- If the clock was set back, the rates stay.
+    -- If the clock was set back, the rates stay unchanged.
     done_per_s   = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@done - ISNULL(done, 0)) * CAST(1000 AS float) / r.ms
                        ELSE done_per_s END,
     failed_per_s = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@failed - ISNULL(failed, 0)) * CAST(1000 AS float) / r.ms
@@ -63,7 +63,7 @@ WHERE w.worker_id = @worker_id AND w.lost_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT = 0
     THROW 58002, N'the worker is not registered for this queue or has lost its lease; register it again', 1;
--- Reads the clock again after a wait or clock jump, so that a renewed lease has not already expired.
+-- Reads the clock again, because after a wait or clock jump a renewed lease could already have expired.
 WHILE SYSUTCDATETIME() > DATEADD(MILLISECOND, @lease_ms / 2, @now)
 BEGIN
     SET @now = SYSUTCDATETIME();
@@ -73,8 +73,8 @@ BEGIN
 END;
 SET @now = SYSUTCDATETIME();
 
--- NOLOCK: it must not wait; if a change is missed, the next heartbeat sees it. A time more than ten seconds away: the
--- clock was set back.
+-- NOLOCK, because a heartbeat must not wait, and a change that is missed is seen by the next heartbeat. If "until" is
+-- more than ten seconds away, the clock was set back.
 SET @lapsed = CASE WHEN @yields = 1 THEN DATEADD(SECOND, -10, @now) ELSE @now END;
 IF EXISTS (SELECT 1 FROM [$(schema)].[duties] WITH (NOLOCK)
            WHERE queue_id = @queue_id
@@ -88,7 +88,7 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[duties] WITH (NOLOCK)
              OR (worker_id = @worker_id AND yielded <> @yields)
                  OR (worker_id <> @worker_id AND yielded = 1 AND @yields = 0));
 
--- NOLOCK: the next heartbeat sees requests that are not committed yet.
+-- NOLOCK, because the next heartbeat sees requests that are missed.
 IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_id = @worker_id)
     SELECT c.job_id, c.fence
     FROM [$(schema)].[cancellations] AS c WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
@@ -97,8 +97,8 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_
                     WHERE j.job_id = c.job_id AND j.state = 2 AND j.fence = c.fence)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- NOLOCK, and always a row: a change of the queue must not cost a worker its lease. If the queue was deleted, so was
--- the worker, and the next heartbeat fails.
+-- NOLOCK, and always returns a row, because a change of the queue must not cost a worker its lease. If the queue was
+-- deleted, the worker was deleted, too, and the next heartbeat fails.
 SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0 END AS bit) AS elected,
        (SELECT TOP (1) v.min_compatible FROM [$(schema)].[schema_version] AS v WITH (NOLOCK) ORDER BY v.version DESC)
            AS min_compatible,

@@ -1,6 +1,6 @@
 -- Stores reports of running jobs that this worker holds under this fence: checkpoints for the next attempt, and
--- progress. No result. The jobs' rows are locked first, in the order of finish, until the end, so that only the holder
--- writes a job's row of progress. UPDLOCK, because an S lock is released at once.
+-- progress. No result. First locks the jobs' rows until the end, in the same order as finish, so that only the holder
+-- of a job writes its progress. UPDLOCK, because an S lock would be released at once.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_progress]
     @worker_id uniqueidentifier,
     @notes     [$(schema)].[progress_list] READONLY
@@ -16,7 +16,7 @@ DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int 
 
 IF EXISTS (SELECT 1 FROM @notes WHERE fraction < 0 OR fraction > 1)
     THROW 58003, N'fraction must be 0 to 1', 1;
--- This bounds the results of checkpoints.
+-- This limits the size of the results of the procedure checkpoints.
 SET @job_id = (SELECT TOP (1) job_id FROM @notes WHERE DATALENGTH([checkpoint]) > 65535 ORDER BY job_id);
 IF @job_id IS NOT NULL
 BEGIN

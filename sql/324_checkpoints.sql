@@ -1,6 +1,6 @@
--- Returns the checkpoints of jobs that this worker holds under this fence, for jobs whose details say checkpointed.
--- Result: job_id, checkpoint; no row for a job without one. NOLOCK: only the holder changes them, and an operator who
--- is cancelling the job keeps its row locked.
+-- Returns the checkpoints of jobs that this worker holds under this fence. Called for jobs whose details contain
+-- checkpointed. Result: job_id, checkpoint; no row for a job without a checkpoint. NOLOCK, because only the holder
+-- changes a checkpoint, and an operator who is cancelling the job has locked its row.
 CREATE OR ALTER PROCEDURE [$(schema)].[checkpoints]
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[job_list] READONLY

@@ -1,13 +1,14 @@
 -- For sample and unregister_worker: adds the last sample and the workers' new reports to the history row of the
 -- sample's minute.
 --
--- Each report is counted once, despite rollbacks, repeats and concurrent calls: the counted part is stored with the
--- worker (noted_...) in the same transaction, and of two calls that have read the same samples.notes, only the first
--- raises it and goes on. All is read and added up before that, so a heartbeat waits for a few statements at most. A
--- locked worker is skipped (READPAST), and after a tenth of a second of waiting all is left to the next call.
+-- Each report is counted once, despite rollbacks, repeats and concurrent calls. The part that was counted is stored
+-- with the worker (noted_...) in the same transaction. If two calls have read the same samples.notes, only the first
+-- one raises it and continues. Reports are read and added up before the first change, so a heartbeat waits for a few
+-- statements at most. A locked worker is skipped (READPAST). If the call has to wait for more than a tenth of a second,
+-- it leaves everything to the next call.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_history]
     @queue_id int,
-    @most     int = 1  -- minutes between samples; a longer gap was without workers
+    @most     int = 1  -- the most minutes that a row covers; in a longer gap between samples, no worker ran
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -45,7 +46,7 @@ BEGIN TRY
         AND (done <> ISNULL(noted_done, 0) OR failed <> ISNULL(noted_failed, 0) OR dead <> ISNULL(noted_dead, 0)
             OR times <> ISNULL(noted_times, ''))
     OPTION (MAXDOP 1);
-    -- A worker's sums only grow. A wrong report of another program must not become negative here.
+    -- A worker's sums only grow. If another program reports smaller sums, the difference must not be negative.
     SELECT @done = ISNULL(SUM(CASE WHEN done > was_done THEN done - was_done ELSE 0 END), 0),
            @failed = ISNULL(SUM(CASE WHEN failed > was_failed THEN failed - was_failed ELSE 0 END), 0),
            @died = ISNULL(SUM(CASE WHEN dead > was_dead THEN dead - was_dead ELSE 0 END), 0)
@@ -65,7 +66,7 @@ BEGIN TRY
           FROM [$(schema)].[history] AS h WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (history_pk (queue_id, at)))
           CROSS APPLY OPENJSON(CASE WHEN ISJSON(h.times) = 1 THEN h.times END) AS j
           WHERE h.queue_id = @queue_id AND h.at = @at) AS c
-    -- 52 buckets, which fit into @times
+    -- 52 buckets, whose counts fit into @times
     WHERE c.bucket LIKE '[wr][0-9]' OR c.bucket LIKE '[wr]1[0-9]' OR c.bucket LIKE '[wr]2[0-5]'
     GROUP BY c.bucket
     HAVING SUM(c.jobs) > 0

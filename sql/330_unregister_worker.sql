@@ -1,6 +1,6 @@
 -- Ends a worker: it is marked lost, its election ends, and the next reap returns the jobs that it still holds. Its row
--- stays for a day, because a claim may still commit and reap finds its jobs by this row. The last report counts as with
--- a heartbeat, even from a lost worker. The queue's last worker also writes history.
+-- stays for a day, because a claim may still commit, and reap finds the claimed jobs by this row. The last report
+-- counts as with a heartbeat, even if the worker was marked lost. The queue's last worker also writes history.
 CREATE OR ALTER PROCEDURE [$(schema)].[unregister_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -20,7 +20,7 @@ IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE worker_id = @worker_id AND lost_at IS NULL;
 
--- Once: a repeated call has no greater number.
+-- Stored once, because a repeated call has no greater number.
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
 SET done = ISNULL(@done, done), failed = ISNULL(@failed, failed), dead = ISNULL(@dead, dead),
     times = ISNULL(@times, times), report_no = @report_no, reported_at = @now
@@ -33,7 +33,7 @@ INNER JOIN [$(schema)].[duties] AS d WITH (ROWLOCK) ON d.queue_id = q.queue_id
 WHERE q.name = @queue AND d.worker_id = @worker_id AND d.until > @now;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
--- Up to three times, because another worker that stopped at the same moment may have missed this one's report.
+-- Up to three times, because another worker that stopped at the same moment may have missed this worker's report.
 WHILE @tries < 3
     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
         WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)

@@ -1,8 +1,8 @@
--- Makes up to @max due jobs ready. Concurrent calls skip each other's locked rows. A group's job without a turn then
--- waits for it. Also does what advance_groups could not do in producers' transactions. With @worker_id, only if that
--- worker is elected (see duties), and keeps it elected for three more seconds.
--- Result: promoted, elected (1 without @worker_id), schedules_due (due_schedules has rows), error (what failed in
--- advance_groups and sweep, for the next call to retry; NULL: nothing).
+-- Makes up to @max due jobs ready. Concurrent calls skip each other's locked rows. A job of a group that has no turn
+-- then waits for its turn. Also calls advance_groups, which does nothing in producers' transactions, and sweep. With
+-- @worker_id, works only if that worker is elected (see duties), and keeps it elected for three more seconds. Result:
+-- promoted, elected (1 without @worker_id), schedules_due (1: due_schedules has rows), error (what failed in
+-- advance_groups or sweep and is retried by the next call; NULL: nothing).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
@@ -22,8 +22,9 @@ IF @queue_id IS NULL
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
--- Starts at the first scheduled job, but at most two seconds ago, because jobs about to be committed may be due by
--- then. NOLOCK: it must not pass locked or uncommitted jobs.
+-- Calculates where the next call starts reading: at the first scheduled job, but at the latest two seconds ago, because
+-- jobs that are committed soon may have been due since then. NOLOCK, because the start must not pass locked or
+-- uncommitted jobs.
 SELECT @due_from = due_from, @events_from = events_from,
        -- the clock was set back
        @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0
@@ -73,8 +74,7 @@ BEGIN
     IF @first_ready IS NOT NULL
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
--- A waiting job may have been locked while its group had no turns. Unlocking it changed nothing, so there is no event
--- for it.
+-- A waiting job may have been locked when it could have got a turn. Its lock was then released without adding an event.
 IF @looks = 1
 BEGIN TRY
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
@@ -84,12 +84,12 @@ BEGIN TRY
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH
-    -- 601: rows moved during a read without locks. The next check is in a minute.
+    -- 601: rows moved during a read without locks. The next check follows in a minute.
     IF @@TRANCOUNT > 0 OR ERROR_NUMBER() <> 601
         THROW;
 END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
--- A failed sweep must not stop schedules; the next call retries it. Only an abandoned sweep is postponed.
+-- A failed sweep must not stop schedules, and the next call retries it. Only an abandoned sweep is postponed.
 BEGIN TRY
     EXEC [$(schema)].[sweep] @queue_id;
 END TRY

@@ -1,12 +1,13 @@
--- Returns the last sample of a queue's depth, and takes a new one first if that is older than @max_age_ms. The elected
--- worker calls it at an interval; other workers get the sample with their heartbeat. Only one of concurrent callers
--- takes a sample, and none in a transaction.
+-- Returns the last sample of a queue's depth. If it is older than @max_age_ms, takes a new sample first. The elected
+-- worker calls this at an interval; other workers get the sample with their heartbeat. Only one of several concurrent
+-- callers takes a sample. Inside a transaction, no sample is taken.
 --
--- Cheap at any depth, but imprecise: of each of at most 100 priorities the first 10,000 ready jobs are counted, and the
--- rest is estimated from the dense job ids; of other states at most 100,000. The oldest ready job is one of the
--- counted. stats counts exactly. The first sample of a minute writes the previous one into history.
--- Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms (NULL: none ready), sample_age_ms (NULL:
--- the first is still being taken), cancelled, waiting, open_batches (with their follow-up in the queue).
+-- The sample is cheap at any depth, but imprecise. For each of at most 100 priorities, the first 10,000 ready jobs are
+-- counted, and the rest is estimated from the density of the job ids. Of other states, at most 100,000 jobs are
+-- counted. The oldest ready job is the oldest of the counted jobs. (stats counts exactly.) The first sample of a minute
+-- writes the previous one into history. Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms
+-- (NULL: none ready), sample_age_ms (NULL: the first sample is still being taken), cancelled, waiting, open_batches
+-- (with their follow-up in the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
     @queue      nvarchar(129),
     @max_age_ms int = 10000
@@ -24,8 +25,8 @@ IF @queue_id IS NULL
 IF @max_age_ms IS NULL OR @max_age_ms < 0
     EXEC [$(schema)].[refuse] N'max_age_ms', @max_age_ms, N'0 or more';
 
--- The session that changes begun_at takes the sample; if it dies, the next attempt follows after @max_age_ms. Not in a
--- caller's transaction, because the elected worker would wait for its row.
+-- The session that changes begun_at takes the sample. If it dies, another session may start a sample after @max_age_ms.
+-- Inside a caller's transaction no sample is taken, because the elected worker would wait for the row.
 IF @@TRANCOUNT = 0
 BEGIN
     UPDATE [$(schema)].[samples] WITH (ROWLOCK)
@@ -37,7 +38,7 @@ BEGIN
 END;
 IF @is_mine = 0 AND @@TRANCOUNT = 0
 BEGIN
-    -- HOLDLOCK locks the key even without a row, so that of two first samples the second finds the first one's row.
+    -- HOLDLOCK locks the key even if there is no row, so that of two first samples the second finds the other's row.
     INSERT [$(schema)].[samples] (queue_id, begun_at)
     SELECT @queue_id, @now
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (UPDLOCK, HOLDLOCK) WHERE queue_id = @queue_id);
@@ -46,7 +47,7 @@ END;
 
 IF @is_mine = 1
 BEGIN
-    -- Callers at an interval pass half of it as @max_age_ms, and are sometimes late.
+    -- Callers that sample at an interval pass half of it as @max_age_ms, and are sometimes late.
     IF EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (NOLOCK)
         WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
     BEGIN
@@ -57,7 +58,7 @@ BEGIN
     DECLARE @ready bigint = 0, @oldest datetime2(3), @priorities int = 0, @priority smallint, @counted bigint,
         @first_id bigint, @last_id bigint, @end_id bigint, @due_at datetime2(3);
 
-    -- One seek per priority. TOP and ORDER BY, which the index satisfies in any plan, unlike MIN and MAX.
+    -- One seek per priority. TOP with ORDER BY uses the index in any plan, unlike MIN and MAX.
     SELECT @priority = (SELECT TOP (1) j.priority FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
                         WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0
                         ORDER BY j.priority)
@@ -79,7 +80,7 @@ BEGIN
                                   AND j.priority = @priority
                               ORDER BY j.job_id DESC)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            -- Extrapolates the density of the counted ids. The last job may be gone.
+            -- Extrapolates the density of the counted ids. The last job may be gone by now.
             IF @end_id > @last_id
                 SET @counted = @counted
                     + CAST(CAST(@end_id - @last_id AS float) * @counted / (@last_id - @first_id + 1) AS bigint);
@@ -132,7 +133,7 @@ BEGIN
                              -- a later lease: see reap
                              AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),
         oldest_due_at = @oldest
-    -- A sample that started later may already be there.
+    -- A sample that started later may already be stored.
     WHERE queue_id = @queue_id AND (sampled_at IS NULL OR sampled_at <= @now OR sampled_at > DATEADD(MINUTE, 1, @now))
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;

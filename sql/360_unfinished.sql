@@ -1,10 +1,9 @@
--- Says whether a queue has unfinished jobs: ready, scheduled, waiting or claimed. For draining workers. With
--- @due_within_ms, jobs due later and the jobs waiting behind them do not count.
--- Result: unfinished, ready, scheduled, claimed, paused, next_due_ms (NULL: nothing scheduled; negative: overdue),
--- waiting.
+-- For draining workers: returns whether a queue has unfinished jobs (ready, scheduled, waiting or claimed). With
+-- @due_within_ms, jobs that are due later do not count, and neither do jobs that wait behind them. Result: unfinished,
+-- ready, scheduled, claimed, paused, next_due_ms (NULL: nothing scheduled; negative: overdue), waiting.
 --
--- A few seeks at any depth, by NOLOCK, one state after the other: a job that changes its state meanwhile can be missed,
--- so rely on 0 only if it is returned twice in a row.
+-- Costs a few seeks at any depth. Reads one state after the other by NOLOCK, so a job that changes its state meanwhile
+-- can be missed. Rely on 0 only if it is returned twice in a row.
 CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
     @queue         nvarchar(129),
     @due_within_ms bigint = NULL
@@ -42,7 +41,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SELECT @waiting = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE queue_id = @queue_id AND state = 6)
-    -- Jobs waiting behind a job that is due later wait at least as long.
+    -- Jobs that wait behind a job that is due later wait at least as long.
     AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
          OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

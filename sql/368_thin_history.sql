@@ -1,6 +1,7 @@
 -- For expire: merges rows older than a day into rows of ten minutes, up to an hour per call, and deletes up to 1,000
--- rows older than 90 days. Counts and times are added; of the depth the maximum stays, because charts show backlogs.
--- Each ten minutes are a transaction, so that an interrupted call leaves the rest to the next.
+-- rows older than 90 days. Counts and times are added up. For the depth the maximum is kept, because charts show
+-- backlogs. Each ten minutes are merged in a transaction of their own, so that an interrupted call leaves the rest to
+-- the next call.
 CREATE OR ALTER PROCEDURE [$(schema)].[thin_history]
     @queue_id int
 AS

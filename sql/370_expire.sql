@@ -1,9 +1,9 @@
 -- Deletes up to @max finished jobs past their retention (@keep_done_s, @keep_dead_s of create_queue), the oldest first;
--- up to @max rows of progress whose job is gone or done; up to @max batches that completed a week ago and have their
--- follow-up in the queue; and thins history. Result: expired, the greatest of the three numbers. The elected worker
--- calls it every minute, until it returns less than @max.
--- As in purge: first the ids, then the rows in their order. Only rows that could be locked count for @max; otherwise
--- locked rows whose entries are not locked would be found each time.
+-- up to @max rows of progress whose job is gone or done; and up to @max batches that completed a week ago and have
+-- their follow-up in the queue. Also thins history. Result: expired, the greatest of the three numbers. Every minute,
+-- the elected worker calls this until it returns less than @max. As purge does, it first reads the ids, and then
+-- deletes the rows in their order. Only rows that could be locked count for @max. Otherwise locked rows whose entries
+-- are not locked would be found each time.
 CREATE OR ALTER PROCEDURE [$(schema)].[expire]
     @queue nvarchar(129),
     @max   int = 1000
@@ -15,7 +15,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @
     @lock_timeout int = @@LOCK_TIMEOUT;
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
--- Deleted jobs. failed: it may have failed attempts; a done job that was claimed once has none.
+-- Deleted jobs. failed: the job may have failed attempts; a done job that was claimed only once has none.
 DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s
@@ -109,8 +109,9 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 COMMIT TRANSACTION;
 
--- Progress of jobs that are gone or done; ids never return. Found without locks and confirmed without waiting, because
--- an uncommitted finish may roll back. In ten parts, so that a locked job delays only its part until the next call.
+-- Progress of jobs that are gone or done (ids are never used again). The rows are found without locks and then checked
+-- again, because an uncommitted finish may roll back. The check does not wait for locks. This is done in ten parts, so
+-- that a locked job delays only its own part until the next call.
 SET LOCK_TIMEOUT 0;
 SET XACT_ABORT OFF;
 WHILE @parts < 10

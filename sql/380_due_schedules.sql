@@ -1,7 +1,7 @@
--- For the elected worker: returns up to @max schedules to check now, the longest due first, without locked ones.
--- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now.
--- If the clock was set back since the last check, the next time may be far away, so the schedule is due, and its times
--- count from now. Up to a minute is tolerated, because a small correction would otherwise fire a time twice.
+-- For the elected worker: returns up to @max schedules to check now, the longest due first, without locked schedules.
+-- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now. If the clock was set back since the
+-- last check, the next time may be far away. The schedule is then returned, and its next time is calculated from now.
+-- This is not done for less than a minute, because a small correction of the clock would otherwise fire a time twice.
 CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
     @queue nvarchar(129),
     @max   int = 100

@@ -1,9 +1,9 @@
 -- For the elected worker: enqueues the job of a schedule for one of its times and advances the schedule, in one
--- transaction, if it has not changed since it was read (@revision). So each time fires once, despite repeated calls and
--- several workers that consider themselves elected. Without @fire_at the schedule is only advanced. A locked schedule
--- counts as changed, and so does one whose check (@looked_at) was before the clock was set back.
--- Result: revision (NULL: nothing happened), job_id (NULL: none requested), duplicate (an unfinished job has the key;
--- none was added).
+-- transaction, if the schedule has not changed since it was read (@revision). Each time thus fires once, despite
+-- repeated calls and several workers that consider themselves elected. Without @fire_at, the schedule is only advanced.
+-- A locked schedule counts as changed. So does a schedule that was read (@looked_at) before the clock was set back.
+-- Result: revision (NULL: nothing happened), job_id (NULL: no job was requested), duplicate (1: an unfinished job has
+-- the key, and none was added).
 CREATE OR ALTER PROCEDURE [$(schema)].[fire_schedule]
     @queue     nvarchar(129),
     @name      nvarchar(129),
@@ -15,7 +15,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[fire_schedule]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
--- An enqueue waits for an uncommitted one of the same key, but a duty must not; fail_schedule has it retried.
+-- An enqueue waits for an uncommitted enqueue of the same key, but a duty must not. fail_schedule schedules a retry.
 SET LOCK_TIMEOUT 1000;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max),
     @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
@@ -54,7 +54,7 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
--- After the commit: see lower_marks.
+-- Done after the commit, see lower_marks.
 IF @duplicate = 0
     EXEC [$(schema)].[lower_marks] @queue_id, @job_id;
 IF @group_key IS NOT NULL

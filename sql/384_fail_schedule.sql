@@ -1,5 +1,5 @@
--- For the elected worker: stores why a schedule could not fire. It is checked again ten seconds later and skips no
--- time. Does nothing if the schedule has changed since it was read (@revision) or is locked.
+-- For the elected worker: stores why a schedule could not fire. The schedule is checked again ten seconds later, and no
+-- time is skipped. Does nothing if the schedule has changed since it was read (@revision) or is locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[fail_schedule]
     @queue    nvarchar(129),
     @name     nvarchar(129),

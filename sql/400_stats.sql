@@ -1,9 +1,9 @@
--- Counts the jobs of one queue or, with NULL, of each, by NOLOCK: it neither blocks nor is blocked, and the numbers are
--- not from one moment. Reads every entry of the small indexes once or, with @most, at most that many of each, so that
--- it is cheap at any depth: a count of @most is then a minimum, and the oldest ready job is one of the counted.
--- Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled, claimed, done, dead,
--- archived, workers, oldest_ready_ms (NULL: none ready), keep_done_s, keep_dead_s (NULL: for ever), sink, cancelled,
--- waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
+-- Counts the jobs of one queue or, with NULL, of every queue. Reads by NOLOCK, so it neither blocks nor is blocked, and
+-- the numbers are not from one moment. Reads every entry of the small indexes once or, with @most, at most that many
+-- entries of each, which is cheap at any depth. A count of @most is then a minimum, and the oldest ready job is the
+-- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled,
+-- claimed, done, dead, archived, workers, oldest_ready_ms (NULL: none ready), keep_done_s, keep_dead_s (NULL: for
+-- ever), sink, cancelled, waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL,
     @most  bigint        = NULL  -- how many jobs of each state (ready: of each index) to count; NULL: all
@@ -60,6 +60,6 @@ CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
                   ) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue
 ORDER BY q.name
--- TOP makes it serial anyway: tens of millions of jobs take some seconds of one core.
+-- TOP makes the plan serial anyway: tens of millions of jobs take some seconds of one core.
 OPTION (MAXDOP 1);
 GO

@@ -1,9 +1,9 @@
--- Lists the workers of a queue or, with NULL, of each: those with a lease, and those that stopped, were lost or whose
--- lease expired within the last @ended_s seconds. By NOLOCK: it neither blocks nor is blocked. Counts each worker's
--- entries of jobs_claimed and reads the rows of its first 50 jobs.
--- Result: worker_id, queue, name, registered_at, lease_left_ms (negative: expired; 0 with lost_at), lost_at (stopped or
--- lost), reported_at, held (claimed jobs), oldest_claimed_at (among the 50 of them enqueued first), and the report at
--- reported_at: running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
+-- Lists the workers of a queue or, with NULL, of every queue: workers with a lease, and workers that stopped, were lost
+-- or whose lease expired within the last @ended_s seconds. Reads by NOLOCK, so it neither blocks nor is blocked. Counts
+-- each worker's entries of jobs_claimed and reads the rows of its first 50 jobs. Result: worker_id, queue, name,
+-- registered_at, lease_left_ms (negative: expired; 0 with lost_at), lost_at (stopped or lost), reported_at, held
+-- (claimed jobs), oldest_claimed_at (among the 50 jobs that were enqueued first), and the report at reported_at:
+-- running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
     @queue   nvarchar(129) = NULL,
     @ended_s int           = 86400  -- 0 to 86,400 (a day, after which rows may be deleted)

@@ -1,9 +1,9 @@
--- Lists the history of a queue or, with NULL, of each: the rows that overlap the @minutes before @until (NULL: now), by
--- queue and time; at most about 100,000, the newest. A minute appears after its end if its depth was sampled. By
--- NOLOCK: it neither blocks nor is blocked.
--- Result: queue, at (start, UTC), minutes (1 to 10), the last sampled depth (for ten minutes, the maximum of each):
--- ready, scheduled, waiting, claimed, dead, cancelled, workers, oldest_ready_ms (NULL: none ready); and the workers'
--- reports: done, failed (attempts), died (jobs left dead), times (see heartbeat; NULL: nothing ran).
+-- Lists the history of a queue or, with NULL, of every queue: the rows that overlap the @minutes before @until (NULL:
+-- now), by queue and time. At most about 100,000 rows are returned, the newest ones. A minute appears after its end if
+-- its depth was sampled. Reads by NOLOCK, so it neither blocks nor is blocked. Result: queue, at (start, UTC), minutes
+-- (1 to 10), the last sampled depth (for ten minutes, the maximum of each): ready, scheduled, waiting, claimed, dead,
+-- cancelled, workers, oldest_ready_ms (NULL: none ready); and the workers' reports: done, failed (attempts), died (jobs
+-- left dead), times (see heartbeat; NULL: nothing ran).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_history]
     @queue   nvarchar(129) = NULL,
     @minutes int           = 60,    -- 1 to 129,600 (90 days, the retention)
@@ -20,10 +20,10 @@ IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
 
 SET @until = ISNULL(@until, SYSUTCDATETIME());
 SET @since = DATEADD(MINUTE, -@minutes, @until);
--- In the column's type, for the seek; a second wider, because the conversion rounds to seconds.
+-- In the column's type, for the seek. One second wider, because the conversion rounds to seconds.
 SET @first = DATEADD(SECOND, -601, @since);
 SET @end = CASE WHEN @until < '9999-12-31' THEN DATEADD(SECOND, 1, @until) ELSE '9999-12-31T23:59:59' END;
--- With NULL, first finds where the newest 100,000 rows start: this sorts times instead of whole rows.
+-- With NULL, first finds where the newest 100,000 rows start, which sorts times instead of whole rows.
 IF @queue_id IS NULL
     SELECT @cut = MIN(n.at)
     FROM (SELECT TOP (100000) h.at

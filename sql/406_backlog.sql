@@ -1,19 +1,20 @@
--- For an autoscaler such as KEDA's mssql scaler: how many workers with @threads jobs each would finish the waiting jobs
--- in about @target_s seconds, by the run times of the last minutes with jobs in history (none in seven days: a second
--- per job). At most as many workers as have a job for each thread, and as may run by the queue's limits (max_running,
--- rate), but at least the workers that hold jobs now, because scaling down might stop one with a long job.
+-- For an autoscaler such as KEDA's mssql scaler: returns how many workers with @threads jobs each would finish the
+-- backlog in about @target_s seconds. The run times are those of the last minutes with jobs in history, or a second per
+-- job if there are none in seven days. The number is limited: each worker must have a job for each thread, and the
+-- queue's limits (max_running, rate) must allow as many running jobs. But it is at least the number of workers that
+-- hold jobs now, because scaling down might stop a worker with a long job.
 --
--- 0 if there is no work within @due_within_s. At least 1 if jobs are ready or claimed (a lost worker's jobs must be
--- returned), scheduled jobs or a schedule come due, or groups have turns to give. In a paused queue only claimed jobs
--- count.
+-- The number is 0 if there is no work within @due_within_s. It is at least 1 if jobs are ready or claimed (a lost
+-- worker's jobs must be returned), if scheduled jobs or a schedule become due, or if groups have turns to give. In a
+-- paused queue, only claimed jobs count.
 --
--- By NOLOCK: it neither blocks nor is blocked. Cheap at any depth: it counts @most jobs of each state; if more are
--- ready, it uses the last minute's sample. Result: workers, a single column, as KEDA requires.
+-- Reads by NOLOCK, so it neither blocks nor is blocked. Cheap at any depth: it counts at most @most jobs of each state
+-- and, if more are ready, uses the sample of the last minute. Result: a single column, workers, as KEDA requires.
 CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
     @queue        nvarchar(129),
     @threads      int    = 1,      -- how many jobs a worker runs at the same time: 1 to 1,024
     @target_s     int    = 60,     -- 1 to 86,400 (a day)
-    @due_within_s int    = 30,     -- the time that a worker takes to start: 0 to 86,400
+    @due_within_s int    = 30,     -- how long a worker takes to start: 0 to 86,400
     @most         bigint = 10000   -- 1 or more
 AS
 SET NOCOUNT, XACT_ABORT ON;
@@ -75,7 +76,7 @@ END;
 
 IF @jobs > 0
 BEGIN
-    -- A job counts as the middle of its bucket: "r0" is under 1 ms, "r1" 1 to 2 ms, and so on (see heartbeat).
+    -- A job counts with the middle of its bucket: "r0" is less than 1 ms, "r1" 1 to 2 ms, and so on (see heartbeat).
     SELECT @run_ms = CASE WHEN SUM(r.jobs) > 0
         THEN SUM(r.jobs * CASE WHEN r.bucket = 0 THEN 0.5 ELSE 0.75 * POWER(CAST(2 AS float), r.bucket) END)
             / SUM(r.jobs)
@@ -112,6 +113,6 @@ ELSE IF @paused = 0
                         AND (look_at <= @soon OR looked_at > DATEADD(MINUTE, 1, @now))))
     SET @workers = 1;
 
--- Bounded, so that it fits into an int.
+-- Limited, so that the number fits into an int.
 SELECT CAST(CASE WHEN @workers > 1000000 THEN 1000000 ELSE @workers END AS int) AS workers;
 GO

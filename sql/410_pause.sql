@@ -1,9 +1,10 @@
--- Pauses a queue: no more claims; claimed jobs finish, and enqueueing continues. Not in a transaction.
+-- Pauses a queue: no more jobs are claimed. Claimed jobs finish, and jobs can still be enqueued. Cannot run in a
+-- transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause]
     @queue nvarchar(129)
 AS
 SET NOCOUNT, XACT_ABORT ON;
-SET IMPLICIT_TRANSACTIONS OFF;  -- or a client's setting would leave a transaction open
+SET IMPLICIT_TRANSACTIONS OFF;  -- a client's setting would leave a transaction open after this call
 IF @@TRANCOUNT > 0
     THROW 58003, N'pause would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 

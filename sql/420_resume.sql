@@ -1,4 +1,4 @@
--- Resumes the claims of a paused queue. Not in a transaction.
+-- Resumes a paused queue. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume]
     @queue nvarchar(129)
 AS

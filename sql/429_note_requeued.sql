@@ -1,5 +1,5 @@
--- For requeue, in its transaction: jobs of open batches count as unfinished again, and jobs of groups wait for their
--- turn. state: the previous one.
+-- For requeue, in its transaction: counts jobs of open batches as unfinished again, and lets jobs of groups wait for
+-- their turn. The column state has the previous state.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_requeued]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY

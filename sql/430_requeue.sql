@@ -1,20 +1,21 @@
--- Makes dead jobs ready again: one (@job_id) or up to 1,000 (@listed = 1 and @jobs), which may also be cancelled, or up
--- to @max, the oldest first. attempt restarts at 0; fence keeps growing. All listed jobs are requeued in one call,
--- whatever @max is, except for locked ones. Result: requeued. Run it until it returns less than @max.
--- A job stays dead if its deduplication key belongs to an unfinished job by now; of several with one key, the newest is
--- requeued. A job of a group waits for a turn. An open batch counts it as unfinished again; a completed one is
--- unchanged.
+-- Makes jobs ready again: one dead or cancelled job (@job_id), up to 1,000 dead or cancelled jobs (@listed = 1 and
+-- @jobs), or up to @max dead jobs, the oldest first. attempt restarts at 0, and fence keeps growing. All listed jobs
+-- are requeued in one call, whatever @max is, except locked jobs. Result: requeued. Without a list, run it until it
+-- returns less than @max. A job stays dead if an unfinished job has its deduplication key by now. Of several dead jobs
+-- with one key, the newest is requeued. A job of a group waits for a turn. An open batch counts the job as unfinished
+-- again; a completed batch does not change.
 --
--- First the ids, by reads alone; then the rows, each before its index entries, the order of all procedures but claim
--- and promote. Jobs without a key are requeued by one statement, jobs with a key one per transaction, the newest first:
--- a key's new entry in jobs_dedup may wait for a producer, and holding another entry meanwhile could deadlock.
+-- First reads the ids. Then locks the rows, each before its index entries, the order of all procedures except claim and
+-- promote. Jobs without a key are requeued by one statement. Jobs with a key are requeued one per transaction, the
+-- newest first: a key's new entry in jobs_dedup may have to wait for a producer, and a second entry held meanwhile
+-- could cause a deadlock.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
     @queue   nvarchar(129),
     @job_id  bigint         = NULL,
     @max     int            = 1000,
     @payload varbinary(max) = NULL,  -- with @job_id: a new payload
     @text    nvarchar(max)  = NULL,  -- or a new text
-    @listed  bit            = 0,     -- 1: the jobs of @jobs, none if that is empty
+    @listed  bit            = 0,     -- 1: the jobs of @jobs, no job if @jobs is empty
     @jobs    [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
@@ -23,7 +24,8 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int,
     @listed_so_far int = 0, @id bigint, @last_id bigint, @first_ready bigint;
--- has_key: NULL after the attempt. IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
+-- has_key: NULL once the job was tried. IGNORE_DUP_KEY: a job that moves in an index during the read may be found
+-- twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
 -- The jobs of one transaction, with their previous state.
 DECLARE @back [$(schema)].[member_list];
@@ -40,12 +42,12 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'payload or text requires job_id, and only one of them can be given', 1;
 
--- Repeats if fewer jobs were requeued than found, because rows were locked or producers took keys; at most ten times.
+-- Repeats, at most ten times, if fewer jobs were requeued than found: rows were locked, or producers took the keys.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
 
-    -- The keys are read by NOLOCK: an uncommitted enqueue counts, and nothing waits for it.
+    -- The keys are read by NOLOCK, so an uncommitted enqueue counts, and this call does not wait for it.
     IF @listed = 1
         INSERT @dead (job_id, has_key)
         SELECT j.job_id, CASE WHEN j.dedup_key IS NULL THEN 0 ELSE 1 END
@@ -166,7 +168,7 @@ BEGIN
             SELECT @first_ready = job_id FROM @back WHERE @first_ready IS NULL OR job_id < @first_ready;
         END TRY
         BEGIN CATCH
-            -- A producer has taken the key: the job stays dead. Other errors roll back the caller's transaction.
+            -- A producer has taken the key, so the job stays dead. Other errors roll back the caller's transaction.
             SET XACT_ABORT ON;
             IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
                 THROW;

@@ -1,11 +1,11 @@
--- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). A job that is not running is cancelled at once: state 5, kept
--- like a dead one; its deduplication key can be used again, its batch counts it, and it passes on its turn. A running
--- job stays claimed, and its worker is told with the next heartbeat: if it finishes as done, it is done; after any
--- other end (an error, a snooze, a release, a lost worker) it is cancelled. Finished jobs are unchanged. The error says
--- who cancelled the job and why.
--- Result: job_id, fence, running (1: its worker must be told; 0: cancelled) of each job that was not finished.
+-- Cancels jobs: one (@job_id) or up to 1,000 (@jobs). A job that is not claimed is cancelled at once. It then has state
+-- 5 and is kept like a dead job. Its deduplication key can be used again, its batch counts it, and it passes its turn
+-- on. A claimed job stays claimed, and its worker is told with the next heartbeat. If its run succeeds, the job is
+-- done. After any other end (an error, a snooze, a release, a lost worker), it is cancelled. Finished jobs do not
+-- change. The error says who cancelled the job and why. Result: job_id, fence, running (1: its worker must be told; 0:
+-- cancelled) of each job that was not finished.
 --
--- Waits for locked jobs, so that a job cannot escape while it is being claimed. Locks all rows first, in the order of
+-- Waits for locked jobs, so that a job that is being claimed does not escape. Locks all rows first, in the order of
 -- job_id, so that no job changes its state between check and update.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
     @queue  nvarchar(129),
@@ -37,7 +37,7 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
--- NOLOCK, because a job's group does not change.
+-- NOLOCK, because a job's group never changes.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     AND EXISTS (SELECT 1
                 FROM @asked AS a

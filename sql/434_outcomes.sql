@@ -1,8 +1,8 @@
--- Returns the outcomes of jobs, for waiting producers: of up to 1,000 jobs (@jobs), about @max of the finished ones. If
--- it returns @max rows or more, call it again at once: outputs may be large. Waits only for a job that is being deleted
--- or archived, because an uncommitted finish does not count.
--- Results, up to three of one shape: job_id, state (done, dead, cancelled, gone), error, output. gone: the queue does
--- not have the job: it is done and was deleted, was purged, expired or never existed.
+-- For waiting producers: returns the outcomes of about @max finished jobs among up to 1,000 jobs (@jobs). @max limits
+-- the rows because outputs may be large; if @max rows or more are returned, call it again at once. Waits only for a job
+-- that is being deleted or archived, because an uncommitted finish does not count. Results, up to three with the same
+-- columns: job_id, state (done, dead, cancelled, gone), error, output. gone means that the queue does not have the job:
+-- it is done and was deleted, was purged, has expired, or never existed.
 CREATE OR ALTER PROCEDURE [$(schema)].[outcomes]
     @queue nvarchar(129),
     @jobs  [$(schema)].[id_list] READONLY,
@@ -21,7 +21,7 @@ IF @max IS NULL OR @max < 1
 IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must have at most 1000 rows', 1;
 
--- READPAST: a locked job is being changed; the next call returns it.
+-- READPAST, because a locked job is being changed, and the next call returns it.
 SELECT TOP (@max) j.job_id,
     CAST(CASE j.state WHEN 3 THEN 'done' WHEN 4 THEN 'dead' ELSE 'cancelled' END AS varchar(9)) AS state, j.error,
     j.output
@@ -31,7 +31,7 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLO
 WHERE j.queue_id = @queue_id AND j.ended = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- Absent even for NOLOCK.
+-- Jobs that even NOLOCK does not find.
 INSERT @absent (job_id)
 SELECT a.job_id
 FROM @jobs AS a
@@ -41,7 +41,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN;
 
--- A rollback may bring these jobs back, so this waits for its end. The others are in the archive or gone.
+-- A rollback may restore these jobs, so this read waits for it. All others are in the archive or gone.
 DELETE a
 FROM @absent AS a
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))

@@ -1,6 +1,6 @@
--- Makes scheduled jobs ready early: one (@job_id) or up to 1,000 (@jobs), delayed or waiting for a retry. A group's job
--- without a turn then waits for it. Waits for locked jobs, in the order of job_id. Result: promoted (how many were
--- scheduled jobs of the queue).
+-- Makes scheduled jobs ready before they are due: one (@job_id) or up to 1,000 (@jobs), delayed or waiting for a retry.
+-- A job of a group that has no turn then waits for its turn. Waits for locked jobs, in the order of job_id. Result:
+-- promoted (how many of the jobs were scheduled jobs of the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote_now]
     @queue  nvarchar(129),
     @job_id bigint = NULL,

@@ -1,6 +1,6 @@
--- Changes the priority of up to 1,000 unfinished jobs; for a claimed one it applies when it becomes ready again. Waits
--- for locked jobs, in the order of job_id. The order within a group stays. Result: changed (without jobs that already
--- had this priority).
+-- Changes the priority of up to 1,000 unfinished jobs. For a claimed job, it applies when the job becomes ready again.
+-- The order within a group does not change. Waits for locked jobs, in the order of job_id. Result: changed (without
+-- jobs that already had this priority).
 CREATE OR ALTER PROCEDURE [$(schema)].[set_priority]
     @queue    nvarchar(129),
     @jobs     [$(schema)].[id_list] READONLY,

@@ -1,21 +1,22 @@
--- Deletes up to @max jobs in one state, the oldest first; run it until it returns less than @max. Result: purged.
--- @state: done, dead, cancelled, archived (at least @older_than_s seconds after they finished), or ready, scheduled,
--- waiting (at least that long after they were enqueued); these count as cancelled in their batches. Claimed jobs cannot
--- be purged. With @listed = 1, all jobs of @jobs (up to 1,000) in this state, whatever @max is.
+-- Deletes up to @max jobs in one state, the oldest first. Run it until it returns less than @max. Result: purged.
+-- @state can be done, dead, cancelled or archived, for jobs that finished at least @older_than_s seconds ago, or ready,
+-- scheduled or waiting, for jobs that were enqueued at least that long ago. Unfinished jobs count as cancelled in their
+-- batches. Claimed jobs cannot be purged. With @listed = 1, deletes all jobs of @jobs (up to 1,000) in this state,
+-- whatever @max is.
 --
--- First the ids, by reads alone; then the rows in the order of ids, each before its index entries, the order of all
--- procedures but claim and promote. Both skip locked jobs (READPAST).
+-- First reads the ids. Then locks the rows in the order of ids, each before its index entries, the order of all
+-- procedures except claim and promote. Both steps skip locked jobs (READPAST).
 --
--- No index has the age of ready jobs, but their ids grow with it: within a priority, the first job that is too young
--- ends the search after its page of @max jobs. A job whose enqueue waited for its key, or for a clock that was set
--- back, may be older than its id suggests and is purged a little later. The indexes of scheduled and waiting jobs do
--- not follow their age, so that all of them may be read.
+-- No index has the age of ready jobs, but newer jobs have higher ids: within a priority, the search ends after the page
+-- of @max jobs that contains the first job that is too young. A job may be older than its id suggests, if its enqueue
+-- waited for its key or if the clock was set back. Such a job is purged a little later. The indexes of scheduled and
+-- waiting jobs are not in the order of age, so all of these jobs may be read.
 CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @queue        nvarchar(129),
     @state        varchar(32),
     @older_than_s int = 0,
     @max          int = 1000,
-    @listed       bit = 0,  -- 1: the jobs of @jobs, none if that is empty
+    @listed       bit = 0,  -- 1: the jobs of @jobs, no job if @jobs is empty
     @jobs         [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT ON;
@@ -46,7 +47,7 @@ SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4
     WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
--- Repeats if fewer jobs were deleted than found, because rows were locked; at most ten times.
+-- Repeats, at most ten times, if fewer jobs were deleted than found, because rows were locked.
 WHILE @rounds < 10
 BEGIN
     SET @rounds = @rounds + 1;
@@ -142,7 +143,7 @@ BEGIN
     BEGIN
         IF @number = 6
             EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
-        -- A job that was requeued and died again meanwhile is too young. Unfinished jobs (0, 1, 6) are cancelled.
+        -- A job that was requeued and died again meanwhile is too young. Unfinished jobs (0, 1, 6) count as cancelled.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id,
             deleted.group_key

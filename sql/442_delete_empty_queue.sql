@@ -1,29 +1,31 @@
--- For delete_queue: deletes a queue without jobs and everything that belongs to it, in one transaction. @outcome: gone;
--- otherwise nothing has changed: worker (one has a lease), batch (an open one has its follow-up here), jobs, rest
--- (progress, completed batches or history), or locked (a row is locked).
+-- For delete_queue: deletes a queue that has no jobs, and everything that belongs to it, in one transaction. @outcome
+-- is gone, or the reason why nothing was deleted: worker (a worker has a lease), batch (an open batch has its follow-up
+-- in the queue), jobs (there are jobs), rest (there are progress, completed batches or history), or locked (a row is
+-- locked).
 --
 -- No job is left without a queue:
--- 1. The queue's row is deleted first, and only then each index that can hold a job of the queue is read with HOLDLOCK:
---    an empty range stays empty until this transaction ends, because an insert would wait.
--- 2. A job with an entry at the commit had it when that index was read, so the read has found it or met its lock. A job
---    that is moving between indexes (requeue, promote, release) has its old entry locked by the moving session: if that
---    was deleted before the read, the read has met the lock, otherwise it has found the entry. Either way the deletion
---    is rolled back, in whatever order the indexes are read.
--- 3. A session that adds a job checks for the queue's row after it has written all entries (enqueue): before the row is
---    deleted, the reads here come after the entries; later, it finds no queue and removes the job.
--- Workers and schedules follow the rule of jobs: first their row, then the check for the queue (register_worker,
--- set_schedule).
+-- 1. The queue's row is deleted first. Only then each index that can hold a job of the queue is read with HOLDLOCK. An
+--    empty range stays empty until this transaction ends, because an insert would wait.
+-- 2. If a job has an entry at the commit, it had the entry when that index was read, so the read has found the entry or
+--    met its lock. If a job is being moved between indexes (requeue, promote, release), the moving session has locked
+--    its old entry. If that entry was deleted before the read, the read has met the lock; otherwise it has found the
+--    entry. In both cases the deletion is rolled back, in whatever order the indexes are read.
+-- 3. A session that adds a job checks for the queue's row after it has written all entries (enqueue). If it checks
+--    before the row is deleted, the reads here follow and find the entries. If it checks later, it finds no queue and
+--    removes the job. For workers and schedules, the same rule applies: their row is written first, and then the queue
+--    is checked (register_worker, set_schedule).
 --
--- After deleting the row it waits for nothing (LOCK_TIMEOUT 0), so it takes part in no deadlock. HOLDLOCK also locks
--- the next queue's entry; if that is locked, so is the outcome, and delete_queue tries again. The entry of the name is
--- locked before the row, the order of all sessions that look a queue up by name.
+-- After it has deleted the row, the call waits for no lock (LOCK_TIMEOUT 0), so it takes part in no deadlock. HOLDLOCK
+-- also locks the next queue's entry. If another session has locked that entry, the outcome is locked, and delete_queue
+-- tries again. The entry of the name is locked before the row, in the order of all sessions that look up a queue by
+-- name.
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_empty_queue]
     @queue_id int,
     @queue    nvarchar(129),  -- its name
     @outcome  varchar(8) OUTPUT
 AS
 SET NOCOUNT ON;
-SET XACT_ABORT ON;  -- a client that gives up the call must not leave the row locked
+SET XACT_ABORT ON;  -- a client that abandons the call must not leave the row locked
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @locked int;
 DECLARE @workers TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED);
@@ -62,7 +64,7 @@ BEGIN TRY
     IF EXISTS (SELECT 1 FROM [$(schema)].[archive] WITH (ROWLOCK, HOLDLOCK, FORCESEEK (archive_finished (queue_id)))
         WHERE queue_id = @queue_id)
         SET @outcome = 'jobs';
-    -- There may be many of these, so delete_queue deletes them in parts.
+    -- There may be many of these rows, so delete_queue deletes them in parts.
     IF @outcome IS NULL
         AND (EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (progress_queue))
             WHERE queue_id = @queue_id)
@@ -75,8 +77,8 @@ BEGIN TRY
 
     IF @outcome IS NULL
     BEGIN
-        -- Found by NOLOCK and deleted by key, because no index has the queue, and other queues' workers are locked by
-        -- heartbeats. A worker with a lease stays; an uncommitted one is locked.
+        -- The workers are found by NOLOCK and deleted by key, because no index has the queue, and heartbeats lock
+        -- workers of other queues. A worker with a lease is not deleted, and an uncommitted worker is locked.
         INSERT @workers (worker_id) SELECT worker_id FROM [$(schema)].[workers] WITH (NOLOCK)
             WHERE queue_id = @queue_id;
         DELETE w
@@ -92,10 +94,10 @@ BEGIN TRY
     BEGIN
         DELETE [$(schema)].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        -- written since the check; without the sample none follows
+        -- rows that were written since the check; without the sample, no more follow
         DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        -- READCOMMITTEDLOCK: with optimized locking, an uncommitted row would be skipped instead of waited for.
+        -- READCOMMITTEDLOCK, because with optimized locking the read would skip an uncommitted row instead of waiting.
         DELETE [$(schema)].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;

@@ -1,10 +1,11 @@
--- Deletes a queue and everything that belongs to it. Rejected (58022) while a worker has a lease, while an open batch
--- has its follow-up in the queue and, with @with_jobs = 0, while it has jobs, including archived ones. With @with_jobs
--- = 1 they are deleted first, up to @max per call; unfinished ones count as cancelled in their batches. Run it until
--- is_gone is 1, outside a transaction: its own are shorter. Result: jobs (deleted by this call), is_gone.
+-- Deletes a queue and everything that belongs to it. The call is rejected (58022) while a worker has a lease, while an
+-- open batch has its follow-up in the queue and, with @with_jobs = 0, while the queue has jobs, including archived
+-- ones. With @with_jobs = 1, the jobs are deleted first, up to @max per call. Unfinished jobs count as cancelled in
+-- their batches. Run it until is_gone is 1. It must run outside a transaction, so that its own transactions stay short.
+-- Result: jobs (deleted by this call), is_gone.
 --
--- Checks by NOLOCK and deletes jobs while it sees any; then delete_empty_queue makes sure and deletes the queue. Locked
--- rows are skipped; if nothing else is left, the call is rejected.
+-- Checks by NOLOCK, and deletes jobs as long as it sees any. Then delete_empty_queue checks again with locks, and
+-- deletes the queue. Locked rows are skipped. If only locked rows are left, the call is rejected.
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_queue]
     @queue     nvarchar(129),
     @with_jobs bit = 0,
@@ -56,7 +57,7 @@ ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (NOLOCK, INDEX (progre
     SET @outcome = 'rest';
 ELSE
 BEGIN
-    -- Tries again, because it may have met the lock of another queue's claim or finish.
+    -- Tries again, because the lock may be of another queue's claim or finish.
     EXEC [$(schema)].[delete_empty_queue] @queue_id, @queue, @outcome OUTPUT;
     WHILE @outcome = 'locked' AND @tries < 10
     BEGIN
@@ -71,7 +72,7 @@ BEGIN
     END;
     IF @with_jobs = 1 AND @outcome = 'jobs' OR @outcome = 'rest'
     BEGIN
-        -- Added since the check: the next call deletes it.
+        -- A job was added since the check. The next call deletes it.
         SELECT 0 AS jobs, CAST(0 AS bit) AS is_gone;
         RETURN;
     END;
@@ -80,8 +81,8 @@ END;
 IF @outcome = 'jobs'
 BEGIN
     IF @with_jobs = 0
-        SET @max = 1;  -- is there an unlocked one?
-    -- As in purge: first the ids, then the rows in their order; both skip locked jobs.
+        SET @max = 1;  -- to see whether there is an unlocked one
+    -- As in purge: first reads the ids, then locks the rows in their order. Both steps skip locked jobs.
     INSERT @old (job_id) SELECT TOP (@max) job_id
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
     WHERE queue_id = @queue_id AND state = 0 AND alone = 0 ORDER BY priority, job_id OPTION (MAXDOP 1);
@@ -94,7 +95,7 @@ BEGIN
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_scheduled))
     WHERE queue_id = @queue_id AND state = 1 ORDER BY due_at, job_id OPTION (MAXDOP 1);
     SET @room = @room - @@ROWCOUNT;
-    -- Claimed by lost workers.
+    -- Jobs that lost workers have claimed.
     INSERT @old (job_id) SELECT TOP (@room) job_id
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_claimed))
     WHERE queue_id = @queue_id AND state = 2 ORDER BY worker_id, job_id OPTION (MAXDOP 1);

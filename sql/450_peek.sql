@@ -1,31 +1,30 @@
--- Shows jobs without claiming or waiting, without locked ones (READPAST): a page of the jobs in one state, or one job
--- by its id in any state.
--- @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived. Pages follow the state's index: ready in
--- the order of claims (jobs that must run alone, then by priority and id, in a lifo queue the newest first), scheduled
--- by (due_at, job_id), waiting by (group_key, job_id), finished states by (finished_at, job_id), claimed by job_id. The
--- next page starts after the last row, identified by @after and the columns of the order. A page may be short; after
--- the last job comes an empty one.
+-- Returns jobs without claiming them: a page of the jobs in one state, or one job by its id in any state. Never waits:
+-- locked jobs are left out (READPAST). @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived.
+-- Pages follow the state's index: ready in the order of claims (first jobs that must run alone, then by priority and
+-- id, in a lifo queue the newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), finished states
+-- by (finished_at, job_id), claimed by job_id. The next page starts after the last row of this page, which @after and
+-- the columns of the order identify. A page may be short. After the last job, a page is empty.
 --
--- A page costs its rows at any depth: two seeks, for the rest of the same time or priority and for the following ones
--- (lifo: one per priority). An OR, or >= with a filter, would read all jobs of one time for each page. Only claimed
--- jobs are sorted.
--- First the ids from the index, then a copy of the rows, then the result: it never waits, and no session waits for the
--- client. @newest_first: the same pages backwards, for finished states; a cursor works in both directions.
--- @worker_id: of the claimed jobs, those of this worker, by a seek.
+-- A page costs only its own rows at any depth. It takes two seeks: one for the rest of the same time or priority, and
+-- one for the following times or priorities (lifo: one per priority). An OR, or >= with a filter, would read all jobs
+-- of one time for each page. Only claimed jobs are sorted. The procedure reads the ids from the index, then copies the
+-- rows, and then returns the copy, so that no session waits for a slow client. @newest_first: the same pages backwards,
+-- for finished states; a cursor works in both directions. @worker_id: only claimed jobs that this worker holds, found
+-- by a seek.
 --
--- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only matching jobs; @error is a part of the error,
--- compared by the database's collation. @older_than_ms, @since, @until: only jobs of this age, from or before this time
--- (UTC), counted from their end or, if unfinished, from their enqueueing. Only the end of finished jobs is in an index,
--- so with other filters up to @scan jobs are read in the state's order, and the page has the matching ones: it may be
--- empty although later jobs match. @next and its companions are where the next page starts (@after and so on), NULL at
--- the end.
+-- @kind, @correlation_id, @error, @dedup_key, @group_key, @batch_id: only matching jobs. @error is a part of the error,
+-- compared by the database's collation. @older_than_ms, @since, @until: only jobs of at least this age, from this time
+-- on, or before this time (UTC). Finished jobs are compared by when they finished, unfinished jobs by when they were
+-- enqueued. Only the finish time of finished jobs is in an index. With other filters, up to @scan jobs are read in the
+-- state's order, and the page has the matching jobs. It may be empty although later jobs match. @next and the other
+-- @next_... parameters tell where the next page starts (@after and so on); NULL at the end.
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at,
 -- run_us, kind, dedup_key, correlation_id, payload_utf16, payload, payload_text, error, output, output_text,
--- time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end. The
--- texts, for tools, are UTF-16 or bytes of printable ASCII with tabs and line ends; otherwise NULL, because SQL Server
--- decodes UTF-8 only from 2019. @max_bytes cuts payload and output, whose lengths are payload_bytes and output_bytes,
--- and leaves the texts out: for lists.
+-- time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes. Later versions add columns at the end.
+-- payload_text and output_text are for tools. They are NULL unless the value is UTF-16, or printable ASCII with tabs
+-- and line ends, because SQL Server decodes UTF-8 only from 2019 on. @max_bytes is for lists: it cuts payload and
+-- output, whose full lengths are payload_bytes and output_bytes, and leaves out the texts.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @queue          nvarchar(129),
     @state          varchar(32)   = NULL,
@@ -34,7 +33,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, cancelled, archived: finished_at
     @after_priority smallint     = NULL,  -- ready
     @after_alone    bit          = 0,     -- ready
-    @job_id         bigint       = NULL,  -- this one, instead of a state
+    @job_id         bigint       = NULL,  -- this job, instead of a state
     @texts          bit          = 1,     -- 0: payload_text and output_text are NULL
     @kind           varchar(65)  = NULL,
     @correlation_id uniqueidentifier = NULL,
@@ -66,7 +65,7 @@ IF @max_bytes IS NOT NULL
 DECLARE @queue_id int, @claim_order varchar(4), @found int = 0, @is_archived bit = 0;
 DECLARE @is_filtered bit = CASE WHEN @kind IS NULL AND @correlation_id IS NULL AND @error IS NULL AND @dedup_key IS NULL
     AND @group_key IS NULL AND @batch_id IS NULL THEN 0 ELSE 1 END;
--- For finished jobs, the index contains the time, so no rows need to be scanned and filtered by it.
+-- For finished jobs, the index contains the time, so the rows need not be filtered by it.
 DECLARE @take int = CASE WHEN @is_filtered = 0 AND (@older_than_ms IS NULL AND @since IS NULL AND @until IS NULL
                                                      OR @state IN ('done', 'dead', 'cancelled', 'archived')) THEN @max
                          ELSE @scan END;
@@ -75,7 +74,7 @@ IF @older_than_ms IS NOT NULL OR @since IS NOT NULL OR @until IS NOT NULL
 -- The bounds of the requested times.
 DECLARE @from datetime2(3) = ISNULL(@since, '00010101');
 DECLARE @to datetime2(3) = CASE WHEN @older_than_ms IS NULL THEN '99991231 23:59:59.999'
-                                    -- 2,000 years, older than any job
+                                    -- 2,000 years: older than any job
                                     WHEN @older_than_ms >= 63072000000000 THEN '00010101'
                                     ELSE DATEADD(MILLISECOND, -CAST(@older_than_ms % 60000 AS int), DATEADD(MINUTE,
                                              -CAST(@older_than_ms / 60000 AS int), SYSUTCDATETIME())) END;
@@ -91,7 +90,7 @@ DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, j
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @matching TABLE (place int NOT NULL PRIMARY KEY CLUSTERED);
 SELECT @next = NULL, @next_time = NULL, @next_priority = NULL, @next_alone = NULL, @next_group = NULL;
--- Anything but plain text, compared by code point (BIN2).
+-- A pattern for anything but plain text, compared by code point (BIN2).
 DECLARE @not_text nvarchar(20) = CONCAT(N'%[^ -~', NCHAR(9), NCHAR(10), NCHAR(13), N']%');
 
 SELECT @queue_id = queue_id, @claim_order = claim_order FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
@@ -131,7 +130,7 @@ BEGIN
     SET @after_alone = 1;
     SET @after_group = N'';
 END;
--- Finished jobs: starts at the requested times if they begin later, because a seek has one bound on each side.
+-- Finished jobs: starts at the requested times, if these are later, because a seek has one bound on each side.
 IF @has_ended = 1 AND @newest_first = 0 AND @after_time < @from
     SELECT @after_time = DATEADD(MILLISECOND, -1, @from), @after = 9223372036854775807;
 IF @newest_first = 1 AND @after_time > @to
@@ -167,13 +166,13 @@ BEGIN
         ORDER BY priority, job_id
         OPTION (MAXDOP 1);
         SET @found = @found + @@ROWCOUNT;
-        -- Then the other jobs from their start.
+        -- Then the other jobs, from the first one on.
         SET @after_priority = -32768;
         SET @after = CASE WHEN @claim_order = 'lifo' THEN 9223372036854775807 ELSE 0 END;
     END;
     IF @claim_order = 'lifo'
     BEGIN
-        -- One seek per priority: no index has the priorities ascending and the ids descending.
+        -- One seek per priority, because no index has the priorities ascending and the ids descending.
         WHILE 1 = 1
         BEGIN
             INSERT @page (job_id, priority, alone)
@@ -324,7 +323,7 @@ BEGIN
     OPTION (MAXDOP 1);
 END;
 
--- The next page starts after the last job read or, if the page is full earlier, after the last match.
+-- The next page starts after the last job that was read or, if the page was full before, after the last match.
 SELECT @taken = COUNT(*), @end = MAX(place) FROM @page;
 SET @last = @end;
 IF @is_filtered = 1
@@ -374,8 +373,8 @@ BEGIN
     RETURN;
 END;
 
--- A copy first, because a read of varbinary(max) keeps the S locks of all rows until the client has read the last one,
--- and claims and finish calls would wait for them.
+-- Copies the rows first. Otherwise, a read of varbinary(max) would keep the S locks of all rows until the client has
+-- read the last one, and claims and finish calls would wait for them.
 DECLARE @rows TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL,
     state varchar(9) COLLATE Latin1_General_100_BIN2 NOT NULL, priority smallint NOT NULL, alone bit NOT NULL,
     attempt int NOT NULL, fence int NOT NULL, enqueued_at datetime2(3) NOT NULL, due_at datetime2(3) NOT NULL,
@@ -419,7 +418,7 @@ ELSE
         AND (@worker_id IS NULL OR j.worker_id = @worker_id)
     OPTION (MAXDOP 1);
 
--- Bytes become text by way of nvarchar, because COLLATE on varchar converts between code pages and may change letters.
+-- Bytes are converted to text by way of nvarchar: COLLATE on varchar would convert code pages and may change letters.
 SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at, r.due_at, r.worker_id, r.claimed_at,
        r.finished_at, r.run_us, r.kind, r.dedup_key, r.correlation_id, r.payload_utf16, r.payload,
        CASE WHEN @texts = 0 THEN NULL

@@ -1,6 +1,6 @@
 -- Returns the stored failed attempts of one job of the queue, the oldest first. Does not wait (READPAST), so an attempt
--- that is being finished is left out. Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL:
--- its worker was lost), error. Later versions add columns at the end.
+-- that is being stored is left out. Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL: its
+-- worker was lost), error. Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek_attempts]
     @queue  nvarchar(129),
     @job_id bigint

@@ -1,5 +1,5 @@
--- Returns the reported progress of jobs of a queue, by NOLOCK, so that it never blocks a worker. Result: job_id,
--- fraction, text, checkpoint_bytes, noted_ms (since the report); no row for a job without a report.
+-- Returns the reported progress of jobs of a queue. Reads by NOLOCK, so that it never blocks a worker. Result: job_id,
+-- fraction, text, checkpoint_bytes, noted_ms (time since the report); no row for a job without a report.
 CREATE OR ALTER PROCEDURE [$(schema)].[progress_of]
     @queue nvarchar(129),
     @jobs  [$(schema)].[id_list] READONLY

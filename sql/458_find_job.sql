@@ -1,4 +1,4 @@
--- Returns the queue that a job belongs to, even if it is archived, by NOLOCK. Result: queue (NULL: no such job).
+-- Returns the queue of a job, even if the job is archived. Reads by NOLOCK. Result: queue (NULL: no such job).
 CREATE OR ALTER PROCEDURE [$(schema)].[find_job]
     @job_id bigint
 AS

@@ -1,8 +1,8 @@
--- Returns the errors of jobs of a queue, for a program that groups similar ones. @state: dead: the newest @max dead
--- jobs, the newest first. scheduled: of the @max jobs that are due first, those with an error (waiting for a retry, or
--- snoozed with a reason). Neither blocks nor is blocked (READPAST): a seek, and a row per job, without locked jobs.
--- Result: job_id, kind, finished_at (of its last run), error (the first 400 characters). Later versions add columns at
--- the end.
+-- Returns the errors of jobs of a queue, for a program that groups similar errors. With @state dead, returns the last
+-- @max dead jobs, the newest first. With @state scheduled, reads the @max jobs that are due first, and returns those
+-- that have an error (waiting for a retry, or snoozed with a reason). Locked jobs are left out (READPAST), so the call
+-- neither blocks nor is blocked. It costs a seek, and a row per job. Result: job_id, kind, finished_at (of its last
+-- run), error (the first 400 characters). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_errors]
     @queue nvarchar(129),
     @state varchar(32) = 'dead',
@@ -20,8 +20,9 @@ IF @state IS NULL OR @state NOT IN ('dead', 'scheduled')
 IF @max IS NULL OR @max < 1 OR @max > 100000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 100000';
 
--- First the ids from the index (NOLOCK), then a copy of the rows, one lock at a time. Not by NOLOCK: if a long error is
--- stored outside its row and moves meanwhile, NOLOCK fails with error 7105, which closes the connection.
+-- Reads the ids from the index (NOLOCK), and then copies the rows, one lock at a time. The rows are not read by NOLOCK:
+-- if a long error is stored outside its row and moves meanwhile, NOLOCK fails with error 7105, which closes the
+-- connection.
 DECLARE @page TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
 DECLARE @rows TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL,
     kind varchar(64) COLLATE Latin1_General_100_BIN2 NULL, finished_at datetime2(3) NOT NULL, error nvarchar(800) NULL);

@@ -28,7 +28,7 @@ SELECT @version AS version, @min_compatible AS min_compatible, DB_NAME() AS data
                  WHEN EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WITH (FORCESEEK (queues_name (name)))
                      WHERE q.name = @queue) THEN 1
                  ELSE 0 END AS bit) AS queue_exists,
-       -- One procedure of each role: a login may have the right without being a member.
+       -- Checks one procedure of each role, because a login may have the permission without being a member.
        CONCAT(CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[enqueue]', N'OBJECT', N'EXECUTE') = 1 THEN N'producer ' END,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[claim]', N'OBJECT', N'EXECUTE') = 1 THEN N'worker ' END,
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[purge]', N'OBJECT', N'EXECUTE') = 1 THEN N'operator ' END,

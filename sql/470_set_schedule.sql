@@ -1,9 +1,9 @@
--- Creates a schedule, or replaces all of an existing one but its pause. If cron and time zone are unchanged, so is the
--- next time, so that a program may call this at each start. Result: created.
+-- Creates a schedule, or replaces an existing one except its pause. If cron and time zone are unchanged, the next time
+-- stays the same, so a program may call this at each start. Result: created.
 --
--- T-SQL cannot read a cron expression: the elected worker checks @cron and @time_zone within about a second; if they
--- are wrong, list_schedules shows the error, nothing fires, and the worker logs it. (Queue::set_schedule checks first.)
--- @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
+-- T-SQL cannot read a cron expression, so the elected worker checks @cron and @time_zone within about a second. If they
+-- are wrong, nothing fires, the worker logs the error, and list_schedules returns it. (Admin::set_schedule checks them
+-- first.) @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
 CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @queue          nvarchar(129),
     @name           nvarchar(129),
@@ -13,11 +13,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @text           nvarchar(max)    = NULL,
     @priority       smallint         = 0,
     @max_attempts   int              = NULL,
-    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job has a key made of name and time
+    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job's key is made of the name and the time
     @correlation_id uniqueidentifier = NULL,
     @kind           nvarchar(65)     = NULL,
     @time_limit_ms  bigint           = NULL,
-    @make_up        int              = 1,      -- how many of the last times missed for over a minute to make up for
+    @make_up        int              = 1,      -- how many of the last missed times to make up for
     @jitter_ms      int              = 0,      -- the longest random delay of each job, up to a day
     @headers        nvarchar(1301)   = NULL,
     @group_key      nvarchar(129)    = NULL
@@ -43,7 +43,7 @@ IF @make_up IS NULL OR @make_up < 0 OR @make_up > 1000
     EXEC [$(schema)].[refuse] N'make_up', @make_up, N'0 (missed times are skipped) to 1000';
 IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
     EXEC [$(schema)].[refuse] N'jitter_ms', @jitter_ms, N'0 to 86400000 (a day)';
--- The checks of enqueue, so that it does not fail later.
+-- The same checks as in enqueue, which would otherwise fail later.
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
 EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
@@ -52,7 +52,7 @@ IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
--- HOLDLOCK: sessions that set the same new schedule wait here instead of failing with a duplicate key.
+-- HOLDLOCK, so that sessions that set the same new schedule wait here instead of failing with a duplicate key.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK)
     WHERE queue_id = @queue_id AND name = @name)
 BEGIN

@@ -1,4 +1,4 @@
--- Pauses a schedule: its times pass without effect until it is resumed. Jobs that it has enqueued stay.
+-- Pauses a schedule: it enqueues nothing until it is resumed. Jobs that it has enqueued stay.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause_schedule]
     @queue nvarchar(129),
     @name  nvarchar(129)

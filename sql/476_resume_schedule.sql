@@ -1,5 +1,5 @@
--- Resumes a paused schedule with its next time from now; times that passed meanwhile are not made up for. Changes
--- nothing if it is not paused.
+-- Resumes a paused schedule with its next time from now on. Times that passed during the pause are not made up for.
+-- Changes nothing if the schedule is not paused.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume_schedule]
     @queue nvarchar(129),
     @name  nvarchar(129)

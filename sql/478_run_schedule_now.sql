@@ -1,5 +1,5 @@
--- Enqueues the job of a schedule now, even if it is paused; its times do not change. Result: job_id, duplicate (1: an
--- unfinished job has the same key, and none was added).
+-- Enqueues the job of a schedule now, even if the schedule is paused. The schedule's times do not change. Result:
+-- job_id, duplicate (1: an unfinished job has the same key, and none was added).
 CREATE OR ALTER PROCEDURE [$(schema)].[run_schedule_now]
     @queue nvarchar(129),
     @name  nvarchar(129)

@@ -1,8 +1,9 @@
--- Lists the schedules of a queue by name, by NOLOCK, because READPAST would leave out schedules that are being fired.
--- If a payload of more than 8,000 bytes is being replaced, the call may end with error 7105 and a closed connection:
--- call it again. Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind,
--- dedup_key, correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key. For about a
--- second after a change, a resume or a clock set back, next_at is that moment.
+-- Lists the schedules of a queue by name. Reads by NOLOCK, because READPAST would leave out schedules that are being
+-- fired. If a payload of more than 8,000 bytes is being replaced, the call may fail with error 7105 and a closed
+-- connection; call it again. Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms,
+-- kind, dedup_key, correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key. For
+-- about a second after a schedule was changed or resumed, or the clock was set back, next_at is the time when that
+-- happened.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_schedules]
     @queue nvarchar(129)
 AS

@@ -1,14 +1,15 @@
 -- Creates a batch in the caller's transaction. Jobs of any queues are added with its id (@batch_id of enqueue, batch_id
--- in @details of enqueue_batch). When it is sealed (seal_batch) and all its jobs have finished, its follow-up is
--- enqueued once, with the counts in the header readpast-batch. No result set: the id is in @batch_id.
+-- in @details of enqueue_batch). When the batch is sealed (seal_batch) and all its jobs have finished, its follow-up is
+-- enqueued once, with the counts in the header readpast-batch. No result set: the id is returned in @batch_id.
 --
--- The follow-up can belong to another batch, @parent_id, which then does not complete earlier. The parent must exist,
--- so that there are no cycles. A call repeated after a lost response creates a second batch; if that has a parent, the
--- parent does not complete before it is sealed or cancelled.
+-- The follow-up can belong to another batch, the parent (@parent_id), which then cannot complete before the follow-up
+-- has finished. The parent must exist, so that there are no cycles. If the call is repeated after a lost response, it
+-- creates a second batch. If that has a parent, the parent does not complete until the second batch is sealed or
+-- cancelled.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
     @queue          nvarchar(129),            -- of the follow-up
     @name           nvarchar(129)    = NULL,  -- for people: up to 128 characters
-    -- The follow-up, as for enqueue; without payload and text there is none.
+    -- The follow-up, as for enqueue. Without payload and text, there is no follow-up.
     @payload        varbinary(max)   = NULL,
     @text           nvarchar(max)    = NULL,
     @priority       smallint         = 0,
@@ -35,7 +36,7 @@ IF DATALENGTH(@name) > 256
 EXEC [$(schema)].[check_text] N'name', @name;
 IF @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'a follow-up must have either a payload or a text', 1;
--- The checks of enqueue, so that the end of the batch does not fail.
+-- The same checks as in enqueue, which would otherwise fail when the batch completes.
 EXEC [$(schema)].[check_job] @max_attempts, NULL, @kind, @time_limit_ms, @headers, NULL;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'parent_id requires a payload or a text, because the follow-up belongs to the parent', 1;

@@ -1,6 +1,6 @@
--- Seals a batch in the caller's transaction: no more jobs can be added, and it completes when all its jobs have
--- finished, at once if they have. Waits for transactions that are adding jobs. A second call has no effect. Result:
--- members, ended.
+-- Seals a batch in the caller's transaction. No more jobs can be added, and the batch completes when all its jobs have
+-- finished, or at once if they already have. Waits for transactions that are adding jobs. A second call has no effect.
+-- Result: members, ended.
 CREATE OR ALTER PROCEDURE [$(schema)].[seal_batch]
     @batch_id bigint,
     @report   bit = 1
@@ -16,7 +16,7 @@ WHERE batch_id = @batch_id AND sealed_at IS NULL
 OPTION (MAXDOP 1);
 IF @@ROWCOUNT > 0
 BEGIN
-    -- All additions are committed now, or belong to this transaction.
+    -- By now, all additions are committed or belong to this transaction.
     SET @members = (SELECT ISNULL(SUM(CAST(a.jobs AS bigint)), 0)
                     FROM [$(schema)].[batch_additions] AS a WITH (ROWLOCK, READCOMMITTEDLOCK)
                     WHERE a.batch_id = @batch_id);

@@ -1,8 +1,8 @@
--- Cancels a batch: seals it and cancels up to @max of its unfinished jobs, as cancel does, and those of its child
--- batches (whose follow-ups belong to it), in any queue. Follow-ups are still enqueued when all jobs have finished,
--- with the counts of what happened. Run it until it returns nothing, outside a transaction, which would lock counts
--- before jobs. Results: as cancel, one per queue. Reads the jobs by NOLOCK, so that a job cannot escape while it is
--- being claimed; cancel waits for it.
+-- Cancels a batch: seals it, and cancels up to @max unfinished jobs of the batch and of its child batches (whose
+-- follow-ups belong to it), in any queue, as cancel does. Follow-ups are still enqueued when all jobs have finished,
+-- with the final counts. Run it until it returns nothing, outside a transaction, because a transaction would lock
+-- counts before jobs. Results: as cancel, one per queue. Reads the jobs by NOLOCK, so that it also finds jobs that are
+-- being claimed; cancel waits for these.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
     @batch_id bigint,
     @why      nvarchar(1001) = NULL,
@@ -19,7 +19,8 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
 INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
--- All batches first: one without jobs completes when it is sealed, and its follow-up is a job of another one.
+-- Seals all batches first: a batch without jobs completes when it is sealed, and its follow-up may be a job of another
+-- batch.
 WHILE 1 = 1
 BEGIN
     SET @next = (SELECT MIN(batch_id) FROM @batches WHERE is_seen = 0);

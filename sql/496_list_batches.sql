@@ -1,7 +1,7 @@
--- Lists batches: one by its id, or a page of those with their follow-up in a queue, the newest first; the next page is
--- @before the last id. A few seeks each, and for an unsealed batch a row per call that has added jobs, by NOLOCK.
--- Result: batch_id, name, parent_id, queue (of the follow-up), created_at, sealed_at, ended_at, members, done, dead,
--- cancelled, follow_up_id (NULL: none, or not enqueued yet).
+-- Lists batches: one batch by its id, or a page of the batches with their follow-up in a queue, the newest first. For
+-- the next page, pass the last id as @before. Reads by NOLOCK. Each batch costs a few seeks and, while it is not
+-- sealed, a row per call that has added jobs. Result: batch_id, name, parent_id, queue (of the follow-up), created_at,
+-- sealed_at, ended_at, members, done, dead, cancelled, follow_up_id (NULL: none, or not enqueued yet).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_batches]
     @batch_id bigint        = NULL,
     @queue    nvarchar(129) = NULL,
@@ -42,7 +42,7 @@ ELSE
     OPTION (MAXDOP 1);
 
 SELECT b.batch_id, b.name, b.parent_id, q.name AS queue, b.created_at, b.sealed_at, c.ended_at,
-       -- not COALESCE, which would run the subquery twice
+       -- ISNULL, because COALESCE would run the subquery twice
        ISNULL(c.members, ISNULL((SELECT SUM(CAST(a.jobs AS bigint))
            FROM [$(schema)].[batch_additions] AS a WITH (NOLOCK) WHERE a.batch_id = b.batch_id), 0)) AS members,
        c.done, c.dead, c.cancelled, c.follow_up_id

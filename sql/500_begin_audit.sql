@@ -1,10 +1,10 @@
 -- Records that a person starts an action on a queue or its jobs; end_audit records the outcome. Call it outside the
--- action's transaction, whose rollback would undo it. Deletes up to 100 unlocked rows of more than 400 days, the oldest
--- first. No result set: the row's id is in @audit_id.
+-- action's transaction, whose rollback would undo the record. Also deletes up to 100 rows that are older than 400 days
+-- and not locked, the oldest first. No result set: the row's id is returned in @audit_id.
 CREATE OR ALTER PROCEDURE [$(schema)].[begin_audit]
     @who      nvarchar(257),          -- the person, as named by the program: 1 to 256 characters
     @action   varchar(33),            -- a word: 1 to 32 printable ASCII characters, no spaces
-    @queue    nvarchar(129) = NULL,   -- its name; it need not exist
+    @queue    nvarchar(129) = NULL,   -- the queue's name; the queue need not exist
     @what     nvarchar(max) = NULL,   -- JSON, up to 100,000 characters: the filter, the jobs or other settings
     @audit_id bigint        = NULL OUTPUT
 AS

@@ -1,8 +1,9 @@
--- Records the outcome of an action that begin_audit has recorded for this login. The first call counts. No result set.
+-- Records the outcome of an action that begin_audit has recorded for this login. Only the first call counts. No result
+-- set.
 CREATE OR ALTER PROCEDURE [$(schema)].[end_audit]
     @audit_id bigint,
     @jobs     bigint        = NULL,  -- how many were changed
-    @outcome  nvarchar(401) = NULL   -- for example the error; cut after 400 characters. NULL: it succeeded
+    @outcome  nvarchar(401) = NULL   -- for example an error, cut after 400 characters; NULL: the action succeeded
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

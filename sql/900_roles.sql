@@ -1,6 +1,6 @@
--- The roles (README.md, "Who may do what"): each may execute the procedures listed here and pass their table types.
--- Other procedures are called only by procedures. No role has rights on tables, because procedures and tables have
--- one owner (ownership chaining). A later version must REVOKE the rights that it removes.
+-- The roles (README.md, "Who may do what"). Each role may execute the procedures listed here and pass their table
+-- types. All other procedures are called only by procedures. No role needs permissions on tables, because procedures
+-- and tables have one owner (ownership chaining). A later version must REVOKE the permissions that it removes.
 IF DATABASE_PRINCIPAL_ID(N'$(schema)_producer') IS NULL
     CREATE ROLE [$(schema)_producer] AUTHORIZATION dbo;
 GO
@@ -60,7 +60,7 @@ GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[attempt_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[progress_list] TO [$(schema)_worker];
--- Declared by finish_with and call_sink.
+-- Table types of variables in finish_with and call_sink.
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_worker];
@@ -107,9 +107,9 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_operator];
--- Declared by cancel, purge and requeue.
+-- Table types of variables in cancel, purge and requeue.
 GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_operator];
--- For create_queue: the catalog shows only objects that the caller may use.
+-- For create_queue, because the catalog shows only objects that the caller may use.
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_operator];
 GO
 
@@ -132,7 +132,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO
 
--- For an autoscaler, whose password is stored with the cluster: the number of workers, and readpast verify.
+-- For an autoscaler, whose password is stored in the cluster: may only ask for the number of workers, and verify.
 GRANT EXECUTE ON OBJECT::[$(schema)].[backlog] TO [$(schema)_autoscaler];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_autoscaler];
 GO

@@ -1,6 +1,6 @@
--- For the DBA of a large archive: two ways to store the table "archive" elsewhere. Not part of the installation: adapt
--- one part and run it alone. readpast needs the table's columns, and its indexes under their names; later installations
--- leave their place as it is.
+-- For the DBA of a large archive: two ways to store the table "archive" elsewhere. This script is not part of the
+-- installation. Adapt one part and run it alone. readpast needs the table's columns, and its indexes under their names.
+-- Later installations do not move them.
 --
 --     Part 1  another filegroup, compressed
 --     Part 2  partitioned by the time of the end, so that a month can be deleted at once
@@ -12,8 +12,8 @@ GO
 
 -- Part 1: another filegroup, compressed
 --
--- First create the filegroup with its file ("ALTER DATABASE File and Filegroup Options"). Azure SQL Database has
--- PRIMARY only ("Partitioned tables and indexes"): leave the ON clauses out there.
+-- First create the filegroup with its file ("ALTER DATABASE File and Filegroup Options"). Azure SQL Database has only
+-- the filegroup PRIMARY ("Partitioned tables and indexes"), so leave out the ON clauses there.
 --
 --     ALTER DATABASE CURRENT ADD FILEGROUP [READPAST_ARCHIVE];
 --     ALTER DATABASE CURRENT ADD FILE (NAME = N'readpast_archive', FILENAME = N'E:\archive\readpast_archive.ndf',
@@ -23,15 +23,16 @@ GO
 -- ("CREATE INDEX", "DROP_EXISTING clause"; "Move an existing index to a different filegroup"). A clustered index takes
 -- the table's rows with it, but the other indexes are neither moved nor compressed ("Data compression").
 --
--- Values of payload and output that do not fit into a row of 8,060 bytes stay: their filegroup is chosen by CREATE
--- TABLE ... TEXTIMAGE_ON for good ("CREATE TABLE"), and they are not compressed ("Data compression"). If yours are
--- large, add "ON [READPAST_ARCHIVE] TEXTIMAGE_ON [READPAST_ARCHIVE]" to CREATE TABLE in 030_archive.sql before the
--- first installation, or use part 2 (a partitioned table has no TEXTIMAGE_ON). The query below shows them as LOB_DATA.
+-- Values of payload and output that do not fit into a row of 8,060 bytes are not moved: CREATE TABLE ... TEXTIMAGE_ON
+-- chooses their filegroup for good ("CREATE TABLE"). They are not compressed either ("Data compression"). If your
+-- values are large, add "ON [READPAST_ARCHIVE] TEXTIMAGE_ON [READPAST_ARCHIVE]" to CREATE TABLE in 030_archive.sql
+-- before the first installation, or use part 2 (a partitioned table has no TEXTIMAGE_ON). The query below shows these
+-- values as LOB_DATA.
 --
 -- ONLINE = ON requires Enterprise, Developer or Azure ("Editions and supported features"). With OFF, a Sch-M lock
--- blocks the finishing of jobs of queues with the policy archive until the index is built; with ON, only for a moment
--- at the end, but finish calls queue up behind a long reader then. The options repeat 030_archive.sql: others are
--- reset.
+-- blocks finish calls of queues with the policy archive until the index is built. With ON, the lock is held only for a
+-- moment at the end, but if it has to wait for a long reader, finish calls queue up behind it. The options are those of
+-- 030_archive.sql, because options that are left out would be reset.
 SET LOCK_TIMEOUT 5000;
 CREATE UNIQUE CLUSTERED INDEX archive_pk ON [$(schema)].[archive] (job_id)
     WITH (DROP_EXISTING = ON, DATA_COMPRESSION = PAGE, ONLINE = ON)
@@ -53,12 +54,12 @@ GO
 
 -- Part 2: partitioned by finished_at, a month each
 --
--- A unique index can be partitioned only by a column of its key ("Partitioned tables and indexes"), so the primary key
--- becomes (job_id, finished_at), and the constraint must be dropped and created again. Consequences:
--- - SQL Server no longer checks that a job_id is unique in the archive. It still is: the numbers come from a sequence,
---   and the statement that archives a job deletes it from jobs.
--- - A seek by job_id reads every partition: peek of one job, and each job finished in a queue that archives. 14 monthly
---   partitions are 14 short seeks; use at most a few dozen.
+-- A unique index can be partitioned only by a column of its key ("Partitioned tables and indexes"). The primary key
+-- therefore becomes (job_id, finished_at), and the constraint must be dropped and created again. Consequences:
+-- - SQL Server no longer checks that a job_id is unique in the archive. It still is unique: the ids come from a
+--   sequence, and the statement that archives a job deletes it from jobs.
+-- - A seek by job_id reads every partition. This concerns peek of one job, and each job that is finished in a queue
+--   that archives. 14 monthly partitions are 14 short seeks; use at most a few dozen.
 -- - Pages of peek @state = 'archived' are in the order of finished_at within a partition; check their plan before you
 --   page through a large archive.
 -- - expire and purge still work row by row. Leave @keep_done_s at 0 (for ever) and delete partitions as below.
@@ -67,7 +68,7 @@ GO
 -- finishes jobs (EXEC pause for the queues that archive, and wait until nothing is claimed).
 --
 -- The partitions at both ends are empty, so that SPLIT and MERGE never move rows ("ALTER PARTITION FUNCTION", "Best
--- practices"). RIGHT: a boundary belongs to the partition that it begins.
+-- practices"). RIGHT means that a boundary belongs to the partition that it begins.
 CREATE PARTITION FUNCTION readpast_archive_months (datetime2(3))
     AS RANGE RIGHT FOR VALUES ('2026-01-01', '2026-02-01', '2026-03-01', '2026-04-01');
 CREATE PARTITION SCHEME readpast_archive_months
@@ -90,11 +91,10 @@ GO
 -- Each month, from a job of SQL Server Agent or an elastic job.
 --
 -- 1. Delete the oldest month: partition 2, because partition 1 is the empty one before it. TRUNCATE of partitions needs
---    SQL Server 2016 and aligned indexes ("TRUNCATE TABLE"), as here. It logs pages instead of rows and takes Sch-M for
---    a moment; behind a long reader it gives up by LOCK_TIMEOUT instead of blocking finish calls: run it again then. To
---    keep the rows elsewhere, use ALTER TABLE ... SWITCH PARTITION 2 TO an empty table with the same columns,
--- constraint
---    and indexes on the same filegroup ("ALTER TABLE").
+--    SQL Server 2016 and aligned indexes ("TRUNCATE TABLE"), as here. It logs pages instead of rows, and takes a Sch-M
+--    lock for a moment. If it has to wait for a long reader, LOCK_TIMEOUT makes it give up instead of blocking finish
+--    calls; then run it again. To keep the rows elsewhere, use ALTER TABLE ... SWITCH PARTITION 2 TO an empty table
+--    with the same columns, constraint and indexes on the same filegroup ("ALTER TABLE").
 SET LOCK_TIMEOUT 5000;
 TRUNCATE TABLE [$(schema)].[archive] WITH (PARTITIONS (2));
 -- 2. Remove its boundary, which merges the two empty partitions at the start.

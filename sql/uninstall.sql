@@ -1,14 +1,14 @@
 -- Removes readpast from a database, with all its jobs. First stop the workers, and remove the members of its five roles
--- (ALTER ROLE ... DROP MEMBER): a role with members cannot be dropped (error 15144), so nothing is dropped then.
---     sqlcmd -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql
--- Every login sees the schemas, but only one that may see the whole database sees all tables, role members and sinks
--- ("Metadata visibility configuration", docs/relational-databases/security/metadata-visibility-configuration.md).
+-- (ALTER ROLE ... DROP MEMBER): a role with members cannot be dropped (error 15144), so nothing is dropped then. sqlcmd
+-- -b -S SERVER -d DATABASE -v schema=readpast -i uninstall.sql Every login sees the schemas. But only a login that may
+-- see the whole database sees all tables, role members and sinks ("Metadata visibility configuration",
+-- docs/relational-databases/security/metadata-visibility-configuration.md).
 IF SCHEMA_ID(N'$(schema)') IS NOT NULL
     AND ISNULL(HAS_PERMS_BY_NAME(QUOTENAME(DB_NAME()), N'DATABASE', N'VIEW DEFINITION'), 0) = 0
     THROW 58003, N'this login may not see all of schema $(schema); uninstall readpast as a member of db_owner', 1;
 IF SCHEMA_ID(N'$(schema)') IS NOT NULL AND OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     THROW 58003, N'readpast is not installed in schema $(schema); choose the schema of an installation', 1;
--- Nested, because only an installed schema has the table of the second condition.
+-- Nested, because only an installed schema has the table in the second condition.
 IF OBJECT_ID(N'[$(schema)].[adoption]', N'U') IS NOT NULL
 BEGIN
     IF EXISTS (SELECT 1 FROM [$(schema)].[jobs])

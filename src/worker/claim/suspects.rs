@@ -1,10 +1,10 @@
 //! Suspect jobs: jobs that may have crashed their worker, and jobs whose payload does not arrive.
 //!
-//! A crash suspect is a job whose worker was lost. If one more worker is lost with it, the job becomes dead. A suspect
-//! therefore goes only to a worker that holds no other job, and that worker claims nothing else meanwhile: no innocent
-//! job dies with the suspect. A worker that is always busy would never get a suspect. When a suspect has waited for one
-//! to two leases, the worker therefore claims nothing more until all its jobs have finished. The exact time is random,
-//! so that not all workers stop for the same job.
+//! A crash suspect is a job that lost workers held, and that has one attempt left. If one more worker is lost with it,
+//! the job becomes dead. A suspect therefore goes only to a worker that holds no other job, and that worker claims
+//! nothing else meanwhile: no innocent job dies with the suspect. A worker that is always busy would never get a
+//! suspect. When a suspect has waited for one to two leases, the worker therefore claims nothing more until all its
+//! jobs have finished. The exact time is random, so that not all workers stop for the same job.
 //!
 //! If a payload does not arrive, each claim would return its job again, and no other job would run. After claims of a
 //! single job have timed out, the worker claims the job without its payload, to learn which job it is, and releases it.
