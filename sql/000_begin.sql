@@ -13,7 +13,7 @@ GO
 -- STRING_AGG needs SQL Server 2017 (14). Azure SQL (EngineEdition 5 and higher) has version numbers of its own.
 IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) <= 4
     AND ISNULL(CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int), 0) < 14
-    THROW 58003, N'this SQL Server is too old for readpast: SQL Server 2017 (14) or later is needed, or Azure SQL', 1;
+    THROW 58003, N'this SQL Server is too old for readpast; use SQL Server 2017 (14) or later, or Azure SQL', 1;
 -- OPENJSON needs level 130, but a database from an older server keeps its level. The database is found by name, because
 -- in Azure SQL Database the ids in sys.databases differ from DB_ID.
 DECLARE @level int = (SELECT d.compatibility_level FROM sys.databases AS d WHERE d.name = DB_NAME()),

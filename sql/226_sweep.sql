@@ -9,7 +9,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[sweep]
     @queue_id int
 AS
 SET NOCOUNT ON;
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @next smallint = -32768, @priority smallint, @mark bigint,
     @lowered bigint, @head bigint, @missed bigint, @raised bigint, @newest bigint, @from_id bigint, @below_to bigint,
     @below_from bigint, @met int = 0, @took_ms bigint, @is_lifo bit = 0;

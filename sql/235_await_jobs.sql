@@ -30,7 +30,7 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @first_ms IS NULL OR @most_ms IS NULL OR @wait_ms IS NULL OR @first_ms < 1 OR @most_ms < @first_ms
     OR @most_ms > 3600000 OR @wait_ms < 1 OR @wait_ms > 3600000
-    THROW 58003, N'first_ms must be at least 1 and at most most_ms, most_ms and wait_ms at most 3600000 (an hour)', 1;
+    THROW 58003, N'first_ms must be 1 to most_ms, and most_ms and wait_ms must be at most 3600000 (an hour)', 1;
 IF @most_sessions IS NULL
 BEGIN
     SET @most_sessions = 64;

@@ -31,9 +31,9 @@ SET @open = @@TRANCOUNT;
 BEGIN TRY
     EXEC @sink @done;
     IF @@TRANCOUNT <> @open
-        THROW 58003, N'it ended a transaction or left one open; it must end exactly those it begins', 1;
+        THROW 58003, N'the sink ended a transaction or left one open; it must end exactly the transactions that it begins', 1;
     IF XACT_STATE() <> 1
-        THROW 58003, N'it caught an error that makes the transaction uncommittable; it must rethrow it', 1;
+        THROW 58003, N'the sink caught an error that makes the transaction uncommittable; it must rethrow the error', 1;
 END TRY
 BEGIN CATCH
     SET @message = CONCAT(ERROR_NUMBER(), N': the sink ', @sink, N' failed with error ', ERROR_NUMBER(), N' in line ',

@@ -144,8 +144,8 @@ async fn a_follow_up_that_cannot_be_fails_its_job_and_no_other() {
     let expected = [
         "a follow-up in queue '100%d' cannot be enqueued, error 58001: there is no queue '100%d'",
         "a follow-up: cannot enqueue the job: kind is 'two words'",
-        "it has 1001 follow-ups; it must have 1000 at most",
-        "the payload of a follow-up has 70000 bytes; it must have 65535 at most",
+        "the output has 1001 follow-ups; it must have at most 1000",
+        "the payload of a follow-up is 70000 bytes; it must be at most 65535",
     ];
     assert!(errors.iter().zip(expected).all(|(error, expected)| error.starts_with(expected)), "{errors:?}");
     drop(other);

@@ -178,7 +178,7 @@ async fn a_kind_that_nobody_knows_is_dead_after_a_time_and_its_error_names_it() 
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     let error = dead[0].error.as_deref().unwrap();
     assert!(
-        error.starts_with("the worker has no handler for jobs of kind 'misspelt', and it first put this one off "),
+        error.starts_with("the worker has no handler for jobs of kind 'misspelt'; it first postponed this job "),
         "{error}"
     );
     fixture.remove().await;

@@ -114,7 +114,7 @@ async fn outputs_that_cannot_be_sent_in_time_fail_their_jobs_and_hold_up_no_othe
     assert_eq!((stats.done, stats.dead, stats.lost, stats.held_bytes, held), (400, 2, 0, 0, true));
     let (done, errors) = ended(&fixture).await;
     assert_eq!(done.len(), 400);
-    let error = "its output of 12000000 bytes could not be delivered in 5 tries of 1000 ms";
+    let error = "the output of 12000000 bytes could not be delivered in 5 tries of 1000 ms";
     assert_eq!(errors, [error, error]);
     fixture.remove().await;
 }
@@ -129,7 +129,7 @@ async fn an_output_over_the_limit_is_not_sent_and_its_job_is_dead_at_once() {
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     until("it is dead", || worker.stats().dead == 1).await;
     assert_eq!(shut_down(worker).await.retried, 0, "another attempt would end in the same way");
-    let error = "its output has 268435457 bytes; it must have 268435456 (256 MiB) at most";
+    let error = "the output is 268435457 bytes; it must be at most 268435456 (256 MiB)";
     assert_eq!(ended(&fixture).await, (vec![], vec![error.to_string()]));
     fixture.remove().await;
 }

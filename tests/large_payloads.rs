@@ -37,7 +37,7 @@ async fn a_payload_that_never_arrives_does_not_stop_the_queue() {
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
     assert_eq!((dead.len(), dead[0].job_id, dead[0].attempt), (1, large, 1));
     let error = dead[0].error.as_deref().unwrap();
-    assert!(error.contains("its payload of 12000000 bytes could not be delivered in 6 tries of 1000 ms"), "{error}");
+    assert!(error.contains("the payload of 12000000 bytes could not be delivered in 6 tries of 1000 ms"), "{error}");
     assert_eq!(monitor.stats().lost, 0);
     worker.shutdown().await.unwrap();
     fixture.remove().await;

@@ -289,7 +289,7 @@ async fn an_input_with_more_lines_than_before_is_refused() {
     let arguments = ["enqueue", "work", "--resume", file.to_str().unwrap(), "--json"];
     for other in ["0\n1\n2\n", "0\n", "0\n2\n"] {
         let message = fixture.run_with_input(&arguments, other.as_bytes()).failed(2);
-        assert!(message.contains("the input is not the one"), "{message}");
+        assert!(message.contains("the input differs from the input"), "{message}");
     }
     let answer = fixture.run_with_input(&arguments, b"0\n1\n").json().remove(0);
     assert_eq!(answer["enqueued"], 2);
@@ -362,7 +362,7 @@ async fn another_input_or_another_queue_is_refused() {
     let path = file.to_str().unwrap();
     fixture.run_with_input(&["enqueue", "work", "--resume", path], b"1\n2\n").ok();
     let message = fixture.run_with_input(&["enqueue", "work", "--resume", path], b"1\n3\n").failed(2);
-    assert!(message.contains("the input is not the one"), "{message}");
+    assert!(message.contains("the input differs from the input"), "{message}");
     let message = fixture.run_with_input(&["enqueue", "other", "--resume", path], b"1\n2\n").failed(2);
     assert!(message.contains("belongs to queue work"), "{message}");
     // A batch of this number on another server.

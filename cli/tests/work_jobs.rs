@@ -285,7 +285,7 @@ async fn what_cannot_work_is_refused_at_the_start() {
         (vec!["--", "no-such-program"], "cannot find a program 'no-such-program' to run"),
         (vec!["--", "/etc/passwd"], "cannot find a program '/etc/passwd' to run"),
         (vec!["--", "{text}"], "cannot find a program '{text}' to run"),
-        (vec!["--keep", "--", "echo", "{text}"], "with --keep, a program has no placeholders"),
+        (vec!["--keep", "--", "echo", "{text}"], "with --keep, the arguments cannot have placeholders"),
         (vec!["--on-exit", "300=dead", "--", "true"], "'300' is not an exit code"),
         (vec!["--max-output", "1000MiB", "--", "true"], "--max-output must be at most 256MiB"),
         (vec!["--shell", "true", "--", "true"], "cannot be used with"),

@@ -1,7 +1,7 @@
 //! The remedies at the end of error messages.
 
 pub(super) const INSTALL: &str = concat!(
-    "call Admin::install as a member of db_owner, or have one run the script of `readpast install --script`, readpast ",
+    "call Admin::install as a member of db_owner, or have a db_owner run the script of `readpast install --script`, version ",
     env!("CARGO_PKG_VERSION")
 );
 
@@ -15,12 +15,14 @@ pub(super) const EXPIRED_TOKEN: &str = "the next call reconnects with another to
 /// documentation).
 pub(super) fn for_login(number: i32) -> Option<&'static str> {
     match number {
-        18470 => Some("the login is disabled: ALTER LOGIN [login] ENABLE"),
+        18470 => Some("the login is disabled; enable it: ALTER LOGIN [login] ENABLE"),
         18486 => Some(
             "the login is locked after too many wrong passwords: ALTER LOGIN [login] WITH PASSWORD = '…' UNLOCK, or wait \
              until the policy unlocks it; find the client that sends the wrong password",
         ),
-        18487 | 18488 => Some("the login needs another password: ALTER LOGIN [login] WITH PASSWORD = '…'"),
+        18487 | 18488 => {
+            Some("the password has expired or must be changed; set another: ALTER LOGIN [login] WITH PASSWORD = '…'")
+        }
         _ => None,
     }
 }

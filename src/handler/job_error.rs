@@ -104,10 +104,10 @@ impl StdError for JobError {
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict {
-            Verdict::Retry => write!(f, "the job is to be retried"),
-            Verdict::RetryIn(delay) => write!(f, "the job is to be retried in {delay:?}"),
-            Verdict::Dead => write!(f, "the job is not to be retried"),
-            Verdict::Snooze(delay) => write!(f, "the job is to run again in {delay:?}"),
+            Verdict::Retry => write!(f, "the job will be retried"),
+            Verdict::RetryIn(delay) => write!(f, "the job will be retried in {delay:?}"),
+            Verdict::Dead => write!(f, "the job will not be retried"),
+            Verdict::Snooze(delay) => write!(f, "the job will run again in {delay:?}"),
         }
     }
 }

@@ -91,7 +91,7 @@ impl KindOptions {
             let key = format!("retry of the handler of kind '{kind}'");
             let (value, allowed) = (
                 format!("{} ms to {} ms", base.as_millis(), max.as_millis()),
-                "base_ms no greater than max_ms, ten years at most".to_owned(),
+                "base_ms at most max_ms, and max_ms at most ten years".to_owned(),
             );
             return Err(Error::Config { key, value, allowed });
         }

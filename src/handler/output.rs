@@ -73,12 +73,12 @@ impl Output {
     pub(crate) fn check(&self) -> Result<(), String> {
         let length = self.bytes.as_ref().map_or(0, Vec::len);
         if length > MAX_VALUE_BYTES {
-            return Err(format!("its output has {length} bytes; it must have {MAX_VALUE_BYTES} (256 MiB) at most"));
+            return Err(format!("the output is {length} bytes; it must be at most {MAX_VALUE_BYTES} (256 MiB)"));
         }
         let count = self.follow_ups.len();
         if count > MAX_FOLLOW_UPS {
             return Err(format!(
-                "it has {count} follow-ups; it must have {MAX_FOLLOW_UPS} at most: let one of them enqueue the rest"
+                "the output has {count} follow-ups; it must have at most {MAX_FOLLOW_UPS}; let one of them enqueue the rest"
             ));
         }
         for FollowUp { queue, job } in &self.follow_ups {
@@ -87,16 +87,16 @@ impl Output {
             let bytes = job.payload.len();
             if bytes > MAX_TABLE_VALUE_BYTES {
                 return Err(format!(
-                    "the payload of a follow-up has {bytes} bytes; it must have {MAX_TABLE_VALUE_BYTES} at most: store \
-                     it elsewhere and enqueue its address"
+                    "the payload of a follow-up is {bytes} bytes; it must be at most {MAX_TABLE_VALUE_BYTES}; store it \
+                     elsewhere and enqueue its address"
                 ));
             }
         }
         let bytes: usize = self.follow_ups.iter().map(|follow_up| follow_up.job.payload.len()).sum();
         if bytes > MAX_FOLLOW_UP_BYTES {
             return Err(format!(
-                "the payloads of its follow-ups have {bytes} bytes; they must have {MAX_FOLLOW_UP_BYTES} (8 MiB) at \
-                 most"
+                "the payloads of the follow-ups are {bytes} bytes in total; they must be at most {MAX_FOLLOW_UP_BYTES} \
+                 (8 MiB)"
             ));
         }
         Ok(())

@@ -55,7 +55,7 @@ impl UnknownKinds {
             return Outcome::Dead { error };
         }
         if let Some(put_off) = self.put_off_too_long(job.id(), job.attempt(), Instant::now()) {
-            let error = format!("{error}, and it first put this one off {} s ago", put_off.as_secs());
+            let error = format!("{error}; it first postponed this job {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
         // (A dead job is logged as dead.)

@@ -232,11 +232,10 @@ impl LoginAttempts {
                 format!("check User ID and the password in {}", file.display())
             }
             LoginSource::Integrated => {
-                "SQL Server needs a login for the Windows account (CREATE LOGIN [DOMAIN\\account] FROM WINDOWS)"
-                    .to_string()
+                "create a login for the Windows account (CREATE LOGIN [DOMAIN\\account] FROM WINDOWS)".to_string()
             }
             LoginSource::Tokens(tokens) => format!(
-                "the database needs a user for whom {} has a token (CREATE USER [name] FROM EXTERNAL PROVIDER)",
+                "create a user in the database for the identity of {} (CREATE USER [name] FROM EXTERNAL PROVIDER)",
                 tokens.name()
             ),
         };

@@ -138,7 +138,7 @@ IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'f
 IF @max_running > 0 OR @rate_jobs > 0
     THROW 58003, N'the queue is the table dbo.HeapQueue, which cannot have max_running or rate_jobs', 1;
 IF @keep_dead_s > 0
-    THROW 58003, N'this queue is the table dbo.HeapQueue, whose claims delete: a dead job has the only copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;
+    THROW 58003, N'this queue is the table dbo.HeapQueue, whose claims delete: a dead job has the only copy of its row, which keep_dead_s would delete; requeue or purge these jobs, or set [dead] move in the mapping', 1;
 -- 210_enqueue.sql
 THROW 58003, N'the queue is the table dbo.HeapQueue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql
@@ -153,7 +153,7 @@ RETURN 0;
 THROW 58003, N'the queue is the table dbo.HeapQueue; insert a row there to enqueue a job', 1;
 -- 230_claim.sql
 -- Held jobs come first; the rest of the room is for rows of [dbo].[HeapQueue].
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 -- It locks rows before jobs, but finish, release, cancel and reap lock jobs first. They deadlock only if a row was made
 -- ready while its job is being changed. This call can safely be repeated, so it is the victim.
 SET DEADLOCK_PRIORITY LOW;

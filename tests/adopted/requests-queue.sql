@@ -256,7 +256,7 @@ RETURN 0;
 THROW 58003, N'the queue is the table dbo.RequestsQueue; insert a row there to enqueue a job', 1;
 -- 230_claim.sql
 -- Held jobs come first; the rest of the room is for rows of [dbo].[RequestsQueue].
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 -- It locks rows before jobs, but finish, release, cancel and reap lock jobs first. They deadlock only if a row was made
 -- ready while its job is being changed. This call can safely be repeated, so it is the victim.
 SET DEADLOCK_PRIORITY LOW;
@@ -373,7 +373,7 @@ DECLARE @tried_again int = 0;
 IF @tried_again > 0
     SELECT @tried_again AS requeued;
     RETURN 0;
-THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of a dead job is gone (dead.move): to run it again, insert it there', 1;
+THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of a dead job has been removed (dead.move): to run it again, insert it there', 1;
         SET @requeued = @requeued - (SELECT COUNT(*)
             FROM @back AS b
             INNER LOOP JOIN [requests].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id

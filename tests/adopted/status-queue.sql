@@ -321,7 +321,7 @@ GO
 
 -- 230_claim.sql
 -- Held jobs come first; the rest of the room is for rows of [dbo].[Queue].
-SET ROWCOUNT 0;  -- a caller's would forbid NEXT VALUE FOR
+SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 -- It locks rows before jobs, but finish, release, cancel and reap lock jobs first. They deadlock only if a row was made
 -- ready while its job is being changed. This call can safely be repeated, so it is the victim.
 SET DEADLOCK_PRIORITY LOW;

@@ -40,7 +40,7 @@ pub async fn get(Path(name): Path<String>) -> Response {
         name if name == names.script => (SCRIPT, "text/javascript; charset=utf-8"),
         name if name == names.icon => (ICON, "image/svg+xml"),
         // An open page may still ask for a file of an earlier release.
-        _ => return Failure::NotFound("There is no such file; load the page anew.".to_owned()).shown_at("../"),
+        _ => return Failure::NotFound("There is no such file. Reload the page.".to_owned()).shown_at("../"),
     };
     let headers = [(header::CONTENT_TYPE, form), (header::CACHE_CONTROL, "public, max-age=31536000, immutable")];
     (headers, content).into_response()

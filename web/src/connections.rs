@@ -94,7 +94,9 @@ impl Connections {
     /// [`Failure::Busy`] if none is free.
     pub fn download(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let place = self.downloads.clone().try_acquire_owned();
-        place.map_err(|_| Failure::Busy(format!("{DOWNLOADS} downloads are under way; try again when one is done.")))
+        place.map_err(|_| {
+            Failure::Busy(format!("{DOWNLOADS} downloads are in progress. Try again when one has finished."))
+        })
     }
 
     /// A place for a live view. `whom` is the session or the user; `None` if visitors cannot be told apart.
@@ -105,7 +107,9 @@ impl Connections {
     pub fn stream(&self, whom: Option<&str>) -> Result<Stream, Failure> {
         let mut by_whom = self.streams.by_whom.lock();
         if by_whom.values().sum::<usize>() >= STREAMS {
-            return Err(Failure::Busy(format!("{STREAMS} live parts are sent; try again when a page is closed.")));
+            return Err(Failure::Busy(format!(
+                "All {STREAMS} live views are in use. Try again when a page has been closed."
+            )));
         }
         let count = by_whom.entry(whom.unwrap_or_default().to_owned()).or_default();
         if whom.is_some() && *count >= STREAMS_OF_ONE {

@@ -213,7 +213,7 @@ fn state(word: &str) -> Result<Option<JobState>, Failure> {
 pub fn read_place(fields: &Fields) -> Result<Option<JobCursor>, Failure> {
     let Some(text) = fields.get("after") else { return Ok(None) };
     let place = serde_json::from_str(text);
-    place.map(Some).map_err(|_| Failure::bad("after", text, "it must be of a link to a next page"))
+    place.map(Some).map_err(|_| Failure::bad("after", text, "it must come from a link to the next page"))
 }
 
 /// A position in a list, for a link.

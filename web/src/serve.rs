@@ -58,7 +58,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     if matches!(options.access, Access::Local) && !address.ip().is_loopback() {
-        let message = format!("on {address} others can reach the page: set Options::access");
+        let message = format!("others can reach the web UI on {address}; set Options::access");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let app = App::new(queue, options);

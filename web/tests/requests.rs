@@ -108,7 +108,7 @@ async fn two_downloads_at_once_are_sent_and_a_third_is_told_to_wait() {
     let second = browser.page.clone().oneshot(request()).await.unwrap();
     let answer = browser.get(&address).await;
     assert_eq!((answer.status, answer.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "5"));
-    assert!(answer.text().contains("2 downloads are under way"), "{}", answer.text());
+    assert!(answer.text().contains("2 downloads are in progress"), "{}", answer.text());
 
     assert_eq!(first.headers()["content-length"], "1000000");
     assert_eq!(axum::body::to_bytes(first.into_body(), usize::MAX).await.unwrap(), payload);

@@ -95,7 +95,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             }
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
                 Some(sign) => sign.len(),
-                None => return Err(format!("there is {first:?}, which has no meaning here")),
+                None => return Err(format!("{first:?} is not allowed here")),
             },
         };
         let token = &rest[..length];
@@ -377,7 +377,7 @@ impl Parser {
     }
 
     fn expect(&mut self, keyword: &str) -> Result<(), String> {
-        if self.accept(keyword) { Ok(()) } else { Err(format!("{} stands where {keyword} is expected", self.here())) }
+        if self.accept(keyword) { Ok(()) } else { Err(format!("found {} where {keyword} is expected", self.here())) }
     }
 
     fn at_sign(&self, sign: &str) -> bool {
@@ -397,7 +397,7 @@ impl Parser {
     }
 
     fn expect_sign(&mut self, sign: &str) -> Result<(), String> {
-        if self.accept_sign(sign) { Ok(()) } else { Err(format!("{} stands where {sign} is expected", self.here())) }
+        if self.accept_sign(sign) { Ok(()) } else { Err(format!("found {} where {sign} is expected", self.here())) }
     }
 }
 

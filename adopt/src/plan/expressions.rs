@@ -128,19 +128,19 @@ impl Plan {
         {
             return self.refused(
                 line,
-                format!("{key} has a number beside {} that no {} can be", column.name, shown_type(column)),
+                format!("{key} has a number for {} that no {} can have", column.name, shown_type(column)),
             );
         }
         if let (Value::Text(text), Some(most)) = (value, column.most_characters())
             && text.chars().count() > most.unsigned_abs() as usize
         {
             return self
-                .refused(line, format!("{key} has '{text}' beside {}, which is {}", column.name, shown_type(column)));
+                .refused(line, format!("{key} has '{text}' for {}, which is {}", column.name, shown_type(column)));
         }
         if fits {
             return Ok(());
         }
-        self.refused(line, format!("{key} puts {what} beside {}, which is {}", column.name, shown_type(column)))
+        self.refused(line, format!("{key} has {what} for {}, which is {}", column.name, shown_type(column)))
     }
 
     pub(super) fn check_sets(&self, key: &str, sets: &[Set], words: &[Word]) -> Result<(), Error> {

@@ -34,7 +34,7 @@ impl Marks<'_> {
         let table = thrown(&self.plan.table.name);
         format!(
             "IF @keep_dead_s > 0\n    THROW 58003, N'this queue is the table {table}, whose claims delete: a dead job has the only \
-             copy of its row, and keep_dead_s would lose it; requeue or purge them, or say [dead] move in the mapping', 1;\n"
+             copy of its row, which keep_dead_s would delete; requeue or purge these jobs, or set [dead] move in the mapping', 1;\n"
         )
     }
 
@@ -48,7 +48,7 @@ impl Marks<'_> {
         let table = thrown(&self.plan.table.name);
         format!(
             "IF @tried_again > 0\nBEGIN\n    SELECT @tried_again AS requeued;\n    RETURN 0;\nEND;\n\
-             THROW 58003, N'this queue is the table {table}, from which the row of a dead job is gone ({why}): to run it again, insert it there', 1;\n"
+             THROW 58003, N'this queue is the table {table}, from which the row of a dead job has been removed ({why}): to run it again, insert it there', 1;\n"
         )
     }
 
@@ -59,7 +59,7 @@ impl Marks<'_> {
             return String::new();
         }
         "IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WHERE ended = 1)\n    \
-         THROW 58003, N'there are dead or cancelled jobs, whose rows stand nowhere else; requeue or purge them first', 1;\n"
+         THROW 58003, N'there are dead or cancelled jobs, whose rows exist nowhere else; requeue or purge them first', 1;\n"
             .to_string()
     }
 

@@ -55,8 +55,7 @@ impl Adopt {
             (Some(schema), _) => schema.clone(),
             (None, Some(schema)) => schema.to_owned(),
             (None, None) => {
-                let message =
-                    "the adoption needs a schema of its own: say --schema NAME, or schema = \"NAME\" in the mapping";
+                let message = "the adoption needs a schema of its own; pass --schema NAME, or set schema = \"NAME\" in the mapping";
                 return Err(failure(Exit::Usage, message));
             }
         };
@@ -82,8 +81,7 @@ impl Adopt {
             confirm(self.yes, &format!("remove schema {schema} without restoring the rows of {table}")).await?;
             readpast_adopt::abandon(queue).await?;
         } else {
-            confirm(self.yes, &format!("restore the rows that are held of {table}, and remove schema {schema}"))
-                .await?;
+            confirm(self.yes, &format!("restore the held rows of {table}, and remove schema {schema}")).await?;
             readpast_adopt::remove(queue).await?;
         }
         output.one(&json!({"schema": schema, "table": table, "removed": true}), || {

@@ -287,7 +287,7 @@ fn rate(text: &str) -> Result<Limit<Rate>, String> {
     if text == "none" {
         return Ok(Limit(None));
     }
-    let (jobs, interval) = text.split_once('/').ok_or("it must be such as 100/60s, or none")?;
+    let (jobs, interval) = text.split_once('/').ok_or("it must be a rate such as 100/60s, or none")?;
     let jobs = jobs.trim().parse().map_err(|_| format!("'{jobs}' is not a number of jobs"))?;
     let interval = duration(interval.trim()).map_err(|problem| format!("the time after / is '{interval}': {problem}"));
     let interval: Duration = interval?;

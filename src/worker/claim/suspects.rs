@@ -84,7 +84,7 @@ impl UndeliverablePayload {
         self.suspect = None;
         let (bytes, tries) = (job.payload_bytes, 2 * PAYLOAD_TRIES);
         let error =
-            format!("its payload of {bytes} bytes could not be delivered in {tries} tries of {} ms", limit.as_millis());
+            format!("the payload of {bytes} bytes could not be delivered in {tries} tries of {} ms", limit.as_millis());
         tracing::warn!(job_id = %job.job_id, attempt = job.attempt, error, "a payload could not be delivered");
         Some(error)
     }

@@ -229,8 +229,8 @@ impl LargeOutputs {
             return Finish { job_id, fence, attempt, kind, outcome, run };
         }
         let what = match large.job.finish.outcome.bytes() {
-            0 => "its finish call got no response".to_owned(),
-            bytes => format!("its output of {bytes} bytes could not be delivered"),
+            0 => "the finish call got no response".to_owned(),
+            bytes => format!("the output of {bytes} bytes could not be delivered"),
         };
         let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());
         let delay = retry_delay(&self.state.config.retry, attempt);

@@ -90,7 +90,7 @@ fn who(access: &Access, headers: &HeaderMap) -> Result<LoggedIn, Failure> {
     let mut names = headers.get_all(user_header).iter();
     let bad = |value: &str, allowed| Failure::bad(user_header.as_str(), value, allowed);
     match (names.next(), names.next()) {
-        (_, Some(_)) => Err(bad("there several times", "the proxy must replace what the browser sends")),
+        (_, Some(_)) => Err(bad("(sent several times)", "the proxy must replace the header that the browser sends")),
         (Some(name), None) if !name.is_empty() => {
             let name = str::from_utf8(name.as_bytes())
                 .map_err(|_| bad(&name.as_bytes().escape_ascii().to_string(), "it must be UTF-8"))?;

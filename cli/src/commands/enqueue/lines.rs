@@ -294,7 +294,7 @@ impl<R: Read> Reader<R> {
     fn skip_to(&mut self, begin: Place) -> Result<()> {
         while self.place.lines < begin.lines && self.line()?.is_some() {}
         if self.place != begin {
-            let message = "the input is not the one of the file of --resume: it begins otherwise, or is shorter";
+            let message = "the input differs from the input that the file of --resume was made for: it begins differently, or is shorter";
             return Err(failure(Exit::Usage, message));
         }
         Ok(())
@@ -375,7 +375,7 @@ impl JobLine {
             },
             (None, Some(digits)) => {
                 let bytes = hex::bytes(digits.strip_prefix("0x").unwrap_or(&digits));
-                NewJob::bytes(bytes.ok_or("payload_hex is no hexadecimal number")?)
+                NewJob::bytes(bytes.ok_or("payload_hex must be pairs of hexadecimal digits")?)
             }
             _ => return Err("it must have payload or payload_hex".to_owned()),
         };

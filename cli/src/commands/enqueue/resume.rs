@@ -93,11 +93,8 @@ impl Resume {
         if let Some(end) = self.state.end
             && (chunk.end.lines > end.lines || (chunk.is_last && chunk.end != end))
         {
-            let message = format!(
-                "the input is not the one of {}: that had {} lines, and other ones or as many",
-                self.path.display(),
-                end.lines
-            );
+            let message =
+                format!("the input differs from the input of {}, which had {} lines", self.path.display(), end.lines);
             return Err(failure(Exit::Usage, message));
         }
         if chunk.is_last && self.state.end.is_none() {

@@ -222,7 +222,7 @@ impl Work {
     fn runner(&self) -> Result<(Runner, Option<TempDir>)> {
         let (program, files) = Program::new(self.shell.as_deref(), &self.program, &self.pass_env)?;
         if self.keep && !program.is_constant() {
-            let message = "with --keep, a program has no placeholders: it is there for many jobs";
+            let message = "with --keep, the arguments cannot have placeholders, because the program runs many jobs";
             return Err(failure(Exit::Usage, message));
         }
         let guard = Guard::start(files.as_ref().map(TempDir::path)).context("cannot start the guard")?;

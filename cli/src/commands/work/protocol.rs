@@ -99,16 +99,17 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
         (Some(text), None) => Some(text.into_bytes()),
         (None, Some(digits)) => {
             let bytes = digits.strip_prefix("0x").and_then(hex::bytes);
-            Some(bytes.ok_or("its output_hex is not 0x and pairs of hexadecimal digits")?)
+            Some(bytes.ok_or("its output_hex must be 0x followed by pairs of hexadecimal digits")?)
         }
         (Some(_), Some(_)) => return Err("it has both output_text and output_hex".to_owned()),
     };
     let seconds = |name: &str, seconds: f64| {
-        Duration::try_from_secs_f64(seconds).map_err(|_| format!("its {name} is {seconds}; it must be a time to wait"))
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("its {name} is {seconds}; it must be 0 or more seconds"))
     };
     let Some(error) = answer.error.map(told) else {
         if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() {
-            return Err("it has dead, retry_in_s or snooze_s, and no error".to_owned());
+            return Err("it has dead, retry_in_s or snooze_s, but no error".to_owned());
         }
         let output = output.unwrap_or_default();
         if output.len() > max_output {
