@@ -31,7 +31,7 @@ SET @open = @@TRANCOUNT;
 BEGIN TRY
     EXEC @sink @done;
     IF @@TRANCOUNT <> @open
-        THROW 58003, N'the sink ended a transaction or left one open; it must end exactly the transactions that it begins', 1;
+        THROW 58003, N'the sink ended a transaction or left one open; it must end exactly those that it begins', 1;
     IF XACT_STATE() <> 1
         THROW 58003, N'the sink caught an error that makes the transaction uncommittable; it must rethrow the error', 1;
 END TRY

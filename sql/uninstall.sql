@@ -5,7 +5,7 @@
 -- docs/relational-databases/security/metadata-visibility-configuration.md).
 IF SCHEMA_ID(N'$(schema)') IS NOT NULL
     AND ISNULL(HAS_PERMS_BY_NAME(QUOTENAME(DB_NAME()), N'DATABASE', N'VIEW DEFINITION'), 0) = 0
-    THROW 58003, N'this login may not see all objects of schema $(schema); uninstall readpast as a member of db_owner', 1;
+    THROW 58003, N'this login may not see all objects of schema $(schema); uninstall readpast as a db_owner', 1;
 IF SCHEMA_ID(N'$(schema)') IS NOT NULL AND OBJECT_ID(N'[$(schema)].[schema_version]', N'U') IS NULL
     THROW 58003, N'readpast is not installed in schema $(schema); choose the schema of an installation', 1;
 -- Nested, because only an installed schema has the table in the second condition.

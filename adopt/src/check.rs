@@ -72,7 +72,7 @@ fn differences(before: &str, now: &str) -> Vec<String> {
     }
     for line in now.lines() {
         let subject = subject(line);
-        // A new index changes nothing.
+        // A new index does not matter.
         if find(before, subject).is_none() && !subject.starts_with("index ") {
             differences.push(format!("{subject} is new: {}", &line[subject.len() + 2..]));
         }

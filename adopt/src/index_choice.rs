@@ -123,7 +123,7 @@ impl Wanted<'_> {
         let mut backwards = None;
         for (column, descending) in &index.key {
             if self.is_fixed(column) {
-                // After a column of the order, it no longer groups rows.
+                // A fixed column behind a column of the order does not group rows.
                 if backwards.is_none() {
                     covered.push(column);
                 }
@@ -162,13 +162,13 @@ impl Wanted<'_> {
             if !keeps_taken_rows_apart && self.is_marked(part) || part.time_to_come().is_some() && !waits_in_order {
                 return None;
             }
-            // If nothing groups the rows, every row of the table would be read over.
+            // If nothing groups the rows, a claim would read over every row of the table.
             if covered.is_empty() && filter.is_empty() && part.fixed_column().is_some() {
                 return None;
             }
             read_over.push(*part);
         }
-        // A heap has no order. If nothing is fixed and nothing is ordered, an index does not help.
+        // A heap has no order. Without fixed columns and an order, an index does not help.
         (!covered.is_empty() || !filter.is_empty() || first.is_some()).then_some(read_over)
     }
 
@@ -203,7 +203,7 @@ impl Wanted<'_> {
         if order.is_empty() {
             rest().filter_map(|part| part.bounded_column()).for_each(|name| add(name, ""));
         }
-        // A filter that is the only condition.
+        // Whether the filter is the only condition.
         let is_all = order.is_empty() && rest().all(|part| self.fixed(part).or(part.bounded_column()).is_none());
         filter.iter().filter(|_| is_all).flat_map(|part| part.columns()).for_each(|name| add(name, ""));
         let statement = format!("CREATE INDEX [readpast_ready] ON {} ({})", self.table.name.sql(), columns.join(", "));
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(chosen(&q, ready, &[("due", false), ("id", false)], &["taken"]), "due");
         let turned = "taken = 0 and getdate() > due";
         assert!(chosen(&q, turned, &[("id", false)], &["taken"]).starts_with("first due"));
-        // Expired rows lie there, too, but someone else removes them.
+        // Expired rows are also in the index, but they are removed outside readpast.
         let ready = "taken = 0 and expires > getdate()";
         assert_eq!(chosen(&q, ready, &[("id", false)], &["taken"]), "pk over [expires] > GETDATE()");
     }

@@ -20,12 +20,12 @@ impl Interrupt {
     /// Takes over Ctrl-C, for a command of many calls.
     pub fn watch() -> Interrupt {
         let (sender, pressed) = watch::channel(false);
-        // Here and not in the task, which may start a little later.
+        // Created here and not in the task, which may start a little later.
         #[cfg(unix)]
         let signals = signal(SignalKind::interrupt());
         #[cfg(windows)]
         let signals = tokio::signal::windows::ctrl_c();
-        // Otherwise Ctrl-C ends the process as usual.
+        // If this fails, Ctrl-C ends the process as usual.
         if let Ok(mut signals) = signals {
             tokio::spawn(async move {
                 while signals.recv().await.is_some() {

@@ -29,7 +29,7 @@ fn what_is_wrong<T: DeserializeOwned>(text: &[u8], fields: &[(&str, &str)]) -> O
             });
         };
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())])).to_string();
-        // Without the other fields, a required one may be missing.
+        // Only this field is tested, so an error about a missing field does not count.
         let is_wrong = |error: serde_json::Error| !error.to_string().starts_with("missing field");
         if serde_json::from_str::<T>(&alone).is_err_and(is_wrong) {
             return Some(format!("{name} is {value}; it must be {allowed}"));

@@ -38,7 +38,7 @@ fn targets(asked: &str) -> Result<Targets> {
             failure(Exit::Usage, format!("{VARIABLE} is `{asked}`; it must be {allowed}"))
         })?
     };
-    // The driver also logs what it returns as errors.
+    // The driver's events are off, because it also returns its errors.
     Ok(targets.with_target("tiberius", LevelFilter::OFF))
 }
 

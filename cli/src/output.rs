@@ -108,7 +108,7 @@ pub async fn confirm(yes: bool, what: &str) -> Result<()> {
     }
     let question = format!("{}{}? [y/N] ", what[..1].to_uppercase(), &what[1..]);
     let _ = write!(io::stderr(), "{}", in_line(&question)); // where it cannot be written, no answer comes either
-    // A read cannot be cancelled: on its own thread it does not delay Ctrl-C.
+    // A read cannot be cancelled. On its own thread, it does not delay Ctrl-C.
     let (send, answer) = oneshot::channel();
     thread::spawn(move || {
         let mut answer = String::new();

@@ -117,7 +117,8 @@ impl Admin<'_> {
                 let mut pages = self.matching(&filter, change.clone())?;
                 let mut asked = false;
                 while let Some(page) = pages.next().await? {
-                    // Also the first page if it is empty: a login without the permission is refused in any case.
+                    // The first page is sent even if it is empty, so that a login without the permission is always
+                    // refused.
                     if !asked || !page.jobs.is_empty() {
                         let mut session = self.queue.session().await?;
                         total.add(self.change_some(&mut session, change, Some(page.state), &page.jobs).await?);

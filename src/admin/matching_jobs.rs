@@ -61,7 +61,7 @@ impl MatchingJobs {
         let state = *state;
         let filter = filter.clone().older_than(self.age.saturating_add(BootClock::default().now() - self.begin));
         let (jobs, next) = match self.change {
-            // Ready jobs are listed by priority: a job that was moved to a later priority may be listed again.
+            // Ready jobs are listed by priority, so a job that was moved to a later priority may be listed again.
             JobChange::SetPriority(priority) => {
                 let page = self.queue.admin().list(&filter.cut_at(0), self.after.as_ref(), OPERATOR_BATCH).await?;
                 let others = page.jobs.iter().filter(|job| job.priority != priority);

@@ -83,8 +83,8 @@ impl Admin<'_> {
         self.queue.session().await?.list_workers(Some(self.queue.name()), ended).await
     }
 
-    /// Same as [`workers`](crate::admin::Admin::workers), for all queues of the schema, sorted by queue name first. This queue
-    /// need not exist.
+    /// Same as [`workers`](crate::admin::Admin::workers), for all queues of the schema, sorted by queue name first.
+    /// This queue need not exist.
     ///
     /// # Errors
     ///

@@ -103,7 +103,8 @@ impl Connector {
         let timeouts = config.timeouts()?;
         let mut driver = options.driver;
         driver.packet_size(options.packet_size.unwrap_or(config.packet_size) as u32); // 16,383 at the most
-        // Both are bounded here, as a whole. The driver's own timeouts apply to each packet.
+        // This connector limits the handshake and each call as a whole. The driver's own timeouts would apply to each
+        // packet.
         driver.handshake_timeout(None);
         driver.command_timeout(None);
         // Old rows may contain half a surrogate pair, which must not make a whole response unreadable.
@@ -163,7 +164,7 @@ impl Connector {
             // contain.
             let logging_in = Box::pin(self.log_in(&mut attempt));
             let Ok(logged_in) = tokio::time::timeout_at(deadline, logging_in).await else {
-                // An unresponsive KDC takes longer than that.
+                // If the KDC does not respond, Kerberos takes longer than the limit.
                 let kerberos = if matches!(attempt.proof(), Proof::Integrated) { ", including Kerberos" } else { "" };
                 return Err(Error::TimedOut { call: format!("connecting to {}{kerberos}", self.server), after: limit });
             };

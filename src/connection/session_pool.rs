@@ -48,7 +48,7 @@ impl SessionPool {
             return Err(Error::NoFreeConnection { after: limit });
         };
         let mut closer = self.closer.lock();
-        // A task ends with its runtime, and the next call may come from another runtime.
+        // The closing task ends with its runtime, and the next call may come from another runtime.
         if closer.as_ref().is_none_or(JoinHandle::is_finished) {
             *closer = Some(tokio::spawn(close_idle(self.sessions.weak(), self.closer.clone())));
         }

@@ -1,9 +1,9 @@
 //! Keeps the driver's warnings out of the program's log.
 //!
 //! With `TrustServerCertificate=true` or without encryption, the driver logs a warning for each connection, and a
-//! worker opens several at startup. The warnings repeat the connection string, and relevant faults are returned as errors.
-//! So while the driver connects, its events of level info and warn are dropped. Errors and events that need `debug` or
-//! `trace` go on to the current subscriber.
+//! worker opens several at startup. The warnings only repeat the connection string, and relevant faults are returned as
+//! errors. So while the driver connects, its events of level info and warn are dropped. Errors and events that need
+//! `debug` or `trace` go on to the current subscriber.
 //!
 //! Without any `tracing` subscriber, events go to the `log` crate, and only its logger can filter them. In this case
 //! this module filters nothing: setting a subscriber even for a moment would end the forwarding to `log` for the whole

@@ -43,7 +43,7 @@ impl Error {
             Driver::Io { kind, message } => Error::ConnectionLost { cause: io::Error::new(kind, message) },
             Driver::Tls(message) => Error::Tls {
                 server: server.to_string(),
-                // The driver adds advice about its own API.
+                // Removes the driver's advice about its own API.
                 message: message
                     .split(" To connect anyway")
                     .next()

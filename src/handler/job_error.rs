@@ -125,7 +125,8 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
 /// What a handler's error says about the job.
 pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
     for link in chain(error) {
-        // A cause that was passed as an error is not a link of the chain, so its own verdict is overruled.
+        // The outermost verdict counts. A cause inside it is not a link of the chain, so the cause's own verdict is
+        // overruled.
         if let Some(judged) = link.downcast_ref::<Judged>() {
             return judged.verdict;
         }

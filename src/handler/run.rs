@@ -32,7 +32,7 @@ impl Handler {
         let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
         #[cfg(feature = "opentelemetry")]
         crate::job::continue_trace(&span, context.job());
-        // Outside of the part that catches panics, because a panic of the subscriber is no failure of the job.
+        // Entered outside of the part that catches panics, because a panic of the subscriber is not the job's failure.
         let entered = span.enter();
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(context)));
         drop(entered);
@@ -60,7 +60,7 @@ impl Handler {
         };
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
         tracing::debug!(%job_id, attempt, kind, ?outcome, "a job failed");
-        // Its drop may panic as well.
+        // Dropping the error may panic as well.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(error)));
         (outcome, panicked)
     }

@@ -58,11 +58,12 @@ impl UnknownKinds {
             let error = format!("{error}; it first postponed this job {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
-        // (A dead job is logged as dead.)
+        // (Dead jobs are logged elsewhere.)
         if let Some(jobs) = self.to_be_logged() {
             tracing::warn!(jobs, error, "postponed jobs for a worker that has a handler for their kind");
         }
-        // Half of it is random, so that jobs claimed together do not come back together.
+        // Up to half of the delay is subtracted at random, so that jobs that were claimed together do not become ready
+        // together.
         let delay_ms = self.delay.as_millis() as u64;
         let delay = Duration::from_millis(delay_ms - fastrand::u64(0..=delay_ms / 2));
         Outcome::Snooze { delay, error }

@@ -221,8 +221,9 @@ impl NewJob {
 
     /// Adds the job to a batch ([`Queue::create_batch`](crate::queue::Queue::create_batch)). If the batch is sealed,
     /// nothing is enqueued ([`Error::BatchNotOpen`]), and a job with such a
-    /// [follow-up](crate::handler::Output::enqueue) fails. A duplicate ([`dedup_key`](NewJob::dedup_key)) is not added
-    /// to the batch. Queues with [`Delivery::AtMostOnce`](super::order_completion_delivery::Delivery::AtMostOnce) reject batches.
+    /// [follow-up](crate::handler::Output::enqueue) fails. A duplicate ([`dedup_key`](NewJob::dedup_key)) does not join
+    /// the batch. Queues with [`Delivery::AtMostOnce`](super::order_completion_delivery::Delivery::AtMostOnce) reject
+    /// batches.
     pub fn batch(mut self, batch: BatchId) -> NewJob {
         self.batch = Some(batch);
         self

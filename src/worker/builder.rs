@@ -227,7 +227,7 @@ impl WorkerBuilder {
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
         code.handlers.check(&config)?;
-        // A batch that can never be full would wait for more jobs each time.
+        // If a batch could never be full, each call would wait for more jobs.
         for jobs in [&mut config.batch_size, &mut config.buffer, &mut config.finish_batch_size] {
             *jobs = (*jobs).min(config.max_in_flight);
         }

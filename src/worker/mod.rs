@@ -14,8 +14,8 @@
 //! | `run/` | `Claimed` | `Ended` |
 //! | `finish/` | `Ended` | a call of `finish` or `release`; the job leaves memory once SQL Server has confirmed it |
 //!
-//! A job's `HeldJob` (`lease/held_job.rs`) accompanies it through all stages and counts it in `state/in_flight.rs`, the only
-//! signal that flows backwards. Each stage counts its results in `state/tally.rs`.
+//! A job's `HeldJob` (`lease/held_job.rs`) accompanies it through all stages and counts it in `state/in_flight.rs`.
+//! This count is the only signal that flows backwards. Each stage counts its results in `state/tally.rs`.
 //!
 //! | alongside the stages | module | signals |
 //! |---|---|---|

@@ -69,7 +69,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         }
     });
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
-    // The default, `no-cache`, would allow storing it.
+    // The default, `no-cache`, would allow browsers to store the response.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }

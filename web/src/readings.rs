@@ -232,7 +232,7 @@ impl Readings {
         let (queues, workers) =
             tokio::try_join!(self.queue.admin().all_stats(Some(MOST)), self.queue.admin().all_workers(ENDED))?;
         for stats in queues.iter().filter(|_| is_due) {
-            // An adopted table has none.
+            // An adopted table has no schedules.
             let schedules = self.queue.named(&stats.queue)?.admin().schedules().await.unwrap_or_default();
             history.note_schedules(stats.queue.clone(), &schedules);
         }

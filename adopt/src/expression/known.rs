@@ -97,8 +97,8 @@ impl Known {
             (Known::Number(left), Known::Number(right)) => left.partial_cmp(right),
             (Known::EndOfTime, Known::Clock) => Some(std::cmp::Ordering::Greater),
             (Known::Clock, Known::EndOfTime) => Some(std::cmp::Ordering::Less),
-            // The column's collation may consider different bytes equal. Texts differ for certain only if they differ
-            // in more than case, accents and trailing spaces.
+            // The column's collation may consider different texts equal. Texts are certainly different only if they
+            // differ in more than case, accents and trailing spaces.
             (Known::Text(left), Known::Text(right)) if left == right => Some(std::cmp::Ordering::Equal),
             (Known::Text(left), Known::Text(right)) if left.is_ascii() && right.is_ascii() => {
                 let (left, right) = (left.trim_end().to_lowercase(), right.trim_end().to_lowercase());

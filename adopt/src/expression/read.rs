@@ -183,7 +183,7 @@ impl Parser {
     }
 
     fn condition(&mut self) -> Result<Predicate, String> {
-        // A bracket begins a predicate or a value. Only the text after it shows which.
+        // A bracket begins a predicate or a value. Only the following text shows which.
         if self.at_sign("(") {
             let start = self.next;
             self.next += 1;
@@ -314,7 +314,7 @@ impl Parser {
             part = Some(found.to_string());
             self.next += 1;
             self.expect_sign(",")?;
-            // The rest is read like a list of its own.
+            // The remaining arguments are parsed like a separate list.
             self.next -= 1;
             if let Some(token) = self.tokens.get_mut(self.next) {
                 *token = Token::Sign("(");

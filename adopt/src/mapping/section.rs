@@ -162,7 +162,7 @@ impl<'t, 's> Section<'t, 's> {
             let at = column.span().start;
             sets.push((at, Set { column: At { it: name, line: line_of(self.text, at) }, value: it }));
         }
-        // The order of the text, whatever the order of the parser's map.
+        // Sorted as in the text, because the parser's map has another order.
         sets.sort_by_key(|(at, _)| *at);
         Ok(Some(sets.into_iter().map(|(_, set)| set).collect()))
     }

@@ -74,7 +74,7 @@ impl Plan {
             let Ok(filter) = read_predicate(filter) else { continue };
             let mut sets = self.mapping.claim_sets().iter();
             let is_in_it = |set: &Set| filter.columns().iter().any(|name| name.eq_ignore_ascii_case(&set.column.it));
-            // If a claim takes rows out of the index, the index rejects nothing.
+            // If a claim removes rows from the index, the index rejects nothing.
             let stays_out = filter.is_never_true(&|name| held(&self.table, self.mapping.claim_sets(), name));
             if sets.any(is_in_it) && !stays_out {
                 return self.refused(

@@ -33,7 +33,7 @@ pub(super) fn family_of(table: &Table, value: &Value) -> Result<Option<Family>, 
         }
         Value::Cast { value, .. } => of(value)?,
         Value::Pair { left, operator, right } => match (of(left)?, of(right)?) {
-            // A datetime counts as a number of days, too.
+            // A datetime can also be used as a number of days.
             (Some(Family::Time), _) if "+-".contains(*operator) => {
                 must(right, NUMBERS, "a number of days")?;
                 Some(Family::Time)

@@ -31,7 +31,7 @@ impl Plan {
             };
             sets.iter().map(one).collect::<Result<Vec<_>, Error>>()
         };
-        // In a move, the columns belong to the other table, and the values use columns of this one.
+        // In a move, the columns belong to the other table, and the values use columns of the adopted table.
         let end = |plan: &Plan, end: &End| -> Result<End, Error> {
             Ok(match end {
                 End::Delete => End::Delete,

@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(held(column("x", "varchar", 10), text.clone()), Some(Known::Text("2026-01-01".to_string())));
         assert_eq!(held(column("x", "varchar", 5), text), Some(Known::Something));
         assert_eq!(held(column("x", "int", 4), Value::Null), Some(Known::Null));
-        // So a bit that is set to 2 becomes 1.
+        // A bit that is set to 2 becomes 1.
         let refusal =
             planned(&MAPPING.replace("taken = 0", "taken = 1").replace("taken = 1 }", "taken = 2 }"), table());
         assert!(refusal.unwrap_err().contains("could still be ready"));

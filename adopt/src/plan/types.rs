@@ -46,7 +46,7 @@ pub(super) fn held<'s>(table: &Table, sets: impl IntoIterator<Item = &'s Set>, n
 /// (Transact-SQL)").
 pub(super) fn converts(from: &Column, to: &Column) -> bool {
     let days_and_hours = |one: &Column, other: &Column| one.type_name == "date" && other.type_name == "time";
-    // The lengths of the texts: a longer value is rejected, or becomes an asterisk.
+    // The length of the value's text. A value whose text is too long is rejected, or becomes an asterisk.
     let longest = match from.type_name.as_str() {
         "tinyint" => 3,
         "smallint" => 6,

@@ -102,7 +102,7 @@ impl Marks<'_> {
         };
         let statement = |end: &End, condition: &str| self.end_statement(end, &from(end), "j", condition, &word);
         let failed = End::Set(self.plan.mapping.failed.clone());
-        // An attempt is counted when it begins.
+        // An attempt is counted when it starts.
         let counts = |set: &&Set| {
             self.plan.mapping.columns.attempts.as_ref().is_some_and(|attempts| attempts.it == set.column.it)
         };

@@ -91,7 +91,7 @@ impl Marks<'_> {
 
     pub(super) fn due_of_theirs(&self) -> String {
         let columns = &self.plan.mapping.columns;
-        // No row for which it fails has been skipped yet.
+        // An expression that can fail is not used, because rejected rows have not been skipped yet.
         match columns.due.as_ref().or(columns.created.as_ref()).filter(|at| !at.it.can_fail()) {
             Some(at) => {
                 let time = self.time(at, &Terms { column: &bracketed, word: &claim_word });
@@ -124,7 +124,7 @@ impl Marks<'_> {
     }
     /// The claim's result for a job, by the names of `@answer`, for an inserted or changed job.
     pub(super) fn answer(&self) -> Vec<(&'static str, String)> {
-        // The time before the claim began.
+        // The milliseconds from a time to the claim.
         let milliseconds_since = |time: &str, column: &str| {
             if time == "@now" { "0".to_string() } else { format!("DATEDIFF_BIG(MILLISECOND, inserted.{column}, @now)") }
         };

@@ -48,7 +48,7 @@ impl Marks<'_> {
             (Some(ready), false) => Some(format!("{ready}\n        AND {}", self.not_refused())),
             (ready, _) => ready,
         };
-        // Nearly always there are none, and then no row is looked up.
+        // There are nearly always no rejected rows, and then no row is looked up.
         let in_claim = match (self.ready(&bracketed), takes_out) {
             (Some(ready), false) => Some(format!("{ready}\n        AND (@some_refused = 0 OR {})", self.not_refused())),
             (ready, _) => ready,
@@ -227,7 +227,7 @@ impl Marks<'_> {
             ("table", table.clone()),
             ("are_as_they_were", self.are_as_they_were()?),
             ("keep_dead", self.keep_dead()),
-            // An earlier mapping may have allowed setting it.
+            // An earlier mapping may have allowed keep_dead_s.
             ("kept_for_ever", if self.dead_are_the_only_copies() { ", @keep_dead_s = 0" } else { "" }.to_string()),
             ("table_literal", literal(&plan.table.name.to_string())),
             ("table_text", thrown(&plan.table.name)),

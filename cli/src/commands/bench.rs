@@ -68,7 +68,7 @@ impl Bench {
         config.queue.name = format!("readpast-bench-{}", &number[..8]);
         config.metrics.listen.clear();
         let queue = Queue::connect(&config).await?;
-        // Before there is anything to clean up.
+        // Signals are watched before there is anything to clean up.
         let mut stop = StopSignals::watch()?;
         let interrupted = || failure(Exit::Interrupted, "nothing was measured");
         tokio::select! {
@@ -139,7 +139,7 @@ impl Bench {
             if let Some((began_at, begun)) = first
                 && done >= self.jobs
             {
-                // One finish confirmed all jobs, so there is no interval.
+                // One finish call confirmed all jobs, so there is no interval.
                 break (done - begun).max(1) as f64 / (last.0 - began_at).max(TICK).as_secs_f64();
             }
             if last.0.elapsed() > PATIENCE {

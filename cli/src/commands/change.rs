@@ -151,7 +151,7 @@ impl Priority {
 
 impl Promote {
     pub async fn run(mut self, common: &Common, output: Output) -> Result<Exit> {
-        // Naming jobs to run now is a confirmation.
+        // Ids of jobs to run now need no further confirmation.
         self.selection.yes |= !self.selection.ids.is_empty();
         self.selection.carry_out(JobChange::Promote, common, output).await
     }

@@ -137,7 +137,8 @@ impl QueueCommand {
                         let message = format!("queue '{name}' already exists; run `readpast queue set` to change it");
                         return Err(failure(Exit::Refused, message));
                     }
-                    // An operator may ask. Without the role, `create` names it.
+                    // Only some roles may ask for the queue. If the login is no operator, `create` fails and names the
+                    // role.
                     Err(Error::UnknownQueue { .. } | Error::PermissionDenied { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }

@@ -95,7 +95,7 @@ impl Uninstall {
             Ok(queues) => {
                 queues.iter().map(|queue| queue.ready + queue.scheduled + queue.waiting + queue.claimed).sum()
             }
-            // The rest of an interrupted installation is removed, too.
+            // The remains of an interrupted installation are removed, too.
             Err(Error::NotInstalled { .. } | Error::SchemaTooOld { .. } | Error::SchemaTooNew { .. }) => 0,
             Err(error) => return Err(error.into()),
         };
@@ -118,7 +118,7 @@ impl Verify {
         config.metrics.listen.clear();
         let mut findings = readpast::admin::Admin::examine(&config).await?;
         if is_any {
-            // After the installation no queue exists yet. If none was named, that is no failure.
+            // After the installation, no queue exists yet. This is no failure if the command names no queue.
             for finding in &mut findings {
                 if matches!(finding.result, CheckResult::Failed(Error::UnknownQueue { .. })) {
                     finding.result = CheckResult::NotReached;

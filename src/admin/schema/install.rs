@@ -78,8 +78,8 @@ impl Session {
                 Err(Error::SchemaTooOld { .. }) => {}
                 Err(too_new) => return Err(too_new),
             },
-            // The schema is missing or incomplete, or schema_info may not be run or is not ours: the scripts fix this
-            // or fail with the cause.
+            // The schema is missing or incomplete, or the login may not run schema_info, or it is not readpast's. The
+            // scripts fix this, or fail with the cause.
             Ok(_) | Err(Error::NotInstalled { .. } | Error::PermissionDenied { .. } | Error::Protocol { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -103,7 +103,7 @@ impl Session {
     }
 
     pub(crate) async fn run_all(&mut self, scripts: &[(&str, &str)]) -> Result<(), Error> {
-        // The lock and the SET options belong to the session, so the scripts have one of their own.
+        // The lock and the SET options belong to the session, so the scripts get a new session.
         self.disconnect();
         self.ensure_connected().await?;
         for (name, script) in scripts {

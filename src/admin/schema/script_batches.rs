@@ -45,8 +45,8 @@ fn after_line(line: &str, mut inside: Inside) -> Inside {
             }
             (Inside::Code, '\'' | '"', _) => Inside::Quoted(character),
             (Inside::Code, '[', _) => Inside::Quoted(']'),
-            // A doubled closing character closes here and opens again with the next one, which is equivalent except for
-            // brackets.
+            // For other characters, a doubled closing character closes and opens again, which is equivalent. A bracket
+            // would not open again.
             (Inside::Quoted(']'), ']', Some(']')) => {
                 pair = true;
                 inside

@@ -109,7 +109,7 @@ impl Session {
         shown: &Listing<T>,
     ) -> Result<(Vec<T>, Option<JobPlace>), Error> {
         let wanted = filter.cut_at.unwrap_or(usize::MAX);
-        // Short enough that a whole page fits. Nearly always the first read is all that is wanted.
+        // Short enough that a whole page fits. Nearly always, the first read returns the whole payloads.
         let short = MAX_PAGE_BYTES / (2 * max.max(1));
         let most = MAX_PAGE_BYTES as u64;
         let page = self
@@ -134,7 +134,7 @@ impl Session {
         };
         let jobs = page.0.iter().take_while(fits).count().max(1);
         drop(page);
-        // Twice as much, because payloads and outputs may have changed since.
+        // Allows twice as much, because payloads and outputs may have changed since.
         self.peek_cut(queue, state, filter, after, PageSize { jobs, cut_at: wanted, bytes: 2 * most.max(first) }, shown)
             .await
     }

@@ -277,7 +277,7 @@ fn kept_s(name: &str, keep: Option<Keep>) -> Result<Option<i32>, Error> {
         Some(Keep::Forever) => return Ok(Some(0)),
         Some(Keep::For(duration)) => duration,
     };
-    // Rounded up, so that nothing is deleted too early.
+    // Rounded up, so that no job is deleted too early.
     let max = TEN_YEARS.as_secs();
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     match i32::try_from(seconds) {

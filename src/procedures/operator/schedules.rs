@@ -84,7 +84,7 @@ impl ScheduleRow {
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
         };
-        // Until a worker has read the schedule, this is when it was set.
+        // Until a worker has read the schedule, `next_at` is the time at which the schedule was set.
         if let Ok(times) = CronTimes::read(&schedule.cron, &schedule.time_zone)
             && let Ok(next_at) = times.first_from(schedule.next_at)
         {

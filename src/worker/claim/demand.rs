@@ -143,7 +143,7 @@ impl Demand {
     pub(in crate::worker) fn claimed_payloads(&mut self, largest: Option<usize>) {
         if let Some(largest) = largest {
             self.payload = self.payload.and(largest as f64);
-            // A job as long as the first one has got its memory. The turns of the next one start anew.
+            // A job as long as the first one has got its memory, so the turns of the next one start again.
             self.too_long = self.too_long.filter(|first| first.bytes > largest as u64);
         }
     }
@@ -245,8 +245,8 @@ impl Demand {
             None if fit == 0 => wanted.min(allowed).min(usize::from(looks)),
             None => wanted.min(allowed).min(fit),
             Some(first) if wanted > 0 && (looks || (first.is_full && fit > 0)) => {
-                // The first job is one of the jobs that are claimed, and has its share of the bytes. Another worker may
-                // take it just before, and then this claim brings one more job instead.
+                // The first job is one of the claimed jobs, and has its share of the bytes. If another worker has just
+                // taken it, this claim gets one more other job instead.
                 let room = (self.most + self.threads).saturating_sub(unstarted);
                 (wanted + 1).min(fit.max(2)).min(allowed).min(room)
             }
@@ -263,7 +263,7 @@ impl Demand {
             // them.
             None => 0,
         };
-        // The number that is wanted decides when the next claim pays off. A claim never gets more than fits into
+        // The number of wanted jobs determines when the next claim pays off. A claim never gets more jobs than fit into
         // memory.
         wanted.min(((self.max_bytes / self.job_bytes(in_flight)) as usize).saturating_sub(self.threads))
     }

@@ -412,7 +412,7 @@ impl Prefetcher {
     fn give_back_surplus(&mut self) {
         let WorkerState { in_flight, tally, .. } = &*self.state;
         let load = self.executor.load();
-        // If a thread is idle, the running jobs are not what keeps the others waiting.
+        // If a thread is idle, the other jobs are not waiting for the running jobs.
         let all_busy = self.idle_threads(&load) == 0;
         // Jobs that wait for a thread of this worker's share are not surplus: they would be claimed again immediately.
         let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
@@ -456,7 +456,7 @@ impl Prefetcher {
                 }
                 () = stop.reached(Phase::Stopping) => break,
                 () = self.lost_answers.due() => break,
-                // The queue is empty, but perhaps only because this worker holds jobs that another could run.
+                // The queue may be empty only because this worker holds jobs that another worker could run.
                 () = tokio::time::sleep(self.demand.horizon()), if in_flight.unstarted() > 0 => self.give_back_surplus(),
                 // The last job in flight has finished: a drain need not wait for another claim.
                 () = in_flight.demand() => {

@@ -89,7 +89,7 @@ async fn fire(
         let fired = session.within(patience.limit()).fire_schedule(&state.queue, due, firing).await;
         patience.after(asked_at.elapsed(), &fired);
         let fired = fired.map_err(|error| match error.sql_number() {
-            // An open transaction may hold only this schedule: the others need not wait for it.
+            // An open transaction may lock only this schedule, so the others need not wait.
             Some(LOCK_TIME_OUT) => FireFailure::Schedule(error.to_string()),
             number if matches!(error, Error::PermissionDenied { .. } | Error::NotInstalled { .. }) => {
                 FireFailure::Worker(error.to_string(), number)
@@ -97,7 +97,7 @@ async fn fire(
             Some(_) if !error.is_transient() => FireFailure::Schedule(error.to_string()),
             _ => FireFailure::Server(error),
         })?;
-        // Another session has fired or changed the schedule, or is about to. If a time is left, it is due again.
+        // Another session has fired, changed or locked the schedule. If times are left, the schedule is due again.
         let Some(revision) = fired.revision else { return Ok(false) };
         due.revision = revision;
         if firing.at.is_some() {

@@ -47,7 +47,7 @@ impl FiringPlan {
             fired.push(time);
             next = times.first_after(time);
         }
-        // The times before one that cannot be computed are fired. The next turn starts after them and reports the
+        // If a time cannot be computed, the times before it are fired. The next turn starts after them and reports the
         // error.
         let mut next = next.or_else(|error| fired.last().map(|last| *last + Duration::from_millis(1)).ok_or(error))?;
 

@@ -89,8 +89,8 @@ impl Maintenance {
         let mut sample = Timer::due_now(config.sample_interval);
         let mut expire = Timer { every: EXPIRE_EVERY, due_at: Instant::now() };
         while stop.is_running() {
-            // If a call leaves work, it follows in the next turn: no task waits long for another, and promote renews
-            // the election.
+            // If a call leaves work, the rest follows in the next turn, so that no task waits long for another, and
+            // promote can renew the election.
             if promote.rings() {
                 match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,

@@ -223,7 +223,8 @@ impl Finisher {
         let (mut search, mut refused) = (RefusedResultSearch::default(), RefusedResults::default());
         // How many of the first jobs were sent in a call that may or may not have taken effect.
         let mut open = 0;
-        // After a time-out SQL Server is asked whether a row is locked, which smaller calls would not help.
+        // After a timeout, calls limit their lock waits, to find out whether a row is locked. Smaller calls would not
+        // help then.
         let mut limits_lock_waits = false;
         while !unconfirmed.is_empty() {
             let alike = if open > 0 { open } else { unconfirmed.len() };
@@ -243,7 +244,8 @@ impl Finisher {
                     let any_lost = results.iter().any(|(_, result)| *result == FinishResult::Lost);
                     if any_lost && open > 0 && self.confirmations.had_effect(session, registration, &mut repeats).await
                     {
-                        // A retry that the lost answer reported as dead is counted as a retry.
+                        // If the lost response reported a retried job as dead, the job is nevertheless counted as
+                        // retried.
                         results.retain(|(_, result)| *result != FinishResult::Lost);
                     }
                     let later = unconfirmed.split_off(jobs);
@@ -285,7 +287,7 @@ impl Finisher {
                         limit.timed_out(jobs);
                         limits_lock_waits = true;
                     }
-                    // Others must not wait for a locked row, nor for a job that does not get through even alone.
+                    // Other jobs must not wait for a locked row, or for a job that times out even alone.
                     if error.is_lock_time_out() || (timed_out && jobs == 1) {
                         search.accepted(jobs);
                         let later = unconfirmed.split_off(jobs);

@@ -102,7 +102,7 @@ impl LockedRows {
             let now = tokio::time::Instant::now();
             self.lists.extend(self.locked.extract_if(.., |(again_at, _)| *again_at <= now).map(|(_, list)| list));
             if let Some(list) = self.lists.pop_front() {
-                // (A list that SQL Server has not answered and that is gone is another line's now.)
+                // (If SQL Server has not responded and the list is gone, it has moved to another line.)
                 if self.send(&mut session, list, &mut repeats).await || self.lists.is_empty() {
                     repeats = confirmations.repeats();
                 }

@@ -1,9 +1,9 @@
 //! Keeps the lease, by which SQL Server considers this worker alive.
 //!
 //! A task with a connection of its own renews the lease by updating one row, so that neither a slow claim nor busy
-//! cores can starve it. A renewal may take as long as the lease lasts: [`HeartbeatsUnderWay`]. If SQL Server rejects a renewal,
-//! the worker was marked lost, and its jobs may be running elsewhere. The [`Registration`] is then marked lost, its
-//! unstarted jobs are dropped, and the worker registers again under a new id.
+//! cores can starve it. A renewal may take as long as the lease lasts ([`HeartbeatsUnderWay`]). If SQL Server rejects a
+//! renewal, the worker was marked lost, and its jobs may be running elsewhere. The [`Registration`] is then marked
+//! lost, its unstarted jobs are dropped, and the worker registers again under a new id.
 //!
 //! Only SQL Server's clock decides whether the lease holds. The local clock ([`LeaseValidity`]) can only withhold jobs:
 //! if the last renewal is older than the lease, the lease is in doubt, and no further job starts until SQL Server has
@@ -93,8 +93,8 @@ impl LeaseKeeper {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
         let registration = register_once(&mut session, state, config.take_over, &clock, Worked::default()).await?;
         let (current, _) = watch::channel(Arc::new(registration));
-        // A response that arrives after the lease has expired is still useful: perhaps the worker was not reaped yet.
-        // That is why an interval is added.
+        // A response is useful even after the lease has expired, because the worker may not have been reaped yet. The
+        // limit is therefore longer than the lease by one interval.
         let renewals = HeartbeatsUnderWay::new(session, config.lease + config.heartbeat_interval);
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
         let state = state.clone();
@@ -120,7 +120,8 @@ impl LeaseKeeper {
         let mut pauses = Pauses::new(Duration::from_millis(50), interval.min(LONGEST_SLEEP));
         let clock = self.clock.clone();
         let mut due_at = clock.now() + interval;
-        // A claim was rejected: the response to a heartbeat that was sent before does not put off the next one.
+        // Whether a claim was rejected. Then the response to a heartbeat that was sent before must not delay the next
+        // heartbeat.
         let mut is_refused = false;
         loop {
             let worker_id = self.current.borrow().worker_id;
@@ -163,7 +164,8 @@ impl LeaseKeeper {
                     outage.answered("heartbeat");
                     resumed();
                     pauses.reset();
-                    // Not counted from the response: if responses are slow, the lease would expire between renewals.
+                    // The interval is not counted from the response: if responses were slow, the lease would expire
+                    // between renewals.
                     if !is_refused {
                         due_at = self.renewals.last_sent_at().unwrap_or(sent_at) + interval;
                     }
@@ -186,7 +188,7 @@ impl LeaseKeeper {
                 }
                 Err(error) => {
                     stop.fail(error);
-                    // The running jobs need their lease: keep trying while the worker stops.
+                    // The running jobs need their lease, so the worker keeps trying while it stops.
                     due_at = clock.now() + interval;
                 }
             }

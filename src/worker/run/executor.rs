@@ -190,7 +190,7 @@ impl Executor {
 
     /// Releases up to `jobs` unstarted jobs, the oldest first, so that another worker can run them immediately.
     pub(in crate::worker) fn give_back(&self, jobs: usize) {
-        // These jobs have no row to be released to. Checking this job by job would move the oldest to the end of the
+        // Jobs without a row cannot be released. A check of each job would move the oldest jobs to the end of the
         // channel.
         if self.starter.without_row.load(Ordering::Acquire) {
             return;

@@ -218,7 +218,7 @@ impl Slot {
         let_go(others);
         let Some((jobs, _turn)) = next else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| jobs.run(begun_at + SLICE))) {
-            // The report may go through the same subscriber that has just panicked.
+            // The report may use the same subscriber that has just panicked.
             let _ = catch_unwind(AssertUnwindSafe(|| jobs.panicked(panic)));
         }
         let_go([jobs]);

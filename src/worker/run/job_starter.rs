@@ -52,7 +52,7 @@ impl Jobs for JobStarter {
     }
 
     fn run(&self, slice_end: Instant) {
-        // (The memory reserved for its output is released when the output is held.)
+        // (The memory that was reserved for the output is released once the output itself is counted.)
         while let Some((claimed, _started)) = self.take() {
             if self.start(claimed) >= slice_end {
                 return;
@@ -128,7 +128,7 @@ impl JobStarter {
         match self.kind_limits.admit(handler, claimed) {
             Admission::Starts(claimed) => self.run(handler, claimed),
             Admission::Waits => {
-                // No task would take it out again: it arrived after the waiting jobs were released.
+                // This job arrived after the waiting jobs were released, so no task would take it out again.
                 if self.closed.load(Ordering::Acquire) {
                     self.give_back_those_that_wait();
                 }

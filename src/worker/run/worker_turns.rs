@@ -150,14 +150,14 @@ impl WorkerTurns {
         let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
         let next = waiting.reduce(|first, member| if member.comes_before(first, begun_at) { member } else { first });
         let Some(member) = next else { return (None, others) };
-        // The check holds the jobs of each worker that has some.
+        // The check has found the jobs of each worker that has jobs.
         let Some(place) = others.iter().position(|jobs| std::ptr::addr_eq(Arc::as_ptr(jobs), member.jobs.as_ptr()))
         else {
             return (None, others);
         };
         // A worker whose turns are still unknown is expected to take no longer than the others.
         let mean = if member.mean_turn == 0.0 { longest } else { member.mean_turn };
-        // If finished turns were shorter, the running ones show how long a turn may take.
+        // If the finished turns were shorter, the running turns show how long a turn may take.
         let seconds = member.running.iter().map(|turn| turn.elapsed(begun_at)).fold(mean, f64::max);
         let charge = Charge { member: member.id, begun_at, seconds };
         member.running.push(charge);

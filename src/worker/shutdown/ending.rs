@@ -115,10 +115,10 @@ impl Ending<'_> {
         let Ending { state, executor, lease, own_lines } = *self;
         let deadline = state.config.shutdown_deadline;
         let in_time = tokio::time::timeout(deadline, self.nothing_is_held(prefetch, finishing)).await.is_ok();
-        // (Results that no task can finish now are not waited for.)
+        // (The shutdown does not wait for results that no task can send any more.)
         let in_order = in_time && state.in_flight.awaiting_finish() == 0;
         if !in_order {
-            // First of all, so that no job starts that is released below.
+            // Called first, so that no job starts that is released below.
             executor.cut_off();
             tracing::warn!(
                 running = state.in_flight.running(),
@@ -130,8 +130,8 @@ impl Ending<'_> {
                 self.flushed(finishing).await;
             };
             let _ = tokio::time::timeout(FLUSH_GRACE, last).await;
-            // A claim that still hangs must bring no jobs after the list of jobs to release was made. And a finish that
-            // is sent again would mistake jobs that were released for jobs that it had finished.
+            // A claim that still hangs must not add jobs after the list of jobs to release was made. And a finish that
+            // is sent again would mistake released jobs for jobs that an earlier try had finished.
             own_lines.iter().for_each(AbortHandle::abort);
             for stages in [prefetch, finishing] {
                 stages.abort_all();
@@ -168,8 +168,8 @@ impl Ending<'_> {
     /// Completes when no jobs are held, or when the remaining jobs can no longer be finished.
     async fn nothing_is_held(&self, prefetch: &mut JoinSet<()>, finishing: &mut JoinSet<()>) {
         let Ending { state, executor, .. } = *self;
-        // A claim in progress completes first, so that it does not claim again what is released. A claim that hangs is
-        // not waited for.
+        // Waits for a claim in progress, so that it does not claim the released jobs again, but not for a claim that
+        // hangs.
         let _ = tokio::time::timeout(CLAIM_GRACE, all_ended(state, prefetch)).await;
         executor.close();
         all_ended(state, prefetch).await;

@@ -119,7 +119,7 @@ impl BottleneckMeter {
     fn totals(&self, state: &TimeByBottleneck) -> Totals {
         let Stretch { limit, since, ended } = &state.present;
         let took = since.elapsed();
-        // A run time counts when the run has finished. A thread with a running job counts as busy since the last
+        // A run time is counted when the run has finished. A thread with a running job counts as busy since the last
         // change.
         let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
         let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;

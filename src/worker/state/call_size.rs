@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(limit.jobs(), 125, "fewer than allowed prove nothing");
         limit.answered(125);
         assert_eq!(limit.jobs(), 156);
-        // What was asked for counts, not what was allowed.
+        // The requested number counts, not the allowed one.
         limit.timed_out(3);
         assert_eq!(limit.jobs(), 1);
         limit.timed_out(1);

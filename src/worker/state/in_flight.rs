@@ -1,8 +1,8 @@
 //! How many jobs a worker holds in each stage. Signals the prefetcher when there is demand for more, and the shutdown
 //! when no job is left.
 //!
-//! A job's [`HeldJob`](crate::worker::lease::HeldJob) is the only writer: it moves the job's count from stage to stage and
-//! removes it when dropped, so that no panic or early return leaves a job counted.
+//! A job's [`HeldJob`](crate::worker::lease::HeldJob) is the only writer: it moves the job from stage to stage, and
+//! removes the job when dropped, so that no panic or early return leaves a job counted.
 
 use std::sync::Arc;
 

@@ -80,7 +80,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         for name in queues.filter(|name| fields.get("queue").is_none_or(|queue| queue == *name)) {
             batches.extend(app.queue(name).await?.admin().batches(!all, before, PAGE).await?);
         }
-        // The newest of all queues together.
+        // The newest batches of all queues together.
         batches.sort_by_key(|batch| std::cmp::Reverse(batch.batch_id.0));
         if batches.len() >= PAGE {
             batches.truncate(PAGE);

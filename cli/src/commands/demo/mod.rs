@@ -119,7 +119,7 @@ fn settings() -> Config {
     config.worker.heartbeat_interval = Duration::from_secs(1);
     config.worker.retry.base = Duration::from_millis(500);
     config.worker.shutdown_deadline = Duration::from_secs(1);
-    // Two workers, the server and the producers share the machine. With one thread, a long job would hold up its queue.
+    // Two workers, the server and the producers share the machine. With one thread, a long job would block its queue.
     config.worker.threads = (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(2);
     config
 }

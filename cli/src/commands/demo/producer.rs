@@ -40,7 +40,7 @@ pub async fn run(queue: Queue, worker: WorkerMonitor) {
         let finished = done - std::mem::replace(&mut done_before, done);
         let is_flood = (turn / TIDE).is_multiple_of(2);
         let jobs = if is_flood { finished * 3 / 2 } else { finished / 2 }.max(FEWEST);
-        // The screen shows the error, because it asks the same server.
+        // After an error, nothing is enqueued. The screen shows the error, because it asks the same server.
         let ready = queue.admin().stats(None).await.map_or(MOST_READY, |stats| stats.ready);
         if ready >= MOST_READY {
             continue;
@@ -61,6 +61,6 @@ fn order(queue: &str, number: u64) -> Option<NewJob> {
         _ if number.is_multiple_of(4) => job.kind("distinct"),
         _ => job.kind("median"),
     };
-    // Some are delayed.
+    // Some jobs are delayed.
     Some(if number % 50 == 49 { job.delay(Duration::from_secs(3)) } else { job })
 }

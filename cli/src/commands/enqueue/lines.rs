@@ -153,7 +153,7 @@ impl Lines {
         let (sender, pieces) = mpsc::channel(READ_AHEAD);
         let (long_line, long_lines) = blocking::sync_channel(1);
         let Reading { format, options, begin, is_repeatable } = reading;
-        // A thread, because only the end of the process can end a read of standard input.
+        // This needs a thread, because only the end of the process can interrupt a read of standard input.
         thread::spawn(move || {
             let reader =
                 Reader { input: input(), format, options, must_end: is_repeatable, place: Place::default(), long_line };
@@ -492,7 +492,7 @@ mod tests {
         let megabytes = || taken.load(std::sync::atomic::Ordering::Relaxed) >> 20;
         for chunk in 1..=3 {
             lines.next(&mut interrupt).await.unwrap().unwrap();
-            // It has read the next line, and of the one after that no more than shows that it is long.
+            // It has read the next line, and only so much of the line after that as shows that it is long.
             let give_up = Instant::now() + Duration::from_secs(60);
             while megabytes() < (chunk + 1) * 10 {
                 assert!(Instant::now() < give_up);

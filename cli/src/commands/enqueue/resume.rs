@@ -193,7 +193,7 @@ fn write(path: &Path, state: &State) -> Result<()> {
         file.write_all(&serde_json::to_vec(state)?)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
-        // The new name is durable only when the directory is synced. Windows cannot open a directory like a file.
+        // The rename is durable only once the directory is synced. Windows cannot open a directory like a file.
         #[cfg(unix)]
         File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?
             .sync_all()?;

@@ -22,7 +22,7 @@ pub struct ErrorTail {
 impl ErrorTail {
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        // Twice as many as needed, so that not each push moves them all.
+        // Keeps twice as many bytes as needed, so that not every push moves all of them.
         if self.bytes.len() > 2 * KEPT {
             self.bytes.drain(..self.bytes.len() - KEPT);
             self.cut = true;

@@ -114,8 +114,9 @@ impl Guard {
         let mut watch = self.lock();
         watch.groups.remove(&group);
         if watch.send(-group).is_err() {
-            // The guard was killed, or does not read. It must not see the end of the socket without this message, so it
-            // is killed; the thread replaces it.
+            // The guard was killed, or does not read. If it missed this message and then saw the end of the socket, it
+            // would kill a group that may be another program's by now. It is therefore killed, and the thread replaces
+            // it.
             let _ = watch.process.kill();
         }
     }
@@ -166,7 +167,7 @@ impl Guard {
 
     fn replace(&self, watch: &mut Watch) -> io::Result<()> {
         tracing::warn!("the guard was killed or is stuck; restarting it");
-        // First of all: it must not take the socket's end for the worker's.
+        // Killed first, because it must not take the end of the socket for the worker's exit.
         let _ = watch.process.kill();
         let _ = watch.process.wait();
         let (process, socket) = start_process(&self.run, self.directory.as_deref())?;
@@ -283,7 +284,7 @@ fn kill_marked(variable: &OsString) {
         for process in &marked {
             let _ = kill_process(*process, Signal::KILL); // it may have ended
         }
-        // A process being started has the worker's environment for a moment.
+        // A process that is being started has the worker's environment for a moment.
         looks_without = if marked.is_empty() { looks_without + 1 } else { 0 };
         if looks_without == 2 {
             return;

@@ -157,7 +157,7 @@ impl Process {
             read(&mut self.stderr, |bytes| errors.push(bytes));
         }
         if end || (self.end.is_none() && !self.has_ended) {
-            // Without reaping it, so its number cannot be reused.
+            // Waits without reaping the process, so that its number cannot be reused.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             self.has_ended = waitid(WaitId::Pid(self.group), options)?.is_some();
         }
@@ -169,7 +169,7 @@ impl Process {
         match stdin.write(input.rest) {
             Ok(written) => input.rest = &input.rest[written..],
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // It does not read (all of) it.
+            // The program does not read its input, or not all of it.
             Err(_) => (self.stdin, input.rest) = (None, &[]),
         }
         if input.rest.is_empty() && input.is_last {
@@ -207,7 +207,7 @@ impl Process {
     /// If the system does not return it.
     pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<ExitStatus> {
         self.kill();
-        // Only what is in the pipes: a process that left the group may keep them open and continue to write.
+        // Reads only what is in the pipes now: a process that left the group may keep them open and continue to write.
         for _ in 0..LAST_READS {
             let before = (output.len(), self.stdout.is_some(), self.stderr.is_some());
             let mut polled = Vec::with_capacity(2);

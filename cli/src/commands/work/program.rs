@@ -110,7 +110,7 @@ impl Program {
     /// The error of a failed start.
     pub fn not_started(&self, error: &io::Error) -> JobError {
         let text = format!("cannot start {}: {error}", self.name);
-        // Another attempt would not make them shorter.
+        // Another attempt would not make the arguments shorter.
         if error.kind() == io::ErrorKind::ArgumentListTooLong { JobError::dead(text) } else { JobError::retry(text) }
     }
 }

@@ -35,7 +35,7 @@ impl ServiceManager {
     /// From the environment.
     pub fn of_this_process() -> ServiceManager {
         let socket = std::env::var_os(SOCKET).filter(|name| !name.is_empty()).and_then(|name| {
-            // systemd ends a service that does not report that it is ready. This says why.
+            // systemd ends a service that does not report that it is ready. The warning shows the reason.
             connected(&name).inspect_err(|error| tracing::warn!(%error, ?name, "cannot use NOTIFY_SOCKET; the service manager gets no notifications")).ok()
         });
         let watchdog = watchdog(std::env::var_os(WATCHDOG_USEC), std::env::var_os(WATCHDOG_PID), std::process::id());
@@ -59,7 +59,7 @@ impl ServiceManager {
             return;
         }
         let interval = self.watchdog.map_or(STATUS_INTERVAL, |watchdog| STATUS_INTERVAL.min(watchdog / 2));
-        // After a standstill one message is enough.
+        // After a standstill, one message is enough.
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

@@ -88,7 +88,7 @@ fn message(screen: &Screen, now: Instant, width: usize) -> Vec<Line<'static>> {
         let asking = asking.map(|asking| format!("; waiting for the server for {}", texts::age(asking)));
         (format!("as of {} s ago{}", read.as_secs(), asking.unwrap_or_default()), theme.dim())
     };
-    // First as a whole, to remove control characters.
+    // The whole text first, to remove control characters.
     let mut lines = words_wrapped(&cut(&text, usize::MAX), width);
     if lines.len() > MESSAGE_LINES {
         lines.truncate(MESSAGE_LINES);

@@ -127,7 +127,7 @@ fn worker_text(worker: &WorkerLine) -> String {
 }
 
 fn dead_heading(detail: &QueueDetail, dead: u64) -> String {
-    // Not all of them were read.
+    // Not all dead jobs were read.
     if dead > detail.dead_read {
         return format!("DEAD {}, of which the newest {}", count(dead), count(detail.dead_read));
     }
