@@ -12,7 +12,7 @@ IF OBJECT_ID(N'[$(schema)].[audit]', N'U') IS NULL
         -- by name: the row outlives the queue; NULL: no single queue
         queue    nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
         what     nvarchar(max) NULL,      -- which jobs, or other details, as JSON
-        jobs     bigint        NULL,      -- how many were changed
+        jobs     bigint        NULL,      -- how many jobs were changed
         outcome  nvarchar(400) NULL,      -- the result or the error
         CONSTRAINT audit_pk PRIMARY KEY CLUSTERED (audit_id),
         INDEX audit_queue NONCLUSTERED (queue, audit_id)

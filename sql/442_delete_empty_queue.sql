@@ -94,7 +94,7 @@ BEGIN TRY
     BEGIN
         DELETE [$(schema)].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
-        -- rows that were written since the check; without the sample, no more follow
+        -- rows that were written since the check; no more follow, because the sample is deleted
         DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         -- READCOMMITTEDLOCK, because with optimized locking the read would skip an uncommitted row instead of waiting.

@@ -2,7 +2,7 @@
 -- set.
 CREATE OR ALTER PROCEDURE [$(schema)].[end_audit]
     @audit_id bigint,
-    @jobs     bigint        = NULL,  -- how many were changed
+    @jobs     bigint        = NULL,  -- how many jobs were changed
     @outcome  nvarchar(401) = NULL   -- for example an error, cut after 400 characters; NULL: the action succeeded
 AS
 SET NOCOUNT, XACT_ABORT ON;

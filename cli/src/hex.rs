@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// `0x7B7D`.
+/// Formats bytes as hexadecimal digits: `0x7B7D`.
 pub fn digits(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 + 2 * bytes.len());
     digits.push_str("0x");

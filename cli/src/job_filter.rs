@@ -1,4 +1,4 @@
-//! The filter options.
+//! The options that select jobs by their state, kind, age and so on.
 
 use std::time::{Duration, SystemTime};
 

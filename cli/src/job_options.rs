@@ -1,4 +1,4 @@
-//! The options of new jobs.
+//! The options that set the attributes of new jobs.
 
 use std::time::{Duration, SystemTime};
 

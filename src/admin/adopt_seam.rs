@@ -77,7 +77,7 @@ impl SeamRow {
         self.0.required(name)
     }
 
-    /// The next column.
+    /// The next column, which may be NULL.
     pub fn optional<T: FromSqlOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
         self.0.optional(name)
     }

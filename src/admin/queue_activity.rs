@@ -25,7 +25,7 @@ use crate::procedures::operator::{QueueStats, WorkerRow};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct QueueActivity {
-    /// Depth and settings.
+    /// The queue's depth and settings.
     #[serde(flatten)]
     pub stats: QueueStats,
     /// Jobs done per second by all workers of the queue combined, each between its last two heartbeats. `None` if no

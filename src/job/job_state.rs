@@ -11,21 +11,21 @@ use crate::text::word;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum JobState {
-    /// Can be claimed.
+    /// The job can be claimed now.
     Ready,
-    /// Due later.
+    /// The job is due later: it was delayed, or waits for a retry.
     Scheduled,
-    /// Waits for its turn in its group ([`NewJob::group_key`](super::new_job::NewJob::group_key)).
+    /// The job waits for its turn in its group ([`NewJob::group_key`](super::new_job::NewJob::group_key)).
     Waiting,
-    /// Held by a worker.
+    /// A worker holds the job.
     Claimed,
-    /// Run, and kept in the table (completion policy `annotate`).
+    /// The job is done, and is kept in the table (completion policy `annotate`).
     Done,
-    /// Out of attempts, or failed for good.
+    /// The job is out of attempts, or has failed for good.
     Dead,
-    /// Cancelled before it was done.
+    /// The job was cancelled before it was done.
     Cancelled,
-    /// Run, and moved to the archive (completion policy `archive`).
+    /// The job is done, and was moved to the archive (completion policy `archive`).
     Archived,
 }
 

@@ -108,25 +108,25 @@ pub struct SealedBatch {
 pub struct BatchRow {
     /// The batch's id.
     pub batch_id: BatchId,
-    /// Its name.
+    /// The batch's name, if it has one.
     pub name: Option<String>,
     /// The batch to which its follow-up belongs.
     pub parent_id: Option<BatchId>,
     /// The queue of its follow-up. Its jobs may be in any queue.
     pub queue: String,
-    /// When it was created.
+    /// When the batch was created.
     pub created_at: SystemTime,
-    /// When it was sealed; `None` while jobs can be added.
+    /// When the batch was sealed; `None` while jobs can be added.
     pub sealed_at: Option<SystemTime>,
-    /// When it was sealed and all its jobs had finished.
+    /// When the batch completed: it was sealed, and all its jobs had finished. `None` before.
     pub ended_at: Option<SystemTime>,
     /// How many jobs it has, without jobs that are not committed. A requeued job counts once.
     pub jobs: u64,
     /// How many of its jobs are done.
     pub done: u64,
-    /// How many are dead.
+    /// How many of its jobs are dead.
     pub dead: u64,
-    /// How many were cancelled, or purged while unfinished.
+    /// How many of its jobs were cancelled, or purged while unfinished.
     pub cancelled: u64,
     /// The follow-up, once it is enqueued.
     pub follow_up_id: Option<JobId>,
@@ -167,9 +167,9 @@ pub struct BatchEnd {
     pub batch_id: BatchId,
     /// How many of its jobs were done.
     pub done: u64,
-    /// How many were dead.
+    /// How many of its jobs were dead.
     pub dead: u64,
-    /// How many were cancelled, or purged while unfinished.
+    /// How many of its jobs were cancelled, or purged while unfinished.
     pub cancelled: u64,
 }
 

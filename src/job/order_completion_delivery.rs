@@ -13,7 +13,7 @@ pub enum ClaimOrder {
     Fifo,
     /// Newest first.
     Lifo,
-    /// No promise within a priority.
+    /// In any order within a priority.
     Any,
 }
 

@@ -26,7 +26,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name in Prometheus.
+    /// The metric's name in Prometheus.
     pub name: &'static str,
     /// Counter, gauge or histogram.
     pub kind: Kind,
@@ -34,7 +34,7 @@ pub struct Metric {
     pub unit: Unit,
     /// The label `queue` first, then the others with all their values.
     pub labels: &'static [(&'static str, &'static [&'static str])],
-    /// Its meaning.
+    /// The metric's meaning.
     pub help: &'static str,
     /// The upper bounds of a histogram's buckets; empty for other kinds.
     pub buckets: &'static [f64],

@@ -3,12 +3,12 @@
 //! On Linux and macOS, `Instant` stops during a suspension. A worker whose machine slept for an hour would still trust
 //! its lease and its idle connections. Linux and Android have CLOCK_BOOTTIME for this purpose; other systems use
 //! `Instant`. On Windows, `Instant` is based on QueryPerformanceCounter, which is said to count suspended time
-//! (untested). On macOS the clock misses the time of a suspension. Until enough waking time has passed to doubt the
+//! (untested). On macOS, this clock misses the time of a suspension. Until enough waking time has passed to doubt the
 //! lease, the worker learns only from SQL Server that it lost the lease.
 //!
-//! If a container or virtual machine is frozen from outside while its kernel keeps running, both clocks keep counting.
-//! If a virtual machine is paused or moved together with its kernel, both clocks may miss that time, unless the host
-//! corrects them.
+//! If a container or virtual machine is frozen from outside while its kernel keeps running, CLOCK_BOOTTIME and
+//! `Instant` keep counting. If a virtual machine is paused or moved together with its kernel, both may miss that time,
+//! unless the host corrects the clock.
 
 use std::time::Duration;
 

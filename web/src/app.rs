@@ -14,7 +14,7 @@ use crate::readings::{Reading, Readings};
 use crate::security::attempts::Attempts;
 use crate::security::sessions::Sessions;
 
-/// Cheap to clone.
+/// The state shared by all requests. It is cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
@@ -55,7 +55,7 @@ impl App {
 }
 
 impl Shared {
-    /// For calls about the whole schema.
+    /// A queue for calls about the whole schema.
     pub fn schema(&self) -> &Queue {
         &self.queue
     }

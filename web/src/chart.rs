@@ -59,7 +59,7 @@ impl Span {
 #[derive(Debug, Clone)]
 pub struct Step {
     pub at: SystemTime,
-    /// `None`: no worker ran.
+    /// The totals; `None` if no worker ran.
     pub sum: Option<Sum>,
 }
 
@@ -115,7 +115,7 @@ fn parts(rows: &[HistoryRow], length: Duration, step: Duration) -> Vec<Step> {
     steps
 }
 
-/// A value of each part, and its colour's CSS class.
+/// The values of a line, one per part, and the CSS class of its colour.
 pub struct Series {
     pub class: &'static str,
     pub value: fn(&Sum) -> Option<f64>,

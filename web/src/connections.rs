@@ -19,10 +19,10 @@ use crate::failure::Failure;
 const PAGES: usize = 3;
 const OPERATIONS: usize = 2;
 
-/// Downloads at the same time. Each holds its bytes in memory.
+/// How many downloads may run at the same time. Each holds its bytes in memory.
 const DOWNLOADS: usize = 2;
 
-/// Live views at the same time. Each occupies a browser connection.
+/// How many live views may be open at the same time. Each occupies a browser connection.
 const STREAMS: usize = 256;
 
 /// Live views of one session, or of one user named by a proxy.
@@ -31,7 +31,7 @@ const STREAMS_OF_ONE: usize = 16;
 /// How long a page waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The shares.
+/// The shares of the connections, and the limits of downloads and live views.
 pub struct Connections {
     pages: Semaphore,
     operations: Semaphore,
@@ -75,7 +75,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// A share for a page, with one call after the other.
+    /// Waits for a share for a page, which makes one call after the other.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ use crate::security::visitor::Visitor;
 /// How often a count is updated.
 const COUNTING: Duration = Duration::from_millis(250);
 
-/// What is sent.
+/// The source of the HTML that is sent.
 enum Source {
     Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Option<Arc<str>> },
     Operation { progress: watch::Receiver<Progress> },

@@ -29,7 +29,7 @@ const FRESH: Duration = Duration::from_secs(3);
 /// How long a page waits for a new reading. Then it shows the last one, with its age.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The same if there is none yet.
+/// How long a page waits for a reading if there is none yet.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The span of the small charts, their parts, and how often the history is read: it gets a row per minute.
@@ -71,7 +71,7 @@ pub struct Line {
     pub counts: Counts,
     /// Approximate enqueue rate; `None`: unknown.
     pub in_per_s: Option<f64>,
-    /// Done jobs of the last hours, drawn; `None`: too few values.
+    /// A small chart of the done jobs of the last hours; `None` if there are too few values.
     pub spark: Option<Arc<str>>,
     pub lately: Lately,
 }
@@ -155,7 +155,7 @@ impl Readings {
         may_act
     }
 
-    /// Starts a reader if none runs.
+    /// Starts a reader if none is running.
     fn want(self: &Arc<Self>) {
         let mut reader = self.reader.lock();
         reader.wanted_at = Some(Instant::now());

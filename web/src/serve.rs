@@ -104,7 +104,7 @@ struct Activity {
 #[derive(Debug, Clone, Copy)]
 enum Now {
     Waiting {
-        /// Has sent a request before.
+        /// Whether the connection has sent a request before.
         has_asked: bool,
         since: Instant,
     },
@@ -115,7 +115,7 @@ enum Now {
 }
 
 impl Activity {
-    /// All data is written.
+    /// Records that all data is written.
     fn flushed(&self) {
         let mut now = self.now.lock();
         if matches!(*now, Now::Sending) {
@@ -166,7 +166,7 @@ impl Connections {
         }
     }
 
-    /// The connection to close.
+    /// The index of the connection to close, if one can be closed.
     fn dispensable(&self) -> Option<usize> {
         let waiting = self.open.iter().enumerate().filter_map(|(place, open)| {
             let Now::Waiting { has_asked, since } = *open.activity.now.lock() else { return None };
@@ -231,7 +231,7 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// Serves one connection.
+/// Serves one connection until it ends.
 async fn converse(
     stream: TcpStream,
     router: Router,

@@ -6,7 +6,7 @@ pub(crate) enum Value {
     /// The number as written: digits, perhaps with a decimal point.
     Number(String),
     Text(String),
-    /// `0x…`
+    /// A binary literal: `0x…`.
     Binary(String),
     Column(String),
     /// A word for a property of the job: `{error}`.

@@ -192,8 +192,8 @@ fn ordered(text: &At<String>) -> Result<Ordered, String> {
     };
     match read_value(name) {
         Ok(Value::Column(column)) => Ok(Ordered { column: At { it: column, line: text.line }, descending }),
-        Ok(_) => Err("it must be columns, each with or without DESC".to_string()),
-        Err(message) => Err(format!("it must be columns, each with or without DESC: {message}")),
+        Ok(_) => Err("it must be one or more columns, each with or without DESC".to_string()),
+        Err(message) => Err(format!("it must be one or more columns, each with or without DESC: {message}")),
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn converts(from: &Column, to: &Column) -> bool {
         && families_convert(from.family(), to.family())
 }
 
-/// The same for families.
+/// Like [`converts`], for families of types.
 pub(super) fn families_convert(from: Family, to: Family) -> bool {
     let is_text = |family: Family| matches!(family, Family::WideText | Family::Text);
     let is_number = |family: Family| matches!(family, Family::Integer | Family::Decimal | Family::Bit);

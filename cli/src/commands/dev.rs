@@ -38,7 +38,7 @@ enum Tls {
     Off,
 }
 
-/// How to connect.
+/// The output once the server has started: how to connect.
 #[derive(Serialize)]
 struct Started {
     url: String,

@@ -107,7 +107,7 @@ impl Session {
 pub struct JobProgress {
     /// The job.
     pub job_id: JobId,
-    /// From 0 to 1.
+    /// The progress as a fraction, from 0 to 1.
     pub fraction: Option<f32>,
     /// The progress as text.
     pub text: Option<String>,

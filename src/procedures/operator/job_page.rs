@@ -69,7 +69,7 @@ pub(crate) struct Listing<T> {
     bytes: fn(&T) -> [(u64, usize); 2],
 }
 
-/// The whole job.
+/// Reads the whole row of each job.
 pub(crate) const ROWS: Listing<JobRow> = Listing {
     only_ids: false,
     read: JobRow::read,
@@ -79,7 +79,7 @@ pub(crate) const ROWS: Listing<JobRow> = Listing {
     },
 };
 
-/// Only the id.
+/// Reads only the id of each job.
 pub(crate) const IDS: Listing<JobId> =
     Listing { only_ids: true, read: |mut row| Ok(JobId(row.required("job_id")?)), bytes: |_| [(0, 0); 2] };
 

@@ -36,14 +36,14 @@ pub struct QueueOptions {
     keep_done: Option<Keep>,
     #[serde(rename = "keep_dead_s", skip_serializing_if = "Option::is_none")]
     keep_dead: Option<Keep>,
-    /// `Some(None)` removes the sink.
+    /// The sink; `Some(None)` removes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     sink: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group_limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_passes: Option<bool>,
-    /// `Some(None)` removes the limit.
+    /// The limit; `Some(None)` removes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_running: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]

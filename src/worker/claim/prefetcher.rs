@@ -66,7 +66,7 @@ struct Fetched {
     withheld: Option<Withheld>,
     /// Whether a job that must run alone is waiting.
     alone_waits: bool,
-    /// A limit of the queue kept jobs back.
+    /// The limit of the queue that kept jobs back, if any.
     limited: Option<ClaimLimit>,
     took: Duration,
 }

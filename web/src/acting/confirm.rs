@@ -29,7 +29,7 @@ struct Page {
     label: &'static str,
     words: String,
     live: Live,
-    /// The live count.
+    /// The address of the live count, while jobs are being counted.
     counting: Option<String>,
     asks_priority: bool,
     fields: Vec<(&'static str, String)>,

@@ -51,7 +51,7 @@ impl Drop for Running {
 pub struct Operation {
     pub id: u64,
     pub queue: String,
-    /// Who stopped it.
+    /// The visitor who stopped the operation.
     stopped_by: OnceLock<String>,
     page_ended: Arc<AtomicBool>,
     progress: watch::Sender<Progress>,
@@ -160,7 +160,7 @@ impl Operations {
 pub struct Progress {
     /// "requeued", "cancelled", …
     pub past: &'static str,
-    /// Describes the jobs.
+    /// The jobs in words.
     pub words: String,
     pub looked_at: u64,
     pub changed: u64,
@@ -171,9 +171,9 @@ pub struct Progress {
 #[derive(Debug, Clone)]
 pub enum End {
     Done,
-    /// By this visitor.
+    /// This visitor stopped it.
     Stopped(String),
-    /// By the shutdown.
+    /// The web UI was shut down.
     PageEnded,
     Failed(String),
 }

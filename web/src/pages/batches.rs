@@ -36,7 +36,7 @@ struct BatchView {
     created_at: Time,
     ended_at: Option<Time>,
     is_sealed: bool,
-    /// Finished jobs, and all jobs.
+    /// The number of finished jobs, and of all jobs.
     ended: u64,
     of: u64,
     jobs: String,

@@ -34,7 +34,7 @@ struct Page<'a> {
     job: &'a JobRow,
     next: String,
     times: Vec<(&'static str, Time)>,
-    /// Name, value, link.
+    /// The name, value and link of each field.
     fields: Vec<(&'static str, String, Option<String>)>,
     headers: Vec<(String, String)>,
     progress: Option<ProgressView>,
@@ -43,7 +43,7 @@ struct Page<'a> {
     payload: View,
     output: Option<View>,
     actions: Vec<JobAction>,
-    /// Unfinished: the page reloads it now and then.
+    /// Whether the job is unfinished, so that the page reloads it now and then.
     goes_on: bool,
 }
 
@@ -85,7 +85,7 @@ impl AttemptView {
     }
 }
 
-/// What happens next. `stats`: of its queue, if known.
+/// What happens to the job next. `stats` is of its queue, if known.
 fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
     let text = match job.state {
         JobState::Ready if job.alone => {
@@ -220,7 +220,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     }))
 }
 
-/// Bytes per part of a download, and how long the browser may take none.
+/// How many bytes a part of a download has, and how long the browser may accept no data.
 const PART: usize = 64 * 1024;
 const STALLED: Duration = Duration::from_secs(30);
 

@@ -35,13 +35,13 @@ struct Page<'a> {
     since: String,
     until: String,
     tabs: Vec<Tab>,
-    /// What the state means.
+    /// The meaning of the state.
     meaning: Option<&'static str>,
     jobs: Vec<JobView>,
     /// The link to the first page, on later ones.
     first: Option<String>,
     next: Option<String>,
-    /// The page has fewer jobs than fit.
+    /// Whether the page has fewer jobs than fit.
     is_short: bool,
     is_narrow: bool,
     actions: Vec<JobAction>,

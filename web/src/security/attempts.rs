@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 
-/// Wrong passwords of a name within [`SPAN`]; further attempts are rejected unread.
+/// How many wrong passwords a name may have within [`SPAN`]. Further attempts are rejected without checking the
+/// password.
 const FREE: usize = 5;
 
 /// How long a wrong password counts.
@@ -20,10 +21,10 @@ const SPAN: Duration = Duration::from_secs(60);
 /// The name tried longest ago is dropped first.
 const NAMES: usize = 20_000;
 
-/// Hashes at the same time. Each takes 19 MiB and a core.
+/// How many hashes are computed at the same time. Each takes 19 MiB and a core.
 const HASHES: usize = 2;
 
-/// Attempts that wait for a hash; further ones are rejected.
+/// How many attempts may wait for a hash. Further attempts are rejected.
 const WAITING: usize = 32;
 
 /// The wrong passwords of the last minute. Existing and unknown names are counted alike, so the counts do not reveal
@@ -85,7 +86,8 @@ impl Attempts {
         }
     }
 
-    /// Hashes, a few at a time. A started hash keeps its place until it ends, even if its caller is gone.
+    /// Computes hashes, a few at a time. A hash that was started keeps its place until it ends, even if its caller is
+    /// gone.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ const MOST: usize = 10_000;
 /// The most notices that wait for their browser's next page; beyond that, the oldest is dropped.
 const NOTICES: usize = 1_000;
 
-/// How the cookies' names begin.
+/// The beginning of the cookies' names.
 pub const COOKIE: &str = "readpast_session_";
 
 /// A cookie without a log-in has this many random digits, and as many derived from them with this page's key.
@@ -57,7 +57,7 @@ pub struct Sessions {
     pub name: String,
     /// This process's secret.
     key: String,
-    /// Sessions by cookie.
+    /// The sessions of logged-in users, by cookie.
     logged_in: Mutex<HashMap<String, Kept>>,
     /// Notices for the next page, by cookie, with their times.
     notices: Mutex<HashMap<String, (String, Instant)>>,
@@ -90,7 +90,7 @@ impl Sessions {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Logs in; returns the cookie.
+    /// Starts a session of a logged-in user. Returns its cookie.
     pub fn log_in(&self, user: LoggedIn) -> String {
         let (cookie, now) = (secret(), Instant::now());
         let session = Session { user: Some(user), csrf: secret() };
@@ -143,7 +143,7 @@ impl Sessions {
         notices.insert(cookie.to_owned(), (notice, Instant::now()));
     }
 
-    /// Takes the notice.
+    /// Returns the session's notice and removes it.
     pub fn take_notice(&self, cookie: &str) -> Option<String> {
         self.notices.lock().remove(cookie).map(|(notice, _)| notice)
     }

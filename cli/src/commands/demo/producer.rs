@@ -7,7 +7,7 @@ use readpast::{NewJob, Queue, WorkerMonitor};
 
 use super::handlers::Order;
 
-/// How often it enqueues.
+/// How often the producer enqueues.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// For this many turns (ten seconds) the producer enqueues more jobs than are processed, and for the same time fewer.

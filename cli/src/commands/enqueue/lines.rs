@@ -61,11 +61,11 @@ pub struct Place {
     pub crc32: u32,
 }
 
-/// Jobs of consecutive lines.
+/// The jobs of consecutive lines, which are enqueued in one transaction.
 #[derive(Debug)]
 pub struct Chunk {
     pub jobs: Vec<NewJob>,
-    /// Counted from 1.
+    /// The number of the first line, counted from 1.
     pub first_line: u64,
     /// Where the next chunk begins.
     pub end: Place,
@@ -73,7 +73,7 @@ pub struct Chunk {
     pub is_last: bool,
 }
 
-/// A line of JSON.
+/// The fields of a line of JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JobLine {
@@ -120,7 +120,7 @@ pub struct Reading {
 }
 
 struct Line {
-    /// `None`: an empty line.
+    /// The job, or `None` for an empty line.
     job: Option<NewJob>,
     bytes: u64,
     /// Whether the line is long, and holds the place of a long line.

@@ -63,7 +63,7 @@ pub struct Enqueue {
     options: JobOptions,
 }
 
-/// Counts so far.
+/// The counts of this run so far.
 #[derive(Debug, Default, Serialize)]
 struct Total {
     enqueued: u64,

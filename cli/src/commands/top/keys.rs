@@ -9,7 +9,7 @@ use super::screen::{Deed, JobView, Notice, QueueView, Row, Screen, View};
 pub enum Effect {
     None,
     Quit,
-    /// Read from the server.
+    /// Requests to the server are needed.
     Look,
     Do(Deed),
 }

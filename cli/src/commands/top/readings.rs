@@ -43,7 +43,7 @@ pub struct WorkerLine {
     pub id: String,
     pub queue: String,
     pub name: String,
-    /// `None`: ended or lost.
+    /// The rest of the lease; `None` if the worker has stopped or was lost.
     pub lease_left: Option<Duration>,
     pub held: u64,
     /// When its oldest job was claimed.
@@ -54,11 +54,11 @@ pub struct WorkerLine {
     pub limited_by: Option<String>,
 }
 
-/// A queue's jobs.
+/// The dead and running jobs of a queue.
 #[derive(Debug, Clone, Default)]
 pub struct QueueDetail {
     pub running: Vec<RunningLine>,
-    /// The newest group first.
+    /// The groups of dead jobs, the newest first.
     pub dead: Vec<DeadGroup>,
     /// How many dead jobs were read.
     pub dead_read: u64,
@@ -108,12 +108,12 @@ pub fn group_dead(jobs: Vec<DeadLine>) -> Vec<DeadGroup> {
 #[derive(Debug, Clone, Default)]
 pub struct JobDetail {
     pub state: String,
-    /// Names and values.
+    /// The names and values of the job's fields.
     pub fields: Vec<(&'static str, String)>,
     pub error: Option<String>,
     pub payload: String,
     pub output: Option<String>,
-    /// The oldest first.
+    /// The failed attempts, the oldest first.
     pub attempts: Vec<AttemptLine>,
 }
 
@@ -122,7 +122,7 @@ pub struct AttemptLine {
     pub attempt: u32,
     pub failed_at: String,
     pub worker: String,
-    /// Its run time.
+    /// The run time of the attempt.
     pub run: String,
     pub error: String,
 }

@@ -14,7 +14,7 @@ pub struct Screen {
     pub title: String,
     pub theme: Theme,
     pub overview: Overview,
-    /// When it was read.
+    /// When the overview was read.
     pub read_at: Instant,
     /// The error of the last read.
     pub lost: Option<String>,
@@ -34,9 +34,9 @@ pub struct Screen {
     pub queue: Option<String>,
     /// The first visible row of the list.
     pub queues_top: usize,
-    /// Visible rows or lines.
+    /// How many rows or lines are visible.
     pub page: usize,
-    /// By queue.
+    /// The estimates of the enqueue rates, by queue.
     inflow: HashMap<String, Inflow>,
 }
 
@@ -66,7 +66,7 @@ pub struct QueueView {
 #[derive(Debug)]
 pub struct JobView {
     pub id: i64,
-    /// `None`: not read yet.
+    /// The job, an error, or `None` if it was not read yet.
     pub job: Option<Result<JobDetail, String>>,
     /// The first visible line.
     pub top: usize,
@@ -76,7 +76,7 @@ pub struct JobView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
     Worker(String),
-    /// By kind and error.
+    /// A group of dead jobs, by kind and error.
     Group(String, String),
     Dead(i64),
     Running(i64),
@@ -92,7 +92,7 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// Asks for confirmation.
+    /// The question that asks for confirmation of the action.
     pub fn question(&self) -> String {
         match self {
             Deed::Pause { queue } => format!("Pause {queue}? Its jobs are then no longer claimed. y/n"),

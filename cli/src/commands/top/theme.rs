@@ -48,7 +48,7 @@ impl Theme {
         self.colour(Color::Yellow, Modifier::BOLD)
     }
 
-    /// Success.
+    /// Successful results.
     pub fn good(self) -> Style {
         self.colour(Color::Green, Modifier::empty())
     }

@@ -35,7 +35,7 @@ impl FromStr for ExitOutcome {
     }
 }
 
-/// One `--on-exit`.
+/// The rule of one `--on-exit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitRule {
     /// Ranges of codes, both ends included. If empty, the rule is for all codes that no other rule names.

@@ -65,7 +65,7 @@ struct Watch {
     process: Child,
     socket: UnixStream,
     groups: BTreeSet<i32>,
-    /// Counts the guards.
+    /// The number of the current guard, which grows with each replacement.
     number: u64,
     /// Whether the worker no longer needs a guard.
     has_ended: bool,

@@ -109,7 +109,7 @@ pub fn set_text(command: &mut Command, job: &Job) {
     }
 }
 
-/// `READPAST_HEADER_TENANT_ID` for `tenant-id`.
+/// The variable of a header: `READPAST_HEADER_TENANT_ID` for `tenant-id`.
 fn header_variable(name: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_uppercase() } else { '_' }

@@ -24,9 +24,9 @@ const ANSWER_OVERHEAD: usize = 64 << 10;
 /// Characters shown of an invalid reply.
 const SHOWN: usize = 200;
 
-/// The programs.
+/// The programs that stay, one per thread.
 pub struct Kept {
-    /// By the thread's index.
+    /// The programs by the index of their thread.
     places: Vec<Mutex<Place>>,
 }
 

@@ -297,7 +297,7 @@ struct Running {
     runner: Arc<Runner>,
     each: ExitOutcomes,
     kept: Option<Kept>,
-    /// Running jobs.
+    /// The number of running jobs.
     jobs: AtomicUsize,
 }
 

@@ -32,7 +32,7 @@ pub struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// From the environment.
+    /// Reads the connection to the service manager from the environment.
     pub fn of_this_process() -> ServiceManager {
         let socket = std::env::var_os(SOCKET).filter(|name| !name.is_empty()).and_then(|name| {
             // systemd ends a service that does not report that it is ready. The warning shows the reason.
