@@ -130,7 +130,7 @@ BEGIN
                   WHERE c.queue_id = @queue_id AND c.ended_at IS NULL) AS o),
         workers       = (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
                          WHERE w.queue_id = @queue_id AND w.lost_at IS NULL
-                             -- a later lease: see reap
+                             -- the upper bound: see reap
                              AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)),
         oldest_due_at = @oldest
     -- A sample that started later may already be stored.

@@ -36,7 +36,7 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
               WHERE a.queue_id = q.queue_id) AS c) AS archived,
        (SELECT COUNT_BIG(*) FROM [$(schema)].[workers] AS w WITH (NOLOCK)
         WHERE w.queue_id = q.queue_id AND w.lost_at IS NULL
-            -- a later lease: see reap
+            -- the upper bound: see reap
             AND w.lease_until BETWEEN @now AND DATEADD(MILLISECOND, 2 * w.lease_ms, @now)) AS workers,
        DATEDIFF_BIG(MILLISECOND, r.oldest, @now) AS oldest_ready_ms, q.keep_done_s, q.keep_dead_s, q.sink,
        (SELECT COUNT_BIG(*)

@@ -19,7 +19,7 @@ IF @ended_s IS NULL OR @ended_s < 0 OR @ended_s > 86400
     EXEC [$(schema)].[refuse] N'ended_s', @ended_s, N'0 to 86400 (a day)';
 
 SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
-       -- a later lease: see reap
+       -- the upper bound: see reap
        CASE WHEN w.lost_at IS NULL AND w.lease_until <= DATEADD(MILLISECOND, 2 * w.lease_ms, @now)
             THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
        w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed,

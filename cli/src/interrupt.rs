@@ -1,4 +1,5 @@
-//! Ctrl-C: the program exits after the current call, a second one exits immediately.
+//! Handles Ctrl-C. After the first Ctrl-C, the program exits when the current call has returned. A second one ends the
+//! program immediately.
 
 use std::io;
 #[cfg(unix)]

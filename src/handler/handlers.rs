@@ -45,7 +45,7 @@ type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
 #[derive(Default)]
 #[must_use = "handlers do nothing until a worker has them"]
 pub struct Handlers {
-    /// By kind. The handler for all other kinds, if any, has no kind.
+    /// The handlers. The handler for all other kinds, if any, has no kind.
     handlers: Vec<Handler>,
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
@@ -56,7 +56,7 @@ pub struct Handlers {
 
 /// A handler and the options of its jobs.
 pub(crate) struct Handler {
-    /// `None` for the handler of all other kinds.
+    /// The handler's kind, or `None` if it is for all other kinds.
     kind: Option<Arc<str>>,
     pub(super) function: Box<Function>,
     pub(crate) options: KindOptions,

@@ -61,7 +61,7 @@ struct Waiter {
     /// The number of waiting jobs, and since when the first of them has waited.
     waiting: usize,
     since: Option<Instant>,
-    /// `None` until a job has ended.
+    /// The mean run time, or `None` until a job has run.
     mean_run: Option<Duration>,
     passed_over_until: Option<Instant>,
 }

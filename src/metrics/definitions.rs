@@ -14,7 +14,7 @@ use super::labels::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Only grows during the life of its process.
+    /// A value that only grows while its process runs.
     Counter,
     /// A current value.
     Gauge,

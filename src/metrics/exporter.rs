@@ -35,7 +35,7 @@ const NEXT_PORTS: u16 = 20;
 pub(crate) struct Exporter {
     address: SocketAddr,
     port_in_use: PortInUse,
-    /// `None`: the program has installed its own recorder and serves it itself.
+    /// The recorder, or `None` if the program has installed its own recorder, which it serves itself.
     recorder: Option<PrometheusHandle>,
     listener: Mutex<Option<Arc<Listener>>>,
     /// Locked while the exporter starts to listen.
@@ -125,7 +125,7 @@ impl Exporter {
     }
 }
 
-/// Without the feature `prometheus`: serves nothing, and rejects a process that wants to listen.
+/// The exporter without the feature `prometheus`. It serves nothing, and rejects a process that wants to listen.
 #[cfg(not(feature = "prometheus"))]
 #[derive(Debug)]
 pub(crate) struct Exporter {

@@ -62,7 +62,7 @@ struct Shown {
     limited: [f64; LIMITS.len()],
     threads: f64,
     lease_age: Duration,
-    /// `None` if no worker is left.
+    /// The scale, or `None` if no worker is left.
     scale: Option<ShownScale>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct WorkerMetrics {
     pub(crate) schedule_fires: Counter,
     pub(crate) schedule_skips: Counter,
     pub(crate) schedule_failures: Counter,
-    /// In the order of [`DUTIES`].
+    /// One counter for each duty, in the order of [`DUTIES`].
     duty_failures: [Counter; DUTIES.len()],
     reaped_workers: Counter,
     reaped_jobs: Counter,

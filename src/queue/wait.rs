@@ -19,16 +19,17 @@ const JOBS_PER_CALL: usize = 1_000;
 const ENDS_PER_CALL: usize = 100;
 
 impl Queue {
-    /// Waits until a job has finished: done, dead or cancelled. Returns `None` if it has not finished within `limit`,
-    /// at most one second and one poll later. The job is checked at least once.
+    /// Waits until a job has finished: done, dead or cancelled. Returns `None` if the job has not finished within
+    /// `limit`. The call may return up to one second and one poll after `limit`. The job is checked at least once.
     ///
     /// The result depends on the queue's [`CompletionPolicy`](crate::admin::CompletionPolicy). With `annotate` and
     /// `archive`, a done job is returned with its output, as long as the job is kept. **With `delete`, the default, a
     /// done job is [`JobEnd::Gone`]**: its output is not kept, and it looks like a job that was purged or never
-    /// existed. If a dead or cancelled job is requeued, it runs again; the state at the time of the check is returned.
+    /// existed. A dead or cancelled job may be requeued and run again: the call returns its state at the time of the
+    /// check.
     ///
-    /// Any number of callers may wait. All that wait through this `Queue` and its clones share one poll every 10 to 200
-    /// ms, on one of the queue's connections, by a task on the runtime of one of the callers.
+    /// Any number of callers may wait. All callers that wait through this `Queue` and its clones share one poll every
+    /// 10 to 200 ms. A task on the runtime of one of the callers polls, on one of the queue's connections.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

@@ -7,10 +7,10 @@ use tiberius::time::{Date, DateTime2, Time};
 /// The longest delay, and the longest time to keep finished jobs, that the procedures accept: ten years of 365 days.
 pub(crate) const TEN_YEARS: Duration = Duration::from_secs(315_360_000);
 
-/// From 0001-01-01, where `datetime2` begins, to 1970-01-01.
+/// The days from 0001-01-01, where `datetime2` begins, to 1970-01-01.
 const DAYS_TO_1970: i64 = 719_162;
 
-/// 9999-12-31, where `datetime2` ends.
+/// The day 9999-12-31, where `datetime2` ends.
 const LAST_DAY: i64 = 3_652_058;
 
 const MS_PER_DAY: i64 = 86_400_000;

@@ -16,7 +16,7 @@ pub struct Patient<F> {
     /// When the waiting write fails.
     until: Pin<Box<Sleep>>,
     waits: bool,
-    /// Called after a flush.
+    /// The function to call after a flush.
     flushed: F,
 }
 

@@ -31,7 +31,7 @@ impl Predicate {
         }
     }
 
-    /// For `a < b` and similar comparisons: the column, whether it must be the lesser, and the other value.
+    /// Takes `a < b` and similar comparisons apart: the column, whether it must be the lesser, and the other value.
     fn bound(&self) -> Option<(&str, bool, &Value)> {
         let Predicate::Compare { left, operator: operator @ ("<" | "<=" | ">" | ">="), right } = self else {
             return None;

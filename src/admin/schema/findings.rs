@@ -41,7 +41,7 @@ pub enum Check {
     ReadOnly,
     /// The queue exists.
     Queue,
-    /// For information: whether READ_COMMITTED_SNAPSHOT is on. Never fails.
+    /// Whether READ_COMMITTED_SNAPSHOT is on. This is only information, and never fails.
     RowVersions,
 }
 

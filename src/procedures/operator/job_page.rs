@@ -40,7 +40,7 @@ pub struct IdPage {
 #[serde(deny_unknown_fields)]
 pub struct JobCursor {
     pub(crate) state: JobState,
-    /// The job before the position, or `None` for the beginning of the state.
+    /// The job before the position, or `None` for the start of the state's list.
     pub(crate) after: Option<JobPlace>,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct JobPlace {
     pub(crate) job_id: JobId,
     /// When a scheduled job is due, or when a done, dead, cancelled or archived job finished.
     pub(crate) time: Option<SystemTime>,
-    /// Of a ready job.
+    /// The priority of a ready job.
     pub(crate) priority: Option<i16>,
-    /// Of a ready job.
+    /// Whether a ready job must run alone.
     pub(crate) alone: Option<bool>,
     /// The group of a waiting job.
     pub(crate) group: Option<String>,

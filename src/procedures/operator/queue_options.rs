@@ -22,7 +22,7 @@ use crate::time::TEN_YEARS;
 /// let options = QueueOptions::default().completion(CompletionPolicy::Archive).keep_done(Keep::For(30 * day));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[must_use = "options do nothing until they are passed to Queue::create"]
+#[must_use = "options do nothing until they are passed to Admin::create"]
 pub struct QueueOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     claim_order: Option<ClaimOrder>,
@@ -182,7 +182,7 @@ impl Rate {
         Rate { jobs, interval }
     }
 
-    /// From the columns `rate_jobs` and `rate_ms`.
+    /// Makes a rate of the columns `rate_jobs` and `rate_ms`.
     pub(crate) fn of(jobs: Option<u32>, interval: Option<Duration>) -> Option<Rate> {
         Some(Rate { jobs: jobs?, interval: interval? })
     }

@@ -29,9 +29,9 @@ pub(crate) struct ClaimRequest<'a> {
 /// The result of a claim.
 #[derive(Debug)]
 pub(crate) struct ClaimAnswer {
-    /// In the order in which they must run, as far as the queue has an order.
+    /// The jobs, in the order in which they must run, as far as the queue has an order.
     pub(crate) jobs: Vec<Job>,
-    /// Set if a payload was too long.
+    /// The jobs to release, if a payload was too long.
     pub(crate) withheld: Option<Withheld>,
     /// Jobs that are also claimed, but whose details cannot be read.
     pub(crate) unreadable: Vec<UnreadableJob>,
@@ -85,7 +85,7 @@ pub(crate) struct ClaimEnd {
     job_id: JobId,
     from_id: JobId,
     lowered: i64,
-    /// `None` if the queue is not `lifo`.
+    /// The highest id that the claim knew, or `None` if the queue is not `lifo`.
     highest: Option<i64>,
 }
 
@@ -288,7 +288,7 @@ fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Resul
 /// Reads the length that replaces a withheld payload.
 fn length(bytes: &[u8]) -> Result<u64, Error> {
     let bytes = <[u8; 8]>::try_from(bytes)
-        .map_err(|_| Error::Protocol { message: "column payload of claim: it is no length".to_string() })?;
+        .map_err(|_| Error::Protocol { message: "column payload of claim: it is not a length".to_string() })?;
     Ok(u64::from_be_bytes(bytes))
 }
 

@@ -18,9 +18,9 @@ use crate::text::cut;
 pub(crate) struct Finish {
     pub(crate) job_id: JobId,
     pub(crate) fence: Fence,
-    /// For the log only; SQL Server knows the attempt.
+    /// The attempt, for the log only, because SQL Server knows it.
     pub(crate) attempt: u32,
-    /// For the log, for jobs whose kind has a handler of its own.
+    /// The job's kind, for the log. Set if the kind has a handler of its own.
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) outcome: Outcome,
     /// How long the run took, by this process's monotonic clock.

@@ -22,7 +22,7 @@ use super::notes_writer::{NOTES_BATCH, write_next};
 /// A job that has run, and the outcome to report to SQL Server.
 pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
-    /// By the local clock.
+    /// When the job was enqueued, by the local clock.
     pub(in crate::worker) enqueued_at: Instant,
     /// Whether the job's handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may
     /// still be open.

@@ -24,7 +24,7 @@ use crate::procedures::worker::{Heartbeat, WorkerReport};
 const MOST: usize = 2;
 
 pub(in crate::worker) struct HeartbeatsUnderWay {
-    /// In the order in which they were sent.
+    /// The heartbeats in progress, in the order in which they were sent.
     under_way: Vec<UnderWay>,
     /// The session of the last response, while no heartbeat uses it.
     session: Option<Session>,

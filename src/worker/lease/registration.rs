@@ -135,7 +135,7 @@ impl Registration {
 
 #[cfg(test)]
 impl Registration {
-    /// For a worker whose server is never called.
+    /// Creates a registration of a worker whose server is never called.
     pub(in crate::worker) fn for_test(clock: Arc<LeaseValidity>) -> Registration {
         let settings = QueueSettings {
             completion: crate::job::CompletionPolicy::Delete,

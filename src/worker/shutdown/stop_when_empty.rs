@@ -58,7 +58,7 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_with
     stop.stop();
 }
 
-/// For how long no job has run, and when the log last said so.
+/// How long no job has run, and when the log last said so.
 #[derive(Default)]
 struct DrainWait {
     since: Option<Instant>,

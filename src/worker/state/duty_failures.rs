@@ -20,7 +20,7 @@ const YIELDS_FOR: Duration = Duration::from_secs(300);
 
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
-/// In the order of [`DUTIES`].
+/// The maintenance tasks, in the order of [`DUTIES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Duty {
     Promote,
@@ -39,7 +39,7 @@ pub(in crate::worker) struct DutyFailures {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// In the order of [`DUTIES`].
+    /// The last failure of each task, in the order of [`DUTIES`].
     last: [Option<DutyFailure>; DUTIES.len()],
     yields_until: Option<Instant>,
 }

@@ -27,7 +27,7 @@ const FORGETTING: usize = 32;
 
 #[derive(Debug, Default)]
 pub(in crate::worker) struct InFlight {
-    /// In the order of [`Stage`].
+    /// How many jobs are in each stage, in the order of [`Stage`].
     jobs: [AtomicUsize; 4],
     /// The payloads, checkpoints, outputs and errors of all jobs.
     bytes: AtomicUsize,

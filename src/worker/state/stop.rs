@@ -165,7 +165,7 @@ impl StopHandle {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
-    /// `None` if SIGHUP is ignored.
+    /// The signal SIGHUP, or `None` if the process ignores it.
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 

@@ -21,7 +21,7 @@ pub enum Bottleneck {
 }
 
 impl Bottleneck {
-    /// In the order of the metric's label values.
+    /// All bottlenecks, in the order of the metric's label values.
     pub(in crate::worker) const ALL: [Bottleneck; 5] =
         [Bottleneck::Idle, Bottleneck::Claim, Bottleneck::Busy, Bottleneck::Finish, Bottleneck::QueueLimit];
 }

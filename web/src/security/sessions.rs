@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 
 use crate::texts::in_one_direction;
 
-/// A log-in that is idle for this long has expired.
+/// How long a login may be idle before it expires.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 
 /// The most log-ins; beyond that, the one that was used longest ago is dropped.

@@ -81,7 +81,7 @@ pub struct RunningLine {
 pub struct DeadGroup {
     pub kind: String,
     pub error: String,
-    /// The newest first; at least one.
+    /// The jobs of the group, the newest first; at least one.
     pub jobs: Vec<DeadLine>,
 }
 

@@ -164,7 +164,7 @@ impl Sort {
 /// A response of the server. An error is its text.
 #[derive(Debug)]
 pub enum Answer {
-    /// With the time of the request.
+    /// The data of all queues and workers, with the time of the request.
     Overview(Instant, Result<Overview, String>),
     Queue(String, Result<QueueDetail, String>),
     Job(String, i64, Result<JobDetail, String>),

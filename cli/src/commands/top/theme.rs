@@ -8,7 +8,7 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// Without colours if NO_COLOR is not empty (no-color.org).
+    /// The theme for this terminal. It has no colours if NO_COLOR is not empty (no-color.org).
     pub fn of_environment() -> Theme {
         Theme::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
