@@ -10,7 +10,7 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         delivery     varchar(13)   NOT NULL,
         max_attempts int           NOT NULL,
         keep_done_s  int           NULL,  -- how long done jobs (annotate, archive) are kept; NULL: for ever
-        keep_dead_s  int           NULL,  -- the same for dead jobs
+        keep_dead_s  int           NULL,  -- how long dead jobs are kept; NULL: for ever
         paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
         -- the schema and name of a procedure, each up to 128 characters in brackets with ] doubled; NULL: none
@@ -20,7 +20,7 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         -- 1: a retried job passes its turn on (groups)
         retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,
         max_running  int           NULL,  -- NULL: no limit
-        rate_jobs    int           NULL,  -- how many starts in rate_ms; NULL: no limit
+        rate_jobs    int           NULL,  -- how many jobs may be claimed in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
         -- when max_running was last changed
         limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',

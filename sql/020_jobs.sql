@@ -19,7 +19,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         payload_utf16  bit              NOT NULL,  -- 1: the payload came as nvarchar
         priority       smallint         NOT NULL,  -- smaller runs first
         attempt        int              NOT NULL CONSTRAINT jobs_attempt DEFAULT 0,
-        max_attempts   int              NULL,      -- NULL: the queue's
+        max_attempts   int              NULL,      -- NULL: as for the queue
         fence          int              NOT NULL CONSTRAINT jobs_fence DEFAULT 0,
         enqueued_at    datetime2(3)     NOT NULL,
         due_at         datetime2(3)     NOT NULL,  -- equals enqueued_at if the job had no delay
@@ -31,16 +31,16 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,  -- chooses the handler
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
         payload        varbinary(max)   NOT NULL,
-        error          nvarchar(4000)   NULL,      -- of the last failed attempt
+        error          nvarchar(4000)   NULL,      -- the error of the last failed attempt
         output         varbinary(max)   NULL,
-        time_limit_ms  int              NULL,      -- NULL: the kind's or the worker's
-        checkpointed   bit              NULL,      -- 1: progress has its checkpoint
+        time_limit_ms  int              NULL,      -- NULL: the limit of the kind or the worker
+        checkpointed   bit              NULL,      -- 1: the table progress has a checkpoint
         cancelling     bit              NULL,      -- 1: claimed, and its cancellation is requested
         headers        nvarchar(1500)   COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         in_turn        bit              NULL,      -- 1: holds one of the turns of its group (group_limit)
-        plain          bit              NULL,      -- 1: details is NULL
+        plain          bit              NULL,      -- 1: the job has no details (NULL)
         -- The rare attributes for claim, as one JSON object. Not persisted.
         details AS CASE
             WHEN plain = 1 THEN NULL

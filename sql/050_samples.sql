@@ -10,7 +10,7 @@ IF OBJECT_ID(N'[$(schema)].[samples]', N'U') IS NULL
         claimed       bigint       NOT NULL CONSTRAINT samples_claimed DEFAULT 0,
         dead          bigint       NOT NULL CONSTRAINT samples_dead DEFAULT 0,
         workers       bigint       NOT NULL CONSTRAINT samples_workers DEFAULT 0,
-        oldest_due_at datetime2(3) NULL,      -- of the ready jobs; NULL: none is ready
+        oldest_due_at datetime2(3) NULL,      -- when the oldest ready job was due; NULL: none is ready
         cancelled     bigint       NULL,
         waiting       bigint       NULL,
         open_batches  bigint       NULL,

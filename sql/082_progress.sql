@@ -5,7 +5,7 @@ IF OBJECT_ID(N'[$(schema)].[progress]', N'U') IS NULL
     (
         job_id     bigint         NOT NULL,
         queue_id   int            NOT NULL,
-        fence      int            NOT NULL,  -- of the claim that reported it
+        fence      int            NOT NULL,  -- the fence of the claim that reported it
         noted_at   datetime2(3)   NOT NULL,
         fraction   real           NULL,      -- 0 to 1
         text       nvarchar(400)  NULL,

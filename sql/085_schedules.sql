@@ -22,7 +22,7 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NOT NULL,
-        -- Its state.
+        -- The state of the schedule.
         paused         bit              NOT NULL CONSTRAINT schedules_paused DEFAULT 0,
         -- grows with each change, so that outdated calls fire nothing
         revision       int              NOT NULL CONSTRAINT schedules_revision DEFAULT 1,
@@ -32,7 +32,7 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         look_at        datetime2(3)     NOT NULL,
         -- the time when these two were calculated; if it is in the future, the clock was set back
         looked_at      datetime2(3)     NOT NULL,
-        last_at        datetime2(3)     NULL,      -- the last time that fired
+        last_at        datetime2(3)     NULL,      -- the last time that was fired
         error          nvarchar(2048)   NULL,      -- why the last check could not fire it
         CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),

@@ -8,7 +8,7 @@ IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
     CREATE TABLE [$(schema)].[batches]
     (
         batch_id       bigint           NOT NULL IDENTITY (1, 1),
-        queue_id       int              NOT NULL,  -- of the follow-up
+        queue_id       int              NOT NULL,  -- the queue of the follow-up
         name           nvarchar(128)    NULL,      -- for people
         -- the batch of the follow-up, which is older, so that there are no cycles
         parent_id      bigint           NULL,
@@ -47,13 +47,13 @@ IF OBJECT_ID(N'[$(schema)].[batch_counts]', N'U') IS NULL
     CREATE TABLE [$(schema)].[batch_counts]
     (
         batch_id     bigint       NOT NULL,
-        queue_id     int          NOT NULL,  -- of the follow-up
+        queue_id     int          NOT NULL,  -- the queue of the follow-up
         members      bigint       NULL,      -- how many jobs; NULL: not sealed yet
         done         bigint       NOT NULL CONSTRAINT batch_counts_done DEFAULT 0,
         dead         bigint       NOT NULL CONSTRAINT batch_counts_dead DEFAULT 0,
         cancelled    bigint       NOT NULL CONSTRAINT batch_counts_cancelled DEFAULT 0,
         ended_at     datetime2(3) NULL,      -- when its last job finished; the row then no longer changes
-        follow_up_id bigint       NULL,      -- the job enqueued then
+        follow_up_id bigint       NULL,      -- the follow-up that was enqueued
         CONSTRAINT batch_counts_pk PRIMARY KEY CLUSTERED (batch_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX batch_counts_queue NONCLUSTERED (queue_id, batch_id)

@@ -4,8 +4,8 @@ IF OBJECT_ID(N'[$(schema)].[history]', N'U') IS NULL
     CREATE TABLE [$(schema)].[history]
     (
         queue_id        int           NOT NULL,
-        at              datetime2(0)  NOT NULL,  -- its start, a whole minute
-        minutes         tinyint       NOT NULL,  -- its length, 1 to 10
+        at              datetime2(0)  NOT NULL,  -- the start of the row, a whole minute
+        minutes         tinyint       NOT NULL,  -- the length of the row, 1 to 10
         -- The last sampled depth; for ten minutes, the maximum of each number.
         ready           bigint        NOT NULL,
         scheduled       bigint        NOT NULL,
@@ -22,7 +22,7 @@ IF OBJECT_ID(N'[$(schema)].[history]', N'U') IS NULL
         times           varchar(1400) COLLATE Latin1_General_100_BIN2 NULL,  -- see heartbeat; NULL: nothing ran
         CONSTRAINT history_pk PRIMARY KEY CLUSTERED (queue_id, at)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
-        -- The rows to thin: at most a day's.
+        -- For thin_history: rows of one minute, which are at most a day old.
         INDEX history_minutes NONCLUSTERED (queue_id, at)
             WHERE minutes < 10 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );

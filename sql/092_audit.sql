@@ -9,7 +9,7 @@ IF OBJECT_ID(N'[$(schema)].[audit]', N'U') IS NULL
         who      nvarchar(256) NOT NULL,  -- the person, as named by the program
         login    nvarchar(128) NOT NULL,  -- the program's login
         action   varchar(32)   COLLATE Latin1_General_100_BIN2 NOT NULL,
-        -- by name: the row outlives the queue; NULL: no single queue
+        -- the queue's name, because the row outlives the queue; NULL: none or several
         queue    nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
         what     nvarchar(max) NULL,      -- which jobs, or other details, as JSON
         jobs     bigint        NULL,      -- how many jobs were changed

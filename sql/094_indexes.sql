@@ -21,7 +21,7 @@ BEGIN TRY
             INCLUDE (due_at) WHERE state = 0 AND alone = 0
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- Nearly always empty.
+    -- This index is nearly always empty.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_ready_alone', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_ready_alone ON [$(schema)].[jobs] (queue_id, priority, job_id)
             INCLUDE (due_at) WHERE state = 0 AND alone = 1

@@ -3,7 +3,7 @@
 -- some collations.
 CREATE OR ALTER PROCEDURE [$(schema)].[mend_text]
     @text nvarchar(max) OUTPUT,
-    @most int = 2147483647  -- how many
+    @most int = 2147483647  -- how many halves to replace at most
 AS
 SET NOCOUNT ON;
 DECLARE @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),

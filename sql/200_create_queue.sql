@@ -9,7 +9,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @delivery     varchar(32)   = NULL,  -- at_least_once (default), at_most_once
     @max_attempts int           = NULL,  -- 5 by default; 1 and more
     @keep_done_s  int           = NULL,  -- how many seconds done jobs are kept, up to ten years; 0 (default): for ever
-    @keep_dead_s  int           = NULL,  -- the same for dead jobs
+    @keep_dead_s  int           = NULL,  -- how many seconds dead jobs are kept, as @keep_done_s
     @sink         nvarchar(517) = NULL,  -- schema.name of the procedure for done jobs; empty (default): none
     @group_limit  int           = NULL,  -- how many jobs of a group may have a turn: 1 (default) to 1000
     @retry_passes bit           = NULL,  -- 1: a retried job passes its turn on; 0 (default): it keeps the turn

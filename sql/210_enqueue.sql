@@ -17,12 +17,12 @@
 -- retry finds the part.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @queue          nvarchar(129),
-    @payload        varbinary(max)   = NULL,  -- bytes; JSON as UTF-8
-    @text           nvarchar(max)    = NULL,  -- or text, for producers in T-SQL
+    @payload        varbinary(max)   = NULL,  -- the payload as bytes; JSON as UTF-8
+    @text           nvarchar(max)    = NULL,  -- or as text, for producers in T-SQL
     @priority       smallint         = 0,     -- smaller runs first
     @delay_ms       bigint           = NULL,  -- start this long from now, by SQL Server's clock
     @due_at         datetime2(3)     = NULL,  -- or at this time, UTC
-    @max_attempts   int              = NULL,  -- NULL: the queue's
+    @max_attempts   int              = NULL,  -- NULL: as for the queue
     @dedup_key      nvarchar(257)    = NULL,  -- up to 256 characters; a longer key is rejected, not cut
     @correlation_id uniqueidentifier = NULL,
     @job_id         bigint           = NULL OUTPUT,
@@ -32,7 +32,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @time_limit_ms  bigint           = NULL,  -- after this run time the job is cancelled; NULL: the worker's limit
     @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
     @group_key      nvarchar(129)    = NULL,  -- up to 128 characters; jobs of one key take turns (create_queue)
-    @batch_id       bigint           = NULL,  -- its batch (create_batch)
+    @batch_id       bigint           = NULL,  -- the batch to which the job belongs (create_batch)
     @part_of        bigint           = NULL,  -- the batch that the call adds a part to
     @part           bigint           = NULL   -- the part's number, chosen by the caller
 AS

@@ -12,7 +12,7 @@ SET XACT_ABORT OFF;
 IF @@TRANCOUNT > 0
     RETURN;
 BEGIN TRY
-    -- The ranges below @job_id stay.
+    -- The ranges below @job_id stay unchanged.
     UPDATE [$(schema)].[marks] WITH (ROWLOCK)
     SET job_id     = CASE WHEN job_id > @job_id THEN @job_id ELSE job_id END,
         from_id    = CASE WHEN from_id > @job_id THEN @job_id ELSE from_id END,

@@ -20,7 +20,7 @@ SELECT j.job_id, j.kind, j.correlation_id, j.fence, f.output
 FROM @jobs AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
 WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-ORDER BY f.job_id  -- in the order of the join
+ORDER BY f.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN 0;

@@ -22,7 +22,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
     @is_linked bit = 0, @retry_passes bit,
-    -- Halves of surrogate pairs (mend_text).
+    -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
 -- The jobs that the call changes. attempt: the number of the failed attempt.

@@ -9,7 +9,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @job_id bigint, @last_id bigint = -9223372036854775808,
     @text nvarchar(max), @message nvarchar(2048),
-    -- Halves of surrogate pairs (mend_text).
+    -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);

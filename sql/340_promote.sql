@@ -26,7 +26,7 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
 -- jobs that are committed soon may have been due since then. NOLOCK, because the start must not pass locked or
 -- uncommitted jobs.
 SELECT @due_from = due_from, @events_from = events_from,
-       -- the clock was set back
+       -- 1: the last check is more than a minute ago, or the clock was set back
        @looks = CASE WHEN looked_at > DATEADD(MINUTE, -1, @now) AND looked_at <= @now AND due_from <= @now THEN 0
            ELSE 1 END
 FROM [$(schema)].[duties] WITH (NOLOCK) WHERE queue_id = @queue_id;

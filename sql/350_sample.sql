@@ -96,7 +96,7 @@ BEGIN
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
 
-    -- Jobs that must run alone.
+    -- Adds the jobs that must run alone.
     SELECT @counted = COUNT_BIG(*), @due_at = MIN(h.due_at)
     FROM (SELECT TOP (10000) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
           WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS h

@@ -20,7 +20,7 @@ DECLARE @counts TABLE (bucket varchar(3) COLLATE Latin1_General_100_BIN2 NOT NUL
 -- A lock timeout would roll back a caller's transaction.
 IF @@TRANCOUNT > 0
     RETURN;
--- Rounded to ten minutes.
+-- Rounds the time down to ten minutes.
 SET @before = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, @before) / 10 * 10, @epoch);
 SET LOCK_TIMEOUT 100;
 BEGIN TRY

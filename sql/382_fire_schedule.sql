@@ -9,9 +9,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[fire_schedule]
     @name      nvarchar(129),
     @revision  int,
     @fire_at   datetime2(3) = NULL,  -- the time to fire
-    @due_at    datetime2(3) = NULL,  -- the start of its job; NULL: at once
+    @due_at    datetime2(3) = NULL,  -- when the job is due; NULL: at once
     @next_at   datetime2(3),
-    @looked_at datetime2(3) = NULL  -- the column now of due_schedules; NULL: now
+    @looked_at datetime2(3) = NULL  -- the column "now" of due_schedules; NULL: the current time
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -172,7 +172,7 @@ BEGIN
             SET XACT_ABORT ON;
             IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
                 THROW;
-            COMMIT TRANSACTION;  -- without changes
+            COMMIT TRANSACTION;  -- nothing was changed
         END CATCH;
         SET XACT_ABORT ON;
     END;

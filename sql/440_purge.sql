@@ -157,7 +157,7 @@ BEGIN
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
-    -- The failed attempts of the deleted jobs.
+    -- Deletes the failed attempts of the deleted jobs.
     DELETE a
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id

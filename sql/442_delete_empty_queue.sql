@@ -21,7 +21,7 @@
 -- name.
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_empty_queue]
     @queue_id int,
-    @queue    nvarchar(129),  -- its name
+    @queue    nvarchar(129),  -- the queue's name
     @outcome  varchar(8) OUTPUT
 AS
 SET NOCOUNT ON;

@@ -30,9 +30,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @state          varchar(32)   = NULL,
     @after          bigint       = NULL,  -- NULL: the first page
     @max            int          = 100,
-    @after_time     datetime2(3) = NULL,  -- scheduled: due_at; done, dead, cancelled, archived: finished_at
-    @after_priority smallint     = NULL,  -- ready
-    @after_alone    bit          = 0,     -- ready
+    @after_time     datetime2(3) = NULL,  -- for scheduled jobs: due_at; for finished jobs: finished_at
+    @after_priority smallint     = NULL,  -- for ready jobs
+    @after_alone    bit          = 0,     -- for ready jobs
     @job_id         bigint       = NULL,  -- this job, instead of a state
     @texts          bit          = 1,     -- 0: payload_text and output_text are NULL
     @kind           varchar(65)  = NULL,
@@ -43,7 +43,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @next_time      datetime2(3) = NULL OUTPUT,
     @next_priority  smallint     = NULL OUTPUT,
     @next_alone     bit          = NULL OUTPUT,
-    @after_group    nvarchar(128) = NULL,  -- waiting
+    @after_group    nvarchar(128) = NULL,  -- for waiting jobs
     @next_group     nvarchar(128) = NULL OUTPUT,
     @only_ids       bit          = 0,     -- 1: the result has only job_id
     @dedup_key      nvarchar(257) = NULL,
@@ -51,10 +51,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[peek]
     @batch_id       bigint       = NULL,
     @older_than_ms  bigint       = NULL,
     @max_bytes      int          = NULL,  -- how many bytes of payloads and outputs to return
-    @newest_first   bit          = 0,     -- done, dead, cancelled, archived
+    @newest_first   bit          = 0,     -- for finished jobs
     @since          datetime2(3) = NULL,
     @until          datetime2(3) = NULL,
-    @worker_id      uniqueidentifier = NULL  -- claimed
+    @worker_id      uniqueidentifier = NULL  -- for claimed jobs
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -7,7 +7,7 @@
 -- creates a second batch. If that has a parent, the parent does not complete until the second batch is sealed or
 -- cancelled.
 CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
-    @queue          nvarchar(129),            -- of the follow-up
+    @queue          nvarchar(129),            -- the queue of the follow-up
     @name           nvarchar(129)    = NULL,  -- for people: up to 128 characters
     -- The follow-up, as for enqueue. Without payload and text, there is no follow-up.
     @payload        varbinary(max)   = NULL,

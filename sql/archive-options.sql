@@ -7,7 +7,7 @@
 --
 -- Pages in quotes are Microsoft's documentation of Transact-SQL and SQL Server.
 -- With sqlcmd: -v schema=readpast filegroup=READPAST_ARCHIVE. In SSMS: Query, SQLCMD Mode.
-SET NOEXEC ON;  -- running all of it changes nothing
+SET NOEXEC ON;  -- so that running the whole script changes nothing
 GO
 
 -- Part 1: another filegroup, compressed

@@ -459,7 +459,7 @@ async fn an_acknowledgement_that_was_not_committed_is_noticed() {
     assert_eq!((stats.done, stats.dead, stats.lost), (0, 1, 0));
     let job = fixture.queue.admin().job(id, None).await.unwrap().unwrap();
     assert_eq!(job.state, JobState::Dead);
-    assert_eq!(job.error.unwrap(), "its handler finished it in a transaction that was not committed");
+    assert_eq!(job.error.unwrap(), "the handler finished the job in a transaction that was not committed");
     assert_eq!(booked(&fixture).await, Vec::<i64>::new());
     remove(fixture).await;
 }

@@ -15,7 +15,7 @@ use crate::texts;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSearch {
     pub queue: String,
-    /// `None`: any.
+    /// The state of the jobs, or `None` for any state.
     pub state: Option<JobState>,
     pub kind: Option<String>,
     pub error: Option<String>,

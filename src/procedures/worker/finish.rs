@@ -158,7 +158,7 @@ impl Outcome {
 }
 
 /// The error of a job that its handler finished in a transaction that was not committed.
-pub(crate) const UNCOMMITTED: &str = "its handler finished it in a transaction that was not committed";
+pub(crate) const UNCOMMITTED: &str = "the handler finished the job in a transaction that was not committed";
 
 /// How long such a job waits for its retry. With zero, SQL Server would have to lower a mark each time.
 const UNCOMMITTED_RETRY_MS: i64 = 1_000;

@@ -179,7 +179,7 @@ mod tests {
     use crate::worker::run::worker_turns::Jobs;
     use crate::worker::state::WorkerState;
 
-    /// This many unstarted jobs, of a queue with this delivery.
+    /// Creates `count` unstarted jobs with this fence, which is `Fence::NONE` for a queue with delivery `at_most_once`.
     fn jobs(state: &WorkerState, count: usize, fence: Fence) -> Vec<Claimed> {
         let registration = Arc::new(Registration::for_test(Arc::new(LeaseValidity::default())));
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };

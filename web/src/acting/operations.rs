@@ -164,7 +164,7 @@ pub struct Progress {
     pub words: String,
     pub looked_at: u64,
     pub changed: u64,
-    /// `None`: still running.
+    /// How the operation ended, or `None` while it is running.
     pub end: Option<End>,
 }
 

@@ -93,7 +93,7 @@ fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
         }
         JobState::Ready => "A worker claims it after the jobs before it.",
         JobState::Scheduled => "It becomes ready when it is due.",
-        JobState::Waiting => "It becomes ready when it is its turn in its group.",
+        JobState::Waiting => "It becomes ready when its turn in its group comes.",
         JobState::Claimed => {
             "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."
         }

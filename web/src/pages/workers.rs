@@ -38,7 +38,7 @@ struct WorkerView<'a> {
     name: &'a str,
     queue: &'a str,
     registered_at: Time,
-    /// `None`: no lease.
+    /// How long the lease lasts, or `None` if the worker has none.
     lease_left: Option<String>,
     lost_at: Option<Time>,
     held: String,

@@ -30,7 +30,7 @@ const HALF: usize = 32;
 
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// `None`: not logged in, or no login needed.
+    /// The logged-in user, or `None` if there is none.
     pub user: Option<LoggedIn>,
     /// The token that every form must contain.
     pub csrf: String,

@@ -25,7 +25,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct ServiceManager {
-    /// `None`: not started by systemd.
+    /// The service manager's socket, or `None` if systemd has not started this process.
     socket: Option<(UnixDatagram, SocketAddr)>,
     /// systemd kills the process after this time without a message.
     watchdog: Option<Duration>,

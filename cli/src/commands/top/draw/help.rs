@@ -12,10 +12,10 @@ use crate::columns::left;
 
 const NUMBERS: [(&str, &str); 9] = [
     ("OUT/S", "jobs done per second: the sum of the workers, each between its last two heartbeats (10 s apart)"),
-    ("FAIL/S", "failed attempts per second, likewise, of jobs that are retried or dead"),
+    ("FAIL/S", "failed attempts per second, measured like OUT/S; the jobs are retried or dead"),
     ("≈IN/S", "about: growth of the unfinished and dead jobs in the last 10 s, plus OUT/S"),
     ("OLDEST", "how long the oldest ready job has been ready"),
-    ("RUN, HELD", "claimed jobs: those that run, and those that run next"),
+    ("RUN, HELD", "running jobs; all claimed jobs, whether running or not"),
     ("SCHED", "due later: delayed jobs and retries"),
     ("WAIT", "waiting for their turn in their groups"),
     ("LEASE", "how long SQL Server considers the worker alive without another heartbeat"),
