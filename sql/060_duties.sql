@@ -12,7 +12,7 @@ IF OBJECT_ID(N'[$(schema)].[duties]', N'U') IS NULL
         tended_at datetime2(3)     NOT NULL CONSTRAINT duties_tended_at DEFAULT SYSUTCDATETIME(),
         -- the last comparison of the marks with the index
         swept_at  datetime2(3)     NOT NULL CONSTRAINT duties_swept_at DEFAULT SYSUTCDATETIME(),
-        sweep_ms  int              NOT NULL CONSTRAINT duties_sweep_ms DEFAULT 0,                  -- how long the last sweep took
+        sweep_ms  int              NOT NULL CONSTRAINT duties_sweep_ms DEFAULT 0,  -- how long the last sweep took
         -- promote and advance_groups start reading at these two: below them, only ghosts are known. Once a minute,
         -- promote also reads below them, to find rows that were committed late.
         due_from    datetime2(3)   NOT NULL CONSTRAINT duties_due_from DEFAULT '00010101',

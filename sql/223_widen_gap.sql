@@ -1,7 +1,7 @@
--- For claim and sweep of a lifo queue. The caller has found no ready job from @from_id to @up_to when the mark had
--- @lowered. Widens the mark's upper gap by this range or, if jobs are ready in between, starts a new gap (see marks).
--- The last 32 ids are left out for producers that commit later. Writes only if that gains much. Does nothing in a
--- caller's transaction, which would keep the mark locked.
+-- For claim and sweep of a lifo queue. The caller has read the mark, whose column lowered was @lowered, and then found
+-- no ready job from @from_id to @up_to. Widens the mark's upper gap by this range or, if jobs are ready in between,
+-- starts a new gap (see marks). The last 32 ids are left out for producers that commit later. Writes only if that gains
+-- much. Does nothing in a caller's transaction, which would keep the mark locked.
 CREATE OR ALTER PROCEDURE [$(schema)].[widen_gap]
     @queue_id int,
     @priority smallint,

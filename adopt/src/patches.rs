@@ -8,8 +8,8 @@ const END: &str = "end";
 /// Applies the changes of `patch` to `script`, one to each marked place. A patch without a named change replaces the
 /// whole script.
 ///
-/// The error names a place without a change, a change without a place, or another fault of the script or the patch. A
-/// test applies all changes to the scripts of this release, so users never see this error.
+/// The error names a place without a change, a change without a place, or another fault of the script or patch. A test
+/// applies all changes to the scripts of this release, so users never see this error.
 pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
     let mut changes = changes(patch)?;
     let places = places(script).count();
@@ -23,7 +23,10 @@ pub(super) fn applied(script: &str, patch: &str) -> Result<String, String> {
             changed.push_str(line);
             continue;
         };
-        let at = changes.iter().position(|(of, _)| *of == name).ok_or(format!("the place {name} has no change"))?;
+        let at = changes
+            .iter()
+            .position(|(of, _)| *of == name)
+            .ok_or(format!("the patch has no change for the place {name}"))?;
         changed.push_str(&changes.swap_remove(at).1);
         let mut ahead = lines.clone();
         if ahead.find_map(place) == Some(END) {
@@ -91,12 +94,12 @@ mod tests {
     #[test]
     fn a_place_without_a_change_and_a_change_without_a_place_are_found() {
         let error = |script, patch| applied(script, patch).unwrap_err();
-        assert_eq!(error("-- adopt: one\n-- adopt: two\n", "--@ one\n"), "the place two has no change");
-        assert_eq!(error("-- adopt: one\n", "whole\n"), "the place one has no change");
+        assert_eq!(error("-- adopt: one\n-- adopt: two\n", "--@ one\n"), "the patch has no change for the place two");
+        assert_eq!(error("-- adopt: one\n", "whole\n"), "the patch has no change for the place one");
         assert_eq!(error("-- adopt: one\n", "--@ one\n--@ two\n"), "the script has no place two");
         assert_eq!(error("-- adopt: one\n", "--@ one\n--@ one\n"), "there are two changes for the place one");
         // A place that is marked twice, and an end without a beginning.
-        assert_eq!(error("-- adopt: one\n-- adopt: one\n", "--@ one\n"), "the place one has no change");
+        assert_eq!(error("-- adopt: one\n-- adopt: one\n", "--@ one\n"), "the patch has no change for the place one");
         assert_eq!(error("-- adopt: end\n", "--@ one\n"), "the place end has no change");
     }
 

@@ -77,7 +77,7 @@ pub struct Sum {
     pub run: DurationHistogram,
 }
 
-/// Sums rows by parts of the span that ends with the last row; empty without rows.
+/// Sums up rows by parts of the span that ends with the last row. Returns nothing if there are no rows.
 pub fn steps(rows: &[HistoryRow], span: Span) -> Vec<Step> {
     parts(rows, span.length(), span.step())
 }
@@ -121,7 +121,7 @@ pub struct Series {
     pub value: fn(&Sum) -> Option<f64>,
 }
 
-/// Formats a value of the axis.
+/// A function that formats a value of the axis.
 pub type Label = fn(f64) -> String;
 
 pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> String {
@@ -146,7 +146,7 @@ pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> Stri
     chart.end()
 }
 
-/// Lines, with gaps where no worker ran.
+/// Draws lines, with gaps where no worker ran.
 pub fn lines(steps: &[Step], span: Span, series: &[Series], label: Label) -> String {
     let values = |sum: &Sum| series.iter().filter_map(|series| (series.value)(sum)).fold(0.0, f64::max);
     let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(values).fold(0.0, f64::max);
@@ -177,7 +177,7 @@ pub fn lines(steps: &[Step], span: Span, series: &[Series], label: Label) -> Str
     chart.end()
 }
 
-/// A bare line for a table cell. `None`: too few values.
+/// Draws a line without axes for a table cell. Returns `None` if there are too few values.
 pub fn spark(values: &[Option<f64>]) -> Option<String> {
     let highest = values.iter().flatten().copied().fold(0.0, f64::max);
     if values.iter().flatten().count() < 2 || highest <= 0.0 {
@@ -201,7 +201,7 @@ pub fn spark(values: &[Option<f64>]) -> Option<String> {
     Some(svg)
 }
 
-/// The frame of a chart, and its drawing.
+/// The frame of a chart, and what is drawn in it.
 struct Chart {
     svg: String,
     count: usize,
@@ -254,7 +254,7 @@ impl Chart {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20, 50, …
+/// Rounds up to the next of 1, 2, 5, 10, 20, 50, …
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(value)

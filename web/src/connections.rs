@@ -75,7 +75,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Waits for a share for a page, which makes one call after the other.
+    /// Waits for the share of a page, which makes its calls one after the other.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use readpast::admin::{JobState, QueueStats};
 use crate::job_search::STATES;
 use crate::texts::number;
 
-/// On the dev server, counting this many takes a millisecond per state.
+/// How many jobs of a state are counted each second. On the dev server, this takes a millisecond per state.
 pub const MOST: u64 = 2_000;
 
 /// The shortest pause between full counts, which take at most a twentieth of the time.
@@ -43,7 +43,7 @@ impl Exact {
     }
 }
 
-/// Which of a queue's counts are not exact.
+/// Records which of a queue's counts are not exact.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     large: Vec<JobState>,

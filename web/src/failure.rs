@@ -10,7 +10,7 @@ use crate::render::html;
 use crate::root;
 use crate::texts::in_one_direction;
 
-/// When to retry if too many requests are running, in seconds.
+/// How many seconds a client should wait if too many requests are running.
 const RETRY_AFTER: &str = "5";
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub enum Failure {
     WrongHost,
     /// SQL Server returned an error or did not respond.
     Sql(Error),
-    /// The queues cannot be read, so it is unknown whether this one exists.
+    /// The queues cannot be read, so it is unknown whether the requested queue exists.
     Away(String),
     /// Too many requests are running.
     Busy(String),
@@ -132,7 +132,7 @@ impl IntoResponse for Failure {
 }
 
 impl Failure {
-    /// The response, with `root` as the relative path to the pages.
+    /// Makes the response. `root` is the relative path to the pages.
     pub fn shown_at(self, root: &str) -> Response {
         let (status, title) = self.kind();
         let again = matches!(self, Failure::Busy(_)).then_some([(header::RETRY_AFTER, RETRY_AFTER)]);

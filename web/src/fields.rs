@@ -7,7 +7,7 @@ use axum::http::Uri;
 
 use crate::failure::Failure;
 
-/// Names and values. An empty value counts as none, because forms send all their fields.
+/// The names and values of fields. An empty value counts as missing, because forms send all their fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
@@ -35,7 +35,7 @@ impl Fields {
         self.get(name).ok_or_else(|| Failure::bad(name, "missing", "it must be there"))
     }
 
-    /// The value as another type.
+    /// The value of this name, converted to another type.
     pub fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|error: T::Err| Failure::bad(name, text, &error.to_string()))

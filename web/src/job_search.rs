@@ -175,7 +175,7 @@ impl JobSearch {
         filter
     }
 
-    /// In words: `dead jobs of mail with "timeout" in their error`.
+    /// Describes the search: `dead jobs of mail with "timeout" in their error`.
     pub fn words(&self) -> String {
         let mut words = format!("{} jobs of {}", self.state_word(), self.queue);
         let conditions = [
@@ -197,7 +197,7 @@ impl JobSearch {
     }
 }
 
-/// A state by its name; `None`: all.
+/// Reads the name of a state; `None` means all states.
 fn state(word: &str) -> Result<Option<JobState>, Failure> {
     if word == ALL {
         return Ok(None);
@@ -209,14 +209,14 @@ fn state(word: &str) -> Result<Option<JobState>, Failure> {
     })
 }
 
-/// A position in a list, from a request.
+/// Reads a position in a list from a request.
 pub fn read_place(fields: &Fields) -> Result<Option<JobCursor>, Failure> {
     let Some(text) = fields.get("after") else { return Ok(None) };
     let place = serde_json::from_str(text);
     place.map(Some).map_err(|_| Failure::bad("after", text, "it must come from a link to the next page"))
 }
 
-/// A position in a list, for a link.
+/// Writes a position in a list for a link.
 pub fn write_place(place: &JobCursor) -> String {
     serde_json::to_string(place).unwrap_or_default() // places are plain values
 }

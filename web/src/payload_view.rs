@@ -22,7 +22,8 @@ pub struct View {
 }
 
 impl View {
-    /// `beginning` contains the first of `bytes` bytes; `text` is the same as text, if valid.
+    /// Prepares a value for display. `beginning` contains the first of `bytes` bytes; `text` is the same as text, if
+    /// valid.
     pub fn new(beginning: &[u8], text: Option<&str>, bytes: u64) -> View {
         let is_cut = (beginning.len() as u64) < bytes;
         let laid_out = text.filter(|_| !is_cut).and_then(laid_out);
@@ -46,7 +47,7 @@ impl View {
     }
 }
 
-/// Indented JSON with the fields in their order; `None` for other text, or without fields.
+/// Indents JSON and keeps the order of the fields. Returns `None` if the text is not JSON or has no fields.
 pub fn laid_out(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;

@@ -109,7 +109,7 @@ impl Readings {
         self.ended.send_replace(true);
     }
 
-    /// Becomes true at the shutdown.
+    /// A receiver of a value that becomes true at the shutdown.
     pub fn ended(&self) -> watch::Receiver<bool> {
         self.ended.subscribe()
     }
@@ -263,7 +263,7 @@ struct In {
 }
 
 impl In {
-    /// `counted_at`: when all unfinished jobs were counted.
+    /// Adds a count and returns the rate. `counted_at` is when all unfinished jobs were counted.
     fn note(&mut self, counted_at: Option<Instant>, activity: &QueueActivity) -> Option<f64> {
         if let Some(at) = counted_at
             && self.noted_at.is_none_or(|noted| noted < at)
@@ -307,7 +307,7 @@ impl History {
 }
 
 impl Reading {
-    /// The last reading, with an error.
+    /// A copy of the last reading, with an error.
     fn failed(before: Option<&Reading>, error: String) -> Reading {
         let (asked_at, error, html) = (Instant::now(), Some(error), Default::default());
         match before {

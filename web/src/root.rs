@@ -4,8 +4,8 @@
 use axum::extract::{OriginalUri, Request};
 use axum::http::Uri;
 
-/// The prefix that leads from the requested address to a page. `uri` is the address within the mount, `original` the
-/// full one.
+/// The prefix of a relative link from the requested address to a page. `uri` is the address within the mount, and
+/// `original` is the full address.
 pub fn to_pages(uri: &Uri, original: &Uri) -> String {
     if uri.path().len() <= 1 {
         // The mount point may end with `/` or not.

@@ -99,7 +99,7 @@ async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fiel
     Ok(see_other(&link("batches", [("batch", batch.to_string().as_str())])))
 }
 
-/// One job immediately, several as an operation.
+/// Changes one job immediately, or several jobs as an operation.
 async fn jobs_action(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fields) -> Result<Response, Failure> {
     let action = JobAction::read(fields)?;
     let ids = ids(fields)?;

@@ -42,7 +42,8 @@ impl JobAction {
         JobAction::all().into_iter().filter(|action| action.fits(state)).collect()
     }
 
-    /// Deleting jobs of all states in one operation is not offered.
+    /// Whether the action is offered for jobs in this state. Deleting and promoting are not offered for jobs in any
+    /// state.
     fn fits(&self, state: Option<JobState>) -> bool {
         match state {
             Some(state) => self.change.states().contains(&state),
@@ -89,7 +90,7 @@ impl JobAction {
     }
 }
 
-/// The ticked jobs; empty: all that match.
+/// The ticked jobs. If there are none, the action is for all jobs that match.
 pub fn ids(fields: &Fields) -> Result<Vec<JobId>, Failure> {
     let read = |text: &str| text.parse().map(JobId).map_err(|_| Failure::bad("id", text, "it must be a number"));
     let ids: Vec<JobId> = fields.all("id").map(read).collect::<Result<_, _>>()?;

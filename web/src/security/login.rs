@@ -31,7 +31,7 @@ const SHOWN_NAME: usize = 64;
 #[template(path = "login.html")]
 struct Login<'a> {
     csrf: &'a str,
-    /// Asks for a name and a password; otherwise for a token.
+    /// Whether the form asks for a name and a password, instead of a token.
     has_users: bool,
     /// The page to show afterwards.
     then: &'a str,
@@ -112,8 +112,8 @@ async fn check(app: &App, name: &str, secret: String) -> Result<Option<LoggedIn>
     }
 }
 
-/// The user whose hash is computed for an unknown name, always the same per name: hashes can differ in cost, and the
-/// time must not reveal which names exist.
+/// The user whose hash is computed for an unknown name. It is always the same user for the same name: hashes can differ
+/// in cost, and the time must not reveal which names exist.
 fn stand_in<'a>(app: &App, name: &str, users: &'a [User]) -> Option<&'a User> {
     let number = app.attempts.number(name) as usize;
     users.get(number.checked_rem(users.len())?)

@@ -60,7 +60,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     response
 }
 
-/// `nobody`: the identity without a login.
+/// Makes the visitor of a request. `nobody` is the identity of a visitor who has not logged in.
 fn visitor(app: &App, nobody: LoggedIn, session: String, known: sessions::Session) -> Visitor {
     let has_logged_in = known.user.is_some();
     let user = known.user.unwrap_or(nobody);
@@ -74,12 +74,12 @@ fn visitor(app: &App, nobody: LoggedIn, session: String, known: sessions::Sessio
     }
 }
 
-/// The identity without a login. If the proxy should send a name and does not, the visitor may only view: the audit
-/// could not name them.
+/// The identity of a visitor who has not logged in. If the proxy should send a name and does not, the visitor may only
+/// view, because the audit could not name them.
 ///
 /// # Errors
 ///
-/// For an unreadable name, or several: one may be the visitor's invention.
+/// If the name cannot be read, or there are several names: a visitor may have sent one of them.
 fn who(access: &Access, headers: &HeaderMap) -> Result<LoggedIn, Failure> {
     let somebody = |name: &str, read_only| LoggedIn { name: name.to_owned(), read_only };
     let user_header = match access {
@@ -111,13 +111,13 @@ fn is_local(headers: &HeaderMap) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].contains(&name)
 }
 
-/// Names and values.
+/// The names and values of the cookies.
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|cookies| cookies.to_str().ok());
     cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
 }
 
-/// Removes cookies of other instances beyond [`OTHERS`]; most of those have ended.
+/// Removes cookies of other instances, if there are more than [`OTHERS`]. Most of those instances have ended.
 fn old_cookies(app: &App, headers: &HeaderMap) -> Vec<HeaderValue> {
     let others = cookies(headers).map(|(name, _)| name).filter(|name| name.starts_with(sessions::COOKIE));
     let others: Vec<&str> = others.filter(|name| *name != app.sessions.name).collect();
@@ -127,7 +127,7 @@ fn old_cookies(app: &App, headers: &HeaderMap) -> Vec<HeaderValue> {
     others.into_iter().filter_map(|name| HeaderValue::from_str(&format!("{name}=; Max-Age=0")).ok()).collect()
 }
 
-/// Without a path, the browser sends the cookie to the pages of this mount.
+/// Sets the session's cookie. It has no path, so the browser sends it to the pages under this mount.
 fn set_cookie(app: &App, headers: &mut HeaderMap, session: &str) {
     let secure = if app.options.secure_cookie { "; Secure" } else { "" };
     let name = &app.sessions.name;

@@ -1,6 +1,6 @@
 //! Draws the screen: title, view, message and keys.
 //!
-//! Every size works: less important columns are left out first.
+//! The screen may have any size. If it is too small, less important columns are left out first.
 
 mod help;
 mod job;
