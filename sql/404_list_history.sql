@@ -20,7 +20,7 @@ IF @minutes IS NULL OR @minutes < 1 OR @minutes > 129600
 
 SET @until = ISNULL(@until, SYSUTCDATETIME());
 SET @since = DATEADD(MINUTE, -@minutes, @until);
--- In the column's type, for the seek. One second wider, because the conversion rounds to seconds.
+-- Has the column's type, so that the seek can use it. One second wider, because the conversion rounds to seconds.
 SET @first = DATEADD(SECOND, -601, @since);
 SET @end = CASE WHEN @until < '9999-12-31' THEN DATEADD(SECOND, 1, @until) ELSE '9999-12-31T23:59:59' END;
 -- With NULL, first finds where the newest 100,000 rows start, which sorts times instead of whole rows.

@@ -1,4 +1,4 @@
-//! Which runs of a worker must end early.
+//! Records the runs of a worker that must end early.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a running handler can ask about its run.
+//! The context of a run, through which a handler learns about the run and reports progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::time::TEN_YEARS;
 use super::cancellations::Cancellations;
 use super::shared_by_runs::{SharedByRuns, State};
 
-/// What a running handler can ask about its run.
+/// The context of a run, through which a handler learns about the run and reports checkpoints and progress.
 #[derive(Debug)]
 pub struct Context {
     job: Job,

@@ -1,4 +1,4 @@
-//! Why a job failed, and what happens to it.
+//! The error with which a handler says why a job failed, and what happens to the job.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -39,7 +39,7 @@ pub struct JobError {
     verdict: Judged,
 }
 
-/// What happens to a failed job.
+/// The decision about a failed job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Retried after the delay of the retry policy.
@@ -122,7 +122,7 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// What a handler's error says about the job.
+/// Returns the verdict of a handler's error.
 pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
     for link in chain(error) {
         // The outermost verdict counts. A cause inside it is not a link of the chain, so the cause's own verdict is

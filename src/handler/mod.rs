@@ -1,5 +1,5 @@
-//! What users write: a handler receives a [`Job`](crate::job::Job) and a [`Context`], and returns the job's output or
-//! an error.
+//! Handlers, which users write. A handler receives a [`Job`](crate::job::Job) and a [`Context`], and returns the job's
+//! output or an error.
 //!
 //! ```text
 //! Handlers: the kind selects one ──▶ run: span, panic, time limit ──▶ IntoOutput, or an error and its verdict ──▶ the

@@ -69,7 +69,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// What is wrong, and what is allowed.
+    /// The fault, and what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
         let length = self.bytes.as_ref().map_or(0, Vec::len);
         if length > MAX_VALUE_BYTES {

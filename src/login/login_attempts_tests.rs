@@ -1,4 +1,4 @@
-//! When logins are sent, and what happens to refused logins.
+//! Tests when logins are sent, and what happens to refused logins.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The server of this process's metrics and health at one address, and the recorder, one per process.
+//! Serves this process's metrics and health at one address, and installs the process's only recorder.
 //!
 //! The exporter crate's own listener is not used: it answers `/health` with `OK` whatever the workers' state, and
 //! limits neither the number nor the duration of connections.

@@ -1,4 +1,4 @@
-//! What producers do: enqueueing jobs, and waiting for their end.
+//! The producers' side of a queue: enqueueing jobs, and waiting until they have finished.
 
 mod batch;
 mod enqueue;

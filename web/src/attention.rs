@@ -1,4 +1,4 @@
-//! What needs attention in a queue, for the overview and for `readpast queues`.
+//! Finds the problems of a queue that need attention, for the overview and for `readpast queues`.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ pub const LATELY: Duration = Duration::from_secs(15 * 60);
 /// A schedule this much behind is late. It normally fires within seconds, but clocks differ.
 const LATE: Duration = Duration::from_secs(120);
 
-/// What is known of a queue besides its counts.
+/// Facts about a queue besides its counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lately {
     /// Dead jobs 15 minutes before the last row of the history.

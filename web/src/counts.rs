@@ -1,4 +1,4 @@
-//! How many jobs a queue has in each state, at a bounded cost.
+//! Counts how many jobs a queue has in each state, at a bounded cost.
 //!
 //! Each second, up to [`MOST`] jobs of each state are counted. If there are more, all jobs are counted too, but so
 //! seldom that these counts take only a small part of the time. The page shows `2,000+` before the first full count,

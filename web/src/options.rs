@@ -1,4 +1,4 @@
-//! Who may view and act, and from where.
+//! The options of the web UI: who may view and act, and from where.
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;

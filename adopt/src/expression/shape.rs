@@ -1,4 +1,4 @@
-//! How an index can serve a predicate.
+//! Finds the conditions of a predicate that an index can serve.
 
 use super::model::{Predicate, Value};
 

@@ -1,4 +1,4 @@
-//! What happens to a row when its job finishes.
+//! Checks the changes of a row when its job finishes.
 
 use crate::catalog::{Column, Family, Index, Table};
 use crate::error::Error;

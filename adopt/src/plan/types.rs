@@ -1,4 +1,4 @@
-//! How a column's type converts values.
+//! The conversion of values by a column's type.
 
 use crate::catalog::{Column, Family, Table};
 use crate::expression::{Known, Value};

@@ -15,8 +15,7 @@ const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What happened in a queue in one minute or, if that is more than a day ago, in ten minutes. All times are SQL
-/// Server's.
+/// The history of a queue in one minute or, if that is more than a day ago, in ten minutes. All times are SQL Server's.
 ///
 /// The depth is the last sample of that minute; by default, a sample is taken every ten seconds. In a row of ten
 /// minutes, each number of the depth is the greatest of these minutes, so that no backlog is missed. Finished jobs are

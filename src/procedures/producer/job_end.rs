@@ -1,4 +1,4 @@
-//! How jobs finished, for callers that wait for them.
+//! `outcomes`: how jobs finished, for callers that wait for them.
 
 use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, id_rows, table_type};
 use crate::error::Error;

@@ -104,7 +104,7 @@ pub(crate) struct UnreadableJob {
     pub(crate) job_id: JobId,
     pub(crate) fence: Fence,
     pub(crate) attempt: u32,
-    /// What is wrong with the details.
+    /// The fault of the details.
     pub(crate) error: String,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct DueSchedule {
     pub(crate) now: SystemTime,
 }
 
-/// What to do with a schedule at one of its times.
+/// The action for a schedule at one of its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Firing {
     /// The time to fire, or `None` to only advance the schedule.

@@ -12,7 +12,7 @@ use crate::time::{DurationHistogram, to_json};
 
 use super::depth::{DepthSample, read_sample};
 
-/// What a worker learns about its queue when it registers.
+/// The queue's settings, as returned to a worker that registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueSettings {
     pub(crate) completion: CompletionPolicy,
@@ -47,7 +47,7 @@ pub(crate) struct Heartbeat {
     pub(crate) cancelled: Vec<(JobId, Fence)>,
 }
 
-/// What a worker reports with a heartbeat, for operators.
+/// A worker's report for operators, sent with a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkerReport {
     /// Running jobs.
@@ -59,7 +59,8 @@ pub(crate) struct WorkerReport {
     pub(crate) work: WorkReport,
 }
 
-/// What a worker has done since it registered. These are totals, so that a lost, repeated or late report does no harm.
+/// A report of the work that a worker has done since it registered. It contains totals, so that a lost, repeated or
+/// late report does no harm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkReport {
     /// The number of the report, from 1 on.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::id::JobId;
 use crate::procedures::worker::ClaimedUnseen;
 
-/// What a worker knows about jobs that must run alone.
+/// A worker's knowledge about jobs that must run alone.
 #[derive(Default)]
 pub(in crate::worker) struct CrashSuspects {
     /// Whether this worker holds a suspect.

@@ -1,4 +1,4 @@
-//! How long a maintenance call may take before its connection counts as dead.
+//! The timeout of maintenance calls, after which their connection counts as dead.
 //!
 //! A connection can die silently. If the next call waited for `command_timeout_ms`, it would delay tasks that are due
 //! every second, so the limit starts lower. If the server is only slow, a low limit fails too: each timeout doubles the

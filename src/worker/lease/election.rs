@@ -1,5 +1,5 @@
-//! What this worker learns from its heartbeats apart from the lease: whether it is elected to do the queue's
-//! maintenance, and the last sample of the queue's depth.
+//! The results of heartbeats apart from the lease: whether this worker is elected to do the queue's maintenance, and
+//! the last sample of the queue's depth.
 //!
 //! ```text
 //! heartbeat's answer ──elected──▶ maintenance: promote, reap, sample, expire
@@ -23,7 +23,7 @@ pub(in crate::worker) struct Sampled {
     pub(in crate::worker) at: Instant,
 }
 
-/// What a worker learns from its heartbeats apart from the lease.
+/// The results of heartbeats apart from the lease.
 #[derive(Debug)]
 pub(in crate::worker) struct Election {
     elected: Notify,

@@ -106,7 +106,7 @@ impl LeaseKeeper {
         Lease { current: self.current.subscribe(), refused: self.refused.clone(), clock: self.clock.clone() }
     }
 
-    /// Returns what the worker learns from its heartbeats apart from the lease.
+    /// Returns the results of heartbeats apart from the lease.
     pub(in crate::worker) fn duties(&self) -> Arc<Election> {
         self.duties.clone()
     }

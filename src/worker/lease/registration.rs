@@ -21,7 +21,7 @@ pub(in crate::worker) struct Registration {
     clock: Arc<LeaseValidity>,
     cancellations: Arc<Cancellations>,
     held: Mutex<HashMap<JobId, Claim>>,
-    /// What the worker had done before this registration. The registration's reports count from there.
+    /// The work that the worker had done before this registration. The registration's reports count from there.
     worked_before: Worked,
     reports: Mutex<u64>,
 }

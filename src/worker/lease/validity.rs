@@ -1,4 +1,4 @@
-//! Until when the lease is certainly held, by a clock that runs on while the machine is suspended.
+//! Tracks until when the lease is certainly held, by a clock that runs on while the machine is suspended.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ struct KindLimit {
     waiting: Mutex<VecDeque<(Instant, Claimed)>>,
 }
 
-/// What to do with a job that is about to start.
+/// The decision about a job that is about to start.
 pub(in crate::worker) enum Admission {
     Starts(Claimed),
     Waits,

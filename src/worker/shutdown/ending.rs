@@ -1,4 +1,4 @@
-//! How a worker stops.
+//! The steps by which a worker stops.
 //!
 //! ```text
 //! stopping: no more claims ─▶ unstarted jobs are released ─▶ running jobs finish ─▶ results are flushed ─▶ unregister

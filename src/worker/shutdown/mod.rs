@@ -1,4 +1,4 @@
-//! How a worker stops: on request, or when its queue has no unfinished job.
+//! Stops a worker: on request, or when its queue has no unfinished job.
 
 mod ending;
 mod stop_when_empty;

@@ -85,7 +85,7 @@ impl DrainWait {
     }
 }
 
-/// What a drain waits for, in words.
+/// Describes what a drain is waiting for.
 struct WaitsFor<'a> {
     left: &'a Unfinished,
     /// The queue's own limits keep claims from jobs.

@@ -1,4 +1,4 @@
-//! How many jobs a call contains, adapted to timeouts.
+//! Adapts the number of jobs per call to timeouts.
 
 /// The maximum number of jobs per call: halved after a timeout, because the call may be too large for the network, and
 /// then increased slowly. A jump back to full size would cause the next timeout.

@@ -1,10 +1,10 @@
-//! What keys do.
+//! Applies keys to the screen.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screen::{Deed, JobView, Notice, QueueView, Row, Screen, View};
 
-/// What a key needs besides drawing.
+/// The effect of a key besides drawing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
     None,

@@ -161,7 +161,7 @@ struct Question {
     is_wanted: bool,
 }
 
-/// What to request after a response.
+/// The requests that follow a response.
 struct Next {
     overview: bool,
     detail: bool,

@@ -1,4 +1,4 @@
-//! What is drawn, and what keys do to it.
+//! Tests what the screen draws, and how keys change it.
 
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,7 @@ fn drawn(screen: &mut Screen, now: Instant, width: u16, height: u16) -> TestBack
     terminal.backend().clone()
 }
 
-/// What is selected: the text of the reversed lines but the first.
+/// The selection: the text of the reversed lines except the first.
 fn selected(screen: &mut Screen, now: Instant) -> String {
     let backend = drawn(screen, now, 80, 24);
     let buffer = backend.buffer();

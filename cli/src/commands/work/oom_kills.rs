@@ -1,4 +1,4 @@
-//! Whether the OOM killer ended a program.
+//! Detects whether the OOM killer ended a program.
 
 /// How many processes the OOM killer has killed in this control group or, if that count cannot be read, on the machine.
 /// `None` if the system has no such count.

@@ -20,7 +20,7 @@ pub const LAST_READS: usize = 128;
 /// How often to check for the exit.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
-/// What a pipe's thread has read; empty at the end of the pipe.
+/// The data that a pipe's thread has read; empty at the end of the pipe.
 enum Written {
     Output(Option<Vec<u8>>),
     Errors(Option<Vec<u8>>),

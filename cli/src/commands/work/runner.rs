@@ -1,4 +1,5 @@
-//! What both ways of running programs share.
+//! The settings and errors that are common to both ways of running programs: one program for each job, and programs
+//! that stay.
 
 use std::process::ExitStatus;
 use std::sync::Arc;

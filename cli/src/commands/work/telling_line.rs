@@ -85,7 +85,7 @@ fn names_exception(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// As the programs of these languages have written them.
+    /// The texts are real outputs of programs in these languages.
     #[test]
     fn the_exceptions_line_is_found_in_known_forms() {
         for (text, line) in [
