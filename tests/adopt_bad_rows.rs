@@ -218,7 +218,7 @@ async fn a_row_that_cannot_be_marked_again_keeps_its_job_dead() {
     assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 2);
     assert_eq!(session.numbers("SELECT CAST(Status AS int) FROM [Queue] ORDER BY Id").await, [2, 3, 2]);
     let error = error_of_the_dead(&mut session).await;
-    assert!(error.starts_with("it cannot be requeued; its row was left as it is: error 547: "), "{error}");
+    assert!(error.starts_with("the job cannot be requeued; its row was left as it is: error 547: "), "{error}");
     drop(session);
     fixture.remove().await;
 }

@@ -263,7 +263,8 @@ where
     }
 }
 
-/// Whether the driver could not read the certificates to trust, which it reports like a broken connection.
+/// Whether the error means that the driver could not read the certificates to trust. The driver reports this like a
+/// broken connection.
 fn is_of_certificates(kind: io::ErrorKind, message: &str) -> bool {
     match kind {
         io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => true, // no socket returns these

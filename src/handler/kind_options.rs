@@ -107,7 +107,7 @@ impl KindOptions {
         if let Some(limit) = self.time_limit
             && limit > TEN_YEARS
         {
-            let (value, allowed) = (format!("{} s", limit.as_secs()), "ten years at most".to_owned());
+            let (value, allowed) = (format!("{} s", limit.as_secs()), "at most ten years".to_owned());
             return Err(Error::Config { key: time_limit_key(), value, allowed });
         }
         Ok(())

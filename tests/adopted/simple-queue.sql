@@ -561,7 +561,7 @@ BEGIN CATCH
 END CATCH;
 IF (SELECT COUNT(*) FROM @members) = 1
     UPDATE j
-    SET state = m.state, ended = 1, error = CONCAT(N'it cannot be requeued', @refusal)
+    SET state = m.state, ended = 1, error = CONCAT(N'the job cannot be requeued', @refusal)
     FROM @members AS m
     INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
 ELSE

@@ -22,7 +22,7 @@ pub(crate) enum Claim {
     Delete,
 }
 
-/// How a row changes when its job has finished.
+/// The change of a row when its job has finished.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
     Delete,

@@ -298,7 +298,7 @@ impl Marks<'_> {
                 "end_requeued",
                 end_ends(
                     "note_requeued",
-                    "state = m.state, ended = 1, error = CONCAT(N'it cannot be requeued', @refusal)",
+                    "state = m.state, ended = 1, error = CONCAT(N'the job cannot be requeued', @refusal)",
                 )?,
             ),
             ("no_requeue", self.no_requeue()),

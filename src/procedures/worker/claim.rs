@@ -180,7 +180,7 @@ impl Session {
         let claimed = jobs.len() + unreadable.len();
         if claimed > request.max {
             return Err(Error::Protocol {
-                message: format!("claim returned {claimed} jobs instead of {} at most", request.max),
+                message: format!("claim returned {claimed} jobs instead of at most {}", request.max),
             });
         }
         // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.

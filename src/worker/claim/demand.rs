@@ -148,8 +148,8 @@ impl Demand {
         }
     }
 
-    /// Records the length of the first payload that a claim had no memory for, if there was one, and whether the claim
-    /// otherwise returned as many jobs as it asked for.
+    /// Records the result of a claim: the length of the first payload that it had no memory for, if there was one, and
+    /// whether it returned as many other jobs as it asked for.
     pub(in crate::worker) fn withheld(&mut self, bytes: Option<u64>, is_full: bool, at: Instant) {
         let before = self.too_long;
         self.too_long = match bytes {
@@ -311,8 +311,8 @@ struct TooLong {
     since: Instant,
     /// When the first of the latest claims that met no such job returned.
     missed_since: Option<Instant>,
-    /// Whether the last claim otherwise returned all the jobs that it asked for: then there may be more jobs behind
-    /// this one.
+    /// Whether the last claim returned, apart from this job, as many jobs as it asked for. Then there may be more jobs
+    /// behind this one.
     is_full: bool,
 }
 

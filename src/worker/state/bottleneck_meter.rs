@@ -1,4 +1,4 @@
-//! Measures what limits a worker while not every thread has a job.
+//! Measures the bottleneck of a worker that has threads without a job.
 //!
 //! The prefetcher reports each change of its situation ([`BottleneckMeter::begin`]). Each interval between two changes
 //! counts for one of five bottlenecks:

@@ -61,7 +61,7 @@ struct JobView {
     state: JobState,
     kind: Option<String>,
     attempt: String,
-    /// The time that matters for the state.
+    /// The time shown for the state: when the job finished, is due, or was enqueued, for example.
     time: Time,
     run: Option<String>,
     key: Option<String>,

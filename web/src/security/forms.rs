@@ -34,7 +34,7 @@ impl FromRequest<App> for Form {
         }
         let body = tokio::time::timeout(LONGEST, axum::body::to_bytes(body, MAX_BYTES)).await;
         let body = body.map_err(|_| Failure::Slow)?;
-        let body = body.map_err(|_| Failure::bad("the form", "too large", "256 KiB at most"))?;
+        let body = body.map_err(|_| Failure::bad("the form", "too large", "it must be at most 256 KiB"))?;
         let fields = Fields::read(&body);
         let token = fields.get("csrf").unwrap_or_default();
         if !bool::from(token.as_bytes().ct_eq(visitor.csrf.as_bytes())) {

@@ -29,7 +29,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }
 
-    /// Headings of columns and sections.
+    /// The style of headings of columns and sections.
     pub fn heading(self) -> Style {
         self.colour(Color::Cyan, Modifier::UNDERLINED).add_modifier(Modifier::BOLD)
     }
@@ -38,22 +38,22 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Problems: dead jobs, failures, a lost connection.
+    /// The style of problems: dead jobs, failures, a lost connection.
     pub fn bad(self) -> Style {
         self.colour(Color::Red, Modifier::BOLD)
     }
 
-    /// Warnings: a paused queue, a question.
+    /// The style of warnings: a paused queue, a question.
     pub fn warning(self) -> Style {
         self.colour(Color::Yellow, Modifier::BOLD)
     }
 
-    /// Successful results.
+    /// The style of successful results.
     pub fn good(self) -> Style {
         self.colour(Color::Green, Modifier::empty())
     }
 
-    /// Less important text.
+    /// The style of less important text.
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
