@@ -36,7 +36,7 @@ ELSE
     ORDER BY job_id DESC
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @found = @@ROWCOUNT;
--- The claim ends before the first payload that is too long.
+-- Finds the first job whose payload is too long. The claim ends before it.
 SET @long_id = (SELECT CASE @is_lifo WHEN 1 THEN MAX(job_id) ELSE MIN(job_id) END FROM @next WHERE is_long = 1);
 DELETE @next WHERE (@is_lifo = 0 AND job_id >= @long_id) OR (@is_lifo = 1 AND job_id <= @long_id);
 IF @@ROWCOUNT < @found

@@ -25,7 +25,9 @@ fn what_is_wrong<T: DeserializeOwned>(text: &[u8], fields: &[(&str, &str)]) -> O
             let names = fields.iter().map(|(field, _)| *field);
             return Some(match nearest(&name, names.clone()) {
                 Some(near) => format!("unknown field '{name}'; did you mean '{near}'?"),
-                None => format!("unknown field '{name}'; known are {}", names.collect::<Vec<_>>().join(", ")),
+                None => {
+                    format!("unknown field '{name}'; the known fields are {}", names.collect::<Vec<_>>().join(", "))
+                }
             });
         };
         let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())])).to_string();

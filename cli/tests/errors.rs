@@ -62,7 +62,10 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
     for (line, says) in [
         (r#"["hello"]"#, "line 1: it must be a JSON object: {…}"),
         (r#"{"kid":"resize","payload":"x"}"#, "line 1: unknown field 'kid'; did you mean 'kind'?"),
-        (r#"{"colour":"red","payload":"x"}"#, "line 1: unknown field 'colour'; known are payload, payload_hex, kind"),
+        (
+            r#"{"colour":"red","payload":"x"}"#,
+            "line 1: unknown field 'colour'; the known fields are payload, payload_hex, kind",
+        ),
         ("hello", "line 1: not JSON from column 1 on"),
         (
             r#"{"payload":"x","priority":"high"}"#,

@@ -279,7 +279,7 @@ async fn what_cannot_work_is_refused_at_the_start() {
     for (arguments, message) in [
         (
             vec!["--", "echo", "{txt}"],
-            "the argument '{txt}' has an unknown placeholder {txt}; known are {payload}, {text}",
+            "the argument '{txt}' has an unknown placeholder {txt}; the known placeholders are {payload}, {text}",
         ),
         (vec!["--", "echo", "{text"], "the argument '{text' has a { without a }"),
         (vec!["--", "no-such-program"], "cannot find a program 'no-such-program' to run"),

@@ -30,6 +30,8 @@ pub(crate) struct Note {
 }
 
 impl Note {
+    /// Creates a note of a checkpoint.
+    ///
     /// # Errors
     ///
     /// [`Error::CheckpointTooLarge`] if the checkpoint is too large.

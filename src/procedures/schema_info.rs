@@ -64,7 +64,7 @@ pub(crate) struct SchemaInfo {
     /// The roles whose procedures the login may run.
     pub(crate) roles: Vec<Role>,
     pub(crate) server_version: String,
-    /// `None` if the login cannot see it.
+    /// The database's compatibility level, or `None` if the login cannot see it.
     pub(crate) compatibility_level: Option<i32>,
 }
 

@@ -19,6 +19,8 @@ pub(super) struct IoThread {
 }
 
 impl IoThread {
+    /// Starts the thread and its runtime.
+    ///
     /// # Errors
     ///
     /// [`Error::Threads`] if the operating system cannot create the thread.

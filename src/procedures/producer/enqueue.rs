@@ -227,7 +227,7 @@ pub(crate) fn in_order(rows: Vec<Columns>, expected: usize) -> Result<Vec<Enqueu
     }
     if answers.len() != expected {
         return Err(Error::Protocol {
-            message: format!("enqueue_batch answered for {} of {expected} jobs", answers.len()),
+            message: format!("enqueue_batch returned rows for {} of {expected} jobs", answers.len()),
         });
     }
     answers.sort_unstable_by_key(|(ordinal, _)| *ordinal);

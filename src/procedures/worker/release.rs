@@ -1,4 +1,4 @@
-//! `release` and `recover`: return jobs to the queue that were not run.
+//! `release` and `recover`: return jobs that were not run to the queue.
 
 use crate::connection::{Session, job_rows, table_type};
 use crate::error::Error;

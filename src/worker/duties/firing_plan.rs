@@ -30,6 +30,8 @@ pub(in crate::worker) struct FiringPlan {
 }
 
 impl FiringPlan {
+    /// Plans the firings of a schedule that is due.
+    ///
     /// # Errors
     ///
     /// If the expression or the time zone cannot be read, or the next time cannot be computed.

@@ -50,8 +50,8 @@ pub struct WorkerStats {
     pub snoozed: u64,
     /// Confirmed dead jobs.
     pub dead: u64,
-    /// Confirmed jobs that were cancelled while running ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)) and
-    /// finished without being done.
+    /// Confirmed cancelled jobs: jobs that were cancelled while running
+    /// ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)), and were not done.
     pub cancelled: u64,
     /// Unstarted jobs that were released.
     pub released: u64,

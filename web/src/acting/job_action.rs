@@ -56,6 +56,8 @@ impl JobAction {
         state.map_or_else(|| self.change.states().to_vec(), |state| vec![state])
     }
 
+    /// Checks that the action applies to jobs in this state.
+    ///
     /// # Errors
     ///
     /// If the action does not apply to this state.

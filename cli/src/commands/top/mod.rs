@@ -52,7 +52,7 @@ pub struct Top {
     interval: Duration,
 }
 
-/// More frequent reads would load the server.
+/// The shortest interval. More frequent reads would load the server too much.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -168,7 +168,7 @@ struct Next {
 }
 
 impl Question {
-    /// Whether to request now; otherwise it is requested after the current response.
+    /// Returns whether to send the request now. If it is already running, it is sent again after its response.
     fn want(&mut self) -> bool {
         self.is_wanted = self.is_asked;
         !std::mem::replace(&mut self.is_asked, true)

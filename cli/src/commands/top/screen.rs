@@ -113,7 +113,7 @@ fn dead_jobs(number: u64) -> String {
     }
 }
 
-/// The order of queues: by name, or the largest first.
+/// The order of queues: by name, or by one of their numbers, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     Name,

@@ -11,6 +11,8 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Starts no guard.
+    ///
     /// # Errors
     ///
     /// None.

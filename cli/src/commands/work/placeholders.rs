@@ -43,7 +43,10 @@ impl Argument {
                 continue;
             }
             let Some((name, after)) = after.split_once('}') else {
-                return Err(format!("the argument '{}' has a {{ without a }}; known are {KNOWN}", shown(text)));
+                return Err(format!(
+                    "the argument '{}' has a {{ without a }}; the known placeholders are {KNOWN}",
+                    shown(text)
+                ));
             };
             let piece = match name {
                 "payload" => Piece::PayloadFile,
@@ -56,7 +59,7 @@ impl Argument {
                     _ => {
                         let (text, name) = (shown(text), shown(name));
                         return Err(format!(
-                            "the argument '{text}' has an unknown placeholder {{{name}}}; known are {KNOWN}"
+                            "the argument '{text}' has an unknown placeholder {{{name}}}; the known placeholders are {KNOWN}"
                         ));
                     }
                 },
@@ -150,6 +153,8 @@ impl<'a> Values<'a> {
     }
 }
 
+/// Returns the text unchanged, if an argument can contain it.
+///
 /// # Errors
 ///
 /// For a text with a NUL character, which would end the argument. The job becomes dead.
