@@ -44,7 +44,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
         }
     };
 
-    let Some(table) = root.text("table")? else { return missing("table is missing: the table, as schema.table") };
+    let Some(table) = root.text("table")? else { return missing("table is missing; it names the table as schema.table") };
     let table = match TableName::parse(&table.it) {
         Ok(it) => At { it, line: table.line },
         Err(message) => return root.mistake("table", &root.table["table"], &message),
@@ -67,7 +67,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
     }
     let payload = root.texts("payload")?;
     if payload.is_empty() {
-        return missing("payload is missing: the column that is the job's payload, or a list of them");
+        return missing("payload is missing; it names the column with the job's payload, or a list of columns");
     }
     let mut order = Vec::new();
     for one in root.texts("order")? {
@@ -102,7 +102,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
     };
 
     let Some((claim, claim_line)) = section("claim", &["set", "delete"])? else {
-        return missing("the section [claim] is missing: what a claim sets, or delete = true");
+        return missing("the section [claim] is missing; it has set, or delete = true");
     };
     let claim = match (claim.sets("set")?, claim.is_true("delete")?) {
         (Some(sets), false) if !sets.is_empty() => Claim::Set(sets),
@@ -116,7 +116,7 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
         }
     };
     let Some((done, done_line)) = section("done", &["set", "delete", "move", "with"])? else {
-        return missing("the section [done] is missing: delete = true, set, or move");
+        return missing("the section [done] is missing; it has delete = true, set, or move");
     };
     let done = At { it: end(text, &done, done_line)?, line: done_line };
     let dead = match section("dead", &["set", "delete", "move", "with"])? {
@@ -225,7 +225,7 @@ fn check(text: &str, mut mapping: Mapping) -> Read<Mapping> {
     if mapping.key.is_empty() {
         return Err(Mistake {
             at: 0,
-            message: "key is missing: the column that names a row, or a list of them".to_string(),
+            message: "key is missing; it names the column that identifies a row, or a list of columns".to_string(),
         });
     }
     if mapping.ready.is_none() {

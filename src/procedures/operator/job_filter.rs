@@ -106,8 +106,8 @@ impl JobFilter {
         self
     }
 
-    /// Jobs from this time on: finished jobs by the time they finished, all others by the time they were enqueued. By
-    /// SQL Server's clock, in whole milliseconds; the years 1 to 9999.
+    /// Jobs from this time on. A finished job counts by when it finished, any other job by when it was enqueued, by SQL
+    /// Server's clock. The time is in whole milliseconds, in the years 1 to 9999.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

@@ -73,7 +73,7 @@ fn read_lost(mut row: Columns) -> Result<LostWorker, Error> {
 }
 
 impl Session {
-    /// Deletes up to `max` finished jobs whose retention has passed; returns how many.
+    /// Deletes up to `max` finished jobs whose retention has passed. Returns how many were deleted.
     pub(crate) async fn expire(&mut self, queue: &str, max: usize) -> Result<u32, Error> {
         let mut command = self.command("expire");
         command.bind_param("@queue", queue);

@@ -174,7 +174,7 @@ pub(in crate::worker) struct Load {
     pub(in crate::worker) usable: usize,
 }
 
-/// Returns a worker's share of the threads by weight, at least one.
+/// Returns a worker's share of the threads by its weight; at least one thread.
 fn fair_share(threads: usize, own: f64, others: f64) -> usize {
     ((threads as f64 * own / (own + others)) as usize).max(1)
 }
