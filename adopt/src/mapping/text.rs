@@ -44,7 +44,9 @@ pub(super) fn mapping(text: &str) -> Read<Mapping> {
         }
     };
 
-    let Some(table) = root.text("table")? else { return missing("table is missing; it names the table as schema.table") };
+    let Some(table) = root.text("table")? else {
+        return missing("table is missing; it names the table as schema.table");
+    };
     let table = match TableName::parse(&table.it) {
         Ok(it) => At { it, line: table.line },
         Err(message) => return root.mistake("table", &root.table["table"], &message),
