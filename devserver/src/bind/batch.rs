@@ -5,13 +5,11 @@
 //! statement keeps the first from running, as in SQL Server. A table that is not there yet is no error (deferred name
 //! resolution): the statement is bound when it is reached.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::cell::Surroundings;
 use crate::bind::foreign_key_definition;
-use crate::bind::label::Labels;
 use crate::bind::table_definition;
 use crate::bind::type_name::variable_type;
 use crate::catalog::parameter::VariableType;
@@ -19,15 +17,14 @@ use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind, UNLIMITED_TEXT_SIZE};
 use crate::plan::cell::{Cell, Plan, Source};
-use crate::plan::cursor::{CursorSource, CursorStep, Motion};
+use crate::plan::cursor::{CursorSource, CursorStep};
 use crate::plan::declarations::Declarations;
 use crate::plan::planner::IMPOSSIBLE_HINTS;
 use crate::plan::scalar::Scalar;
-use crate::storage::{TableSchema, fold};
+use crate::storage::TableSchema;
 use crate::tsql::ast::{
-    Argument, ArgumentValue, AssignOp, BinaryOp, ColumnRef, CursorDefinition, CursorName, Execute, ExecuteTarget, Expr,
-    Fetch, FetchDirection, Ident, IdentityCheck, InsertSource, Literal, QueryHint, RaiseError, Statement,
-    StatementKind, UnaryOp, VariableDeclaration,
+    Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, IdentityCheck, InsertSource,
+    Literal, QueryHint, RaiseError, SelectStatement, Statement, StatementKind, UnaryOp, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
 
@@ -53,9 +50,6 @@ pub struct Compiler<'a> {
     is_alone: bool,
     loops: u32,
     in_catch: u32,
-    labels: Labels,
-    /// By folded name, with the `@`.
-    cursor_variables: HashSet<String>,
 }
 
 impl<'a> Compiler<'a> {
@@ -73,8 +67,6 @@ impl<'a> Compiler<'a> {
             is_alone: false,
             loops: 0,
             in_catch: 0,
-            labels: Labels::default(),
-            cursor_variables: HashSet::new(),
         }
     }
 
@@ -89,7 +81,6 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
-        self.labels = Labels::of(statements)?;
         self.is_alone = matches!(statements, [Statement { kind: StatementKind::InsertBulk(_), .. }]);
         let steps = self.steps(statements)?;
         Ok(CompiledBatch {
@@ -185,17 +176,11 @@ impl<'a> Compiler<'a> {
                 Some(value) => Some(self.expr(value, Some(self.returns))?),
                 None => None,
             }),
-            StatementKind::Label(name) => StepKind::Label(self.labels.number(name)),
-            StatementKind::Goto(name) => StepKind::Goto(self.labels.target(name)?),
             StatementKind::TryCatch { body, handler } => {
-                self.labels.enter();
                 let body = self.steps(body)?;
-                self.labels.leave();
-                self.labels.enter();
                 self.in_catch += 1;
                 let handler = self.steps(handler);
                 self.in_catch -= 1;
-                self.labels.leave();
                 StepKind::TryCatch { body, handler: handler? }
             }
             StatementKind::Throw(None) => {
@@ -237,25 +222,19 @@ impl<'a> Compiler<'a> {
             StatementKind::SetDeadlockPriority(value) => {
                 StepKind::SetDeadlockPriority(self.expr(value, Some(SqlType::BigInt))?)
             }
-            StatementKind::SetContextInfo(value) => {
-                StepKind::SetContextInfo(self.expr(value, Some(SqlType::VarBinary(Length::Limit(128))))?)
-            }
             StatementKind::WaitForDelay(value) => StepKind::WaitForDelay(self.expr(value, None)?),
             StatementKind::Execute(execute) => StepKind::Execute(Box::new(self.execute(execute)?)),
-            StatementKind::DeclareCursor { name, definition } => {
-                let source = self.cursor_source(definition)?;
+            StatementKind::DeclareCursor { name, local, select } => {
+                let source = self.cursor_source(*local, select)?;
                 StepKind::Cursor(Box::new(CursorStep::Declare { name: Arc::clone(name), source }))
-            }
-            StatementKind::SetCursor { name, definition } => {
-                self.cursor_variable(name)?;
-                let source = self.cursor_source(definition)?;
-                StepKind::Cursor(Box::new(CursorStep::Set { variable: Arc::clone(name), source }))
             }
             StatementKind::OpenCursor(name) => StepKind::Cursor(Box::new(CursorStep::Open(name.clone()))),
             StatementKind::CloseCursor(name) => StepKind::Cursor(Box::new(CursorStep::Close(name.clone()))),
             StatementKind::DeallocateCursor(name) => StepKind::Cursor(Box::new(CursorStep::Deallocate(name.clone()))),
-            StatementKind::Fetch(fetch) => StepKind::Cursor(Box::new(self.fetch(fetch)?)),
-            StatementKind::WaitForTime(value) => StepKind::WaitForTime(self.expr(value, None)?),
+            StatementKind::Fetch { cursor, into } => {
+                let into = into.iter().map(|name| self.declarations.assignable(name)).collect::<SqlResult<_>>()?;
+                StepKind::Cursor(Box::new(CursorStep::Fetch { cursor: cursor.clone(), into }))
+            }
             StatementKind::CheckIdentity(statement) => StepKind::CheckIdentity {
                 table: self.expr(&statement.table, Some(SqlType::SYSNAME))?,
                 check: match &statement.check {
@@ -275,9 +254,6 @@ impl<'a> Compiler<'a> {
                 StepKind::SetLanguage
             }
             StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
-            StatementKind::ExecuteAs { .. } | StatementKind::Revert => {
-                return Err(SqlError::not_supported("EXECUTE AS and REVERT"));
-            }
             StatementKind::InsertBulk(_) if !self.is_alone => {
                 return Err(SqlError::not_supported("INSERT BULK with other statements"));
             }
@@ -293,11 +269,6 @@ impl<'a> Compiler<'a> {
     fn declare(&mut self, list: &[VariableDeclaration]) -> SqlResult<StepKind> {
         let mut values = Vec::new();
         for declaration in list {
-            let type_name = &declaration.data_type.name;
-            if type_name.schema.is_none() && fold(&type_name.name) == "cursor" {
-                self.cursor_variables.insert(fold(&declaration.name));
-                continue;
-            }
             let ty = variable_type(&self.binder(), &declaration.data_type)?;
             if matches!(ty, VariableType::Scalar(ty) if ty.is_text_or_image()) {
                 let message = "The text, ntext, and image data types are invalid for local variables.";
@@ -320,12 +291,10 @@ impl<'a> Compiler<'a> {
         Ok(StepKind::Declare(values))
     }
 
-    fn cursor_source(&self, definition: &CursorDefinition) -> SqlResult<Arc<CursorSource>> {
-        let mut select = definition.select.clone();
-        let others = ["STATIC", "INSENSITIVE", "FAST_FORWARD", "KEYSET", "SCROLL"];
-        let is_dynamic = !definition.options.iter().any(|word| others.contains(&&**word));
-        if is_dynamic && select.query.order_by.is_empty() && !select.options.contains(&QueryHint::HashJoin) {
-            // A dynamic cursor goes on in the middle of a join, which a table of hashes does not allow.
+    fn cursor_source(&self, is_local: bool, select: &SelectStatement) -> SqlResult<Arc<CursorSource>> {
+        let mut select = select.clone();
+        if select.query.order_by.is_empty() && !select.options.contains(&QueryHint::HashJoin) {
+            // The cursor goes on in the middle of a join, which a table of hashes does not allow.
             select.options.push(QueryHint::LoopJoin);
         }
         let select = StatementKind::Select(Box::new(select));
@@ -334,61 +303,11 @@ impl<'a> Compiler<'a> {
             declarations: self.declarations.clone(),
             schema: Arc::clone(self.surroundings.schema),
             owner: self.surroundings.owner,
-            definition: definition.clone(),
+            is_local,
         }))
     }
 
-    /// 16948 for a variable that is no cursor's.
-    fn cursor_variable(&self, name: &Ident) -> SqlResult<()> {
-        if self.cursor_variables.contains(&fold(name)) {
-            return Ok(());
-        }
-        self.declarations.scalar(name)?;
-        Err(SqlError::new(
-            16948,
-            format!(
-                "The variable '{name}' is not a cursor variable, but it is used in a place where a cursor variable is \
-                 expected."
-            ),
-        ))
-    }
-
-    fn fetch(&self, fetch: &Fetch) -> SqlResult<CursorStep> {
-        let row = |expr: &Expr| self.expr(expr, Some(SqlType::BigInt));
-        let motion = match &fetch.direction {
-            FetchDirection::Next => Motion::Next,
-            FetchDirection::Prior => Motion::Prior,
-            FetchDirection::First => Motion::First,
-            FetchDirection::Last => Motion::Last,
-            FetchDirection::Absolute(expr) => Motion::Absolute(row(expr)?),
-            FetchDirection::Relative(expr) => Motion::Relative(row(expr)?),
-        };
-        let mut into = Vec::with_capacity(fetch.into.len());
-        for name in &fetch.into {
-            into.push(self.declarations.assignable(name)?);
-        }
-        Ok(CursorStep::Fetch { motion, cursor: fetch.cursor.clone(), into })
-    }
-
     fn set_variable(&mut self, name: &Ident, op: AssignOp, value: &Expr) -> SqlResult<StepKind> {
-        if op == AssignOp::Set && self.cursor_variables.contains(&fold(name)) {
-            let from = match value {
-                Expr::Variable(from) => CursorName::Variable(Arc::clone(from)),
-                Expr::Column(ColumnRef { table: None, name }) => {
-                    CursorName::Name { name: Arc::clone(name), global: false }
-                }
-                _ => {
-                    return Err(SqlError::new(
-                        16949,
-                        format!(
-                            "The variable '{name}' is a cursor variable, but it is used in a place where a cursor \
-                             variable is not valid."
-                        ),
-                    ));
-                }
-            };
-            return Ok(StepKind::Cursor(Box::new(CursorStep::Assign { variable: Arc::clone(name), from })));
-        }
         let (place, ty) = self.declarations.assignable(name)?;
         let expr = match op {
             AssignOp::Set => value.clone(),

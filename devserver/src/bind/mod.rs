@@ -23,7 +23,6 @@ pub mod index_function;
 pub mod insert;
 pub mod insert_target;
 pub mod instead_of;
-pub mod label;
 pub mod merge;
 pub mod name;
 pub mod next_value_forbidden;

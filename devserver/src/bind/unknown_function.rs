@@ -70,8 +70,8 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // The system, triggers and large objects.
     &[
-        "binary_checksum", "checksum", "columns_updated", "compress", "connectionproperty", "current_request_id",
-        "decompress", "eventdata", "filetablerootpath", "get_filestream_transaction_context", "getansinull",
+        "binary_checksum", "checksum", "columns_updated", "compress", "connectionproperty", "context_info",
+        "current_request_id", "cursor_status", "decompress", "eventdata", "filetablerootpath", "get_filestream_transaction_context", "getansinull",
         "getpathlocator", "host_id", "min_active_rowversion", "session_context", "textptr", "textvalid",
     ],
 ];

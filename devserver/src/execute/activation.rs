@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::object::Procedure;
 use crate::execute::cursor::{CurrentRow, SharedCursor};
-use crate::storage::{ObjectId, fold};
+use crate::storage::ObjectId;
 use crate::value::Value;
 
 /// One run of a batch, procedure or dynamic text: the values of its variables and what else is its own.
@@ -19,7 +19,7 @@ pub struct Activation {
     pub scope_identity: Option<i64>,
     /// The procedure that runs; `None` for a batch and for dynamic text.
     pub procedure: Option<Arc<Procedure>>,
-    /// The local cursors by folded name, and those of cursor variables with their `@`.
+    /// The local cursors by folded name.
     pub cursors: Vec<(String, SharedCursor)>,
     /// The row that WHERE CURRENT OF means.
     pub current_row: Option<CurrentRow>,
@@ -30,13 +30,6 @@ pub struct Activation {
 }
 
 impl Activation {
-    /// Makes a cursor variable mean a cursor.
-    pub fn set_cursor(&mut self, variable: &str, cursor: SharedCursor) {
-        let folded = fold(variable);
-        self.cursors.retain(|(name, _)| *name != folded);
-        self.cursors.push((folded, cursor));
-    }
-
     /// Makes room for the variables declared since.
     pub fn grow(&mut self, declarations: usize) {
         if self.values.len() < declarations {

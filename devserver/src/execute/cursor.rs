@@ -1,41 +1,31 @@
-//! A cursor as data: how it was declared, and what it holds while it is open.
+//! A dynamic cursor: what it holds while it is open, and how each FETCH goes on behind the row of every table where
+//! the last one stood.
+//!
+//! The tables are read in loops, one within the other. Where such a reading goes on, all tables but the innermost show
+//! their row once more, if it is still there and still fulfils the conditions (and so wait for whoever changes it); a
+//! table whose outer row is another one begins anew. So the cursor sees what has changed behind it, and asks for no
+//! lock on what lies before. Where the row has come to be joined with others since, no page says what is next: refused.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::error::{SqlError, SqlResult};
+use crate::execute::frame::{Flow, Frame, Run, SlotRow};
+use crate::execute::table_scan::{open_scan, seek_range};
 use crate::plan::cell::{BoundPlan, Plan};
 use crate::plan::cursor::CursorSource;
-use crate::plan::query::{Body, LoopKind, Operator, SelectPlan, TableScan};
-use crate::plan::select_statement::SelectStatementPlan;
-use crate::storage::{Index, Key, ObjectId, ScanPlace, SeekRange, TableSchema, fold};
-use crate::tsql::ast::CursorName;
+use crate::plan::query::{Body, LoopKind, Operator, OutputColumn, SelectPlan, TableScan};
+use crate::plan::scalar::Condition;
+use crate::storage::{Key, ObjectId, ScanPlace, SeekRange, fold};
 use crate::value::Value;
 
-/// A cursor that names and variables can share.
+/// A session keeps it while a FETCH has it too.
 pub type SharedCursor = Arc<Mutex<Cursor>>;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
-    Static,
-    Keyset,
-    Dynamic,
-    FastForward,
-}
-
-/// What the options of a declaration come to.
-#[derive(Debug, Clone, Copy)]
-pub struct CursorOptions {
-    pub local: bool,
-    pub model: Model,
-    pub forward_only: bool,
-    pub read_only: bool,
-}
 
 #[derive(Debug)]
 pub struct Cursor {
     pub source: Arc<CursorSource>,
-    pub options: CursorOptions,
     /// The variables of the query as they were when the cursor was declared.
     pub values: Vec<Value>,
     pub tables: Vec<Option<ObjectId>>,
@@ -45,27 +35,13 @@ pub struct Cursor {
 #[derive(Debug)]
 pub struct OpenCursor {
     pub bound: Arc<BoundPlan>,
-    pub rows: Rows,
-    /// 0 is before the first row.
-    pub position: usize,
+    pub places: Places,
     /// The row that was fetched last, where a table can be changed through the cursor.
     pub current: Option<CurrentRow>,
-    /// `cursor_closing_transactions` when it was opened: one more of them, and it is closed.
-    pub transactions_before: u64,
 }
 
-/// Where the scan of each slot of a join has found its row, and which range it went through.
+/// Where the scan of each slot has found its row, and which range it went through; empty before the first row.
 pub type Places = Vec<Option<(SeekRange, ScanPlace)>>;
-
-#[derive(Debug)]
-pub enum Rows {
-    Static(Vec<Vec<Value>>),
-    /// The values of the keys of `keyset_index`, table by table.
-    Keyset(Vec<Vec<Value>>),
-    Dynamic(Option<ScanPlace>),
-    /// Of joins.
-    DynamicJoin(Places),
-}
 
 /// The row under a cursor.
 #[derive(Debug, Clone)]
@@ -75,133 +51,148 @@ pub struct CurrentRow {
     pub values: Vec<Value>,
 }
 
-impl Cursor {
-    /// CURSOR_STATUS: 1 open with rows, 0 open and empty, -1 closed. `transactions`: the session's
-    /// `cursor_closing_transactions`.
-    pub fn status(&self, transactions: u64) -> i16 {
-        match self.open.as_ref().filter(|open| open.transactions_before == transactions) {
-            None => -1,
-            Some(OpenCursor { rows: Rows::Static(rows) | Rows::Keyset(rows), .. }) if rows.is_empty() => 0,
-            Some(_) => 1,
-        }
-    }
-
-    pub fn is_local(&self) -> bool {
-        self.options.local
-    }
-}
-
 /// The cursor of a name; local ones come first.
-pub fn find(
-    name: &CursorName,
-    locals: &[(String, SharedCursor)],
-    globals: &[(String, SharedCursor)],
-) -> Option<SharedCursor> {
-    let folded = fold(display(name));
-    let of = |list: &[(String, SharedCursor)]| {
-        list.iter().find(|(name, _)| *name == folded).map(|(_, cursor)| Arc::clone(cursor))
-    };
-    match name {
-        CursorName::Name { global: true, .. } => of(globals),
-        CursorName::Name { .. } => of(locals).or_else(|| of(globals)),
-        CursorName::Variable(_) => of(locals),
-    }
+pub fn find(name: &str, locals: &[(String, SharedCursor)], globals: &[(String, SharedCursor)]) -> Option<SharedCursor> {
+    let folded = fold(name);
+    locals.iter().chain(globals).find(|(name, _)| *name == folded).map(|(_, cursor)| Arc::clone(cursor))
 }
 
-/// The name as it is written.
-pub fn display(name: &CursorName) -> &str {
-    match name {
-        CursorName::Name { name, .. } | CursorName::Variable(name) => name,
-    }
-}
-
-pub fn select_of(bound: &BoundPlan) -> &SelectStatementPlan {
+pub fn columns_of(bound: &BoundPlan) -> &[OutputColumn] {
     match &bound.plan {
-        Plan::Select(plan) => plan,
+        Plan::Select(plan) => &plan.query.columns,
         _ => unreachable!("a cursor's cell holds a SELECT"),
     }
 }
 
-/// The unique index by whose keys a keyset cursor knows the rows of a table.
-pub fn keyset_index(schema: &TableSchema) -> Option<&Index> {
-    let is_meant = |index: &&Index| index.is_unique() && index.filter.is_none();
-    schema.clustered().filter(is_meant).or_else(|| schema.indexes.iter().find(is_meant))
+/// The SELECT of a cursor and its tables, by slot. `None` where a dynamic cursor cannot go on where it stands: it goes
+/// through loops, with no order to keep and no count of rows.
+pub fn tables_of(bound: &BoundPlan) -> Option<(&SelectPlan, Vec<&TableScan>)> {
+    let Plan::Select(plan) = &bound.plan else { return None };
+    let Body::Select(select) = &plan.query.body else { return None };
+    let mut scans = Vec::new();
+    let goes_on = collect(&select.input, &mut scans)
+        && !select.distinct
+        && select.sort.is_empty()
+        && select.limit.is_none()
+        && scans.iter().all(|scan| scan.any_of.is_none());
+    scans.sort_by_key(|scan| scan.slot);
+    goes_on.then_some((select, scans))
 }
 
-/// The SELECT over one table that a keyset or dynamic cursor goes through.
-pub fn single_table(bound: &BoundPlan) -> Option<(&SelectPlan, &TableScan)> {
-    match &select_of(bound).query.body {
-        Body::Select(select) => match &select.input {
-            Operator::Table(scan) => Some((select, scan)),
-            _ => None,
-        },
-        Body::Set(_) | Body::Recursive(_) => None,
-    }
-}
-
-/// The tables of a SELECT over joins, for a cursor.
-pub struct JoinedTables<'a> {
-    pub select: &'a SelectPlan,
-    /// By slot.
-    pub scans: Vec<&'a TableScan>,
-    /// The slots, those of outer loops first.
-    pub order: Vec<usize>,
-    /// No outer join: each row of the result has a row of every table.
-    pub inner: bool,
-    /// No table of hashes.
-    pub loops: bool,
-}
-
-/// `None` where something else than joins of tables is read.
-pub fn joined_tables(bound: &BoundPlan) -> Option<JoinedTables<'_>> {
-    let Body::Select(select) = &select_of(bound).query.body else { return None };
-    let mut joined = JoinedTables { select, scans: Vec::new(), order: Vec::new(), inner: true, loops: true };
-    if !joined.collect(&select.input) {
-        return None;
-    }
-    joined.order = joined.scans.iter().map(|scan| scan.slot).collect();
-    joined.scans.sort_by_key(|scan| scan.slot);
-    Some(joined)
-}
-
-impl<'a> JoinedTables<'a> {
-    fn collect(&mut self, operator: &'a Operator) -> bool {
-        match operator {
-            Operator::Table(scan) => {
-                self.scans.push(scan);
-                true
-            }
-            Operator::Filter { input, .. } => self.collect(input),
-            Operator::Loop { kind, left, right, .. } => {
-                self.inner &= *kind == LoopKind::Inner;
-                self.collect(left) && self.collect(right)
-            }
-            Operator::Hash(join) => {
-                self.loops = false;
-                self.inner &= join.kind == LoopKind::Inner;
-                self.collect(&join.left) && self.collect(&join.right)
-            }
-            Operator::Full { left, right, .. } => {
-                self.inner = false;
-                self.collect(left) && self.collect(right)
-            }
-            _ => false,
+fn collect<'a>(operator: &'a Operator, scans: &mut Vec<&'a TableScan>) -> bool {
+    match operator {
+        Operator::Table(scan) => {
+            scans.push(scan);
+            true
         }
+        Operator::Loop { kind: LoopKind::Inner, left, right, .. } => collect(left, scans) && collect(right, scans),
+        _ => false,
     }
+}
 
-    /// Whether a dynamic cursor can go on where it stands: in loops, with no order to keep and no count of rows.
-    pub fn can_go_on(&self) -> bool {
-        let in_index_order = self.scans.iter().all(|scan| scan.any_of.is_none());
-        self.loops && self.inner && in_index_order && self.select.sort.is_empty() && self.select.limit.is_none()
+/// Where an operator begins to read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    AtStart,
+    /// With the row of the last FETCH.
+    AtPlace,
+    BehindPlace,
+}
+
+struct Walk<'a> {
+    last: &'a Places,
+    now: Places,
+    /// By slot: the row is that of the last FETCH.
+    is_last: Vec<bool>,
+    /// Of the row that was read last.
+    key: Option<Key>,
+}
+
+type Take<'t> = &'t mut dyn FnMut(&mut Walk<'_>, &mut Run<'_>, &mut Frame) -> SqlResult<Flow>;
+
+/// The next row behind the places of the cursor.
+pub fn fetch_next(open: &mut OpenCursor, run: &mut Run<'_>) -> SqlResult<Option<Vec<Value>>> {
+    let (select, scans) = tables_of(&open.bound).expect("it was so when the cursor was opened");
+    let mut frame = Frame::of(&open.bound);
+    let slots = frame.rows.len();
+    let begin = if open.places.is_empty() { Begin::AtStart } else { Begin::BehindPlace };
+    let mut walk = Walk { last: &open.places, now: vec![None; slots], is_last: vec![false; slots], key: None };
+    let mut fetched = None;
+    let mut current = None;
+    let flow = read(&select.input, begin, &mut walk, run, &mut frame, &mut |walk, run, frame| {
+        if let ([scan], SlotRow::Stored(row, schema)) = (&scans[..], &frame.rows[scans[0].slot]) {
+            let key = walk.key.take().expect("a row was read");
+            current = Some(CurrentRow { table: scan.table.schema.id, key, values: row.values(schema) });
+        }
+        fetched = Some(select.items.iter().map(|item| item.eval(run, frame)).collect::<SqlResult<_>>()?);
+        Ok(Flow::Stop)
+    })?;
+    if flow == Flow::Stop {
+        open.places = walk.now;
     }
+    open.current = current;
+    Ok(fetched)
+}
 
-    /// Whether an index may give the rows in the order asked for, or nearly so: it begins with the first column of it.
-    pub fn may_come_sorted(&self) -> bool {
-        let Some(first) = self.select.sort.first() else { return true };
-        let Some((slot, ordinal)) = first.scalar.column_place() else { return false };
-        let table = self.scans.iter().find(|scan| scan.slot == slot).map(|scan| &scan.table.schema);
-        table.is_some_and(|table| {
-            table.indexes.iter().any(|index| index.key.first().is_some_and(|key| key.column == ordinal))
-        })
+fn read(
+    operator: &Operator,
+    begin: Begin,
+    walk: &mut Walk<'_>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    take: Take<'_>,
+) -> SqlResult<Flow> {
+    match operator {
+        Operator::Table(scan) => read_table(scan, begin, walk, run, frame, take),
+        Operator::Loop { left, right, on, .. } => {
+            let mut outer = Vec::new();
+            collect(left, &mut outer);
+            let begin_left = if begin == Begin::AtStart { begin } else { Begin::AtPlace };
+            read(left, begin_left, walk, run, frame, &mut |walk, run, frame| {
+                let is_last = outer.iter().all(|scan| walk.is_last[scan.slot]);
+                let begin_right = if is_last { begin } else { Begin::AtStart };
+                read(right, begin_right, walk, run, frame, &mut |walk, run, frame| {
+                    if Condition::all_hold(on, run, frame)? { take(walk, run, frame) } else { Ok(Flow::Continue) }
+                })
+            })
+        }
+        _ => unreachable!("a dynamic cursor reads tables in loops"),
+    }
+}
+
+fn read_table(
+    scan: &TableScan,
+    begin: Begin,
+    walk: &mut Walk<'_>,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    take: Take<'_>,
+) -> SqlResult<Flow> {
+    let Some(range) = seek_range(scan, run, frame)? else { return Ok(Flow::Continue) };
+    let mut reader = open_scan(scan, scan.index, &range, scan.covering, run)?;
+    let last = walk.last.get(scan.slot).and_then(Option::as_ref).filter(|_| begin != Begin::AtStart);
+    if let Some((last_range, last)) = last {
+        if *last_range != range {
+            return Err(SqlError::not_supported(
+                "FETCH of a cursor whose conditions have other values since the last FETCH",
+            ));
+        }
+        reader.go_on(last, begin == Begin::AtPlace);
+    }
+    loop {
+        let storage = run.storage_of(scan.table.place)?;
+        let Some(found) = reader.next(&mut storage.latch, &mut storage.tx)? else { return Ok(Flow::Continue) };
+        frame.rows[scan.slot] = SlotRow::Stored(found.row, Arc::clone(&scan.table.schema));
+        if !Condition::all_hold(&scan.residual, run, frame)? {
+            let storage = run.storage_of(scan.table.place)?;
+            reader.release_last(&mut storage.latch, &mut storage.tx);
+            continue;
+        }
+        walk.is_last[scan.slot] = begin == Begin::AtPlace && last.is_some_and(|(_, last)| reader.stands_at(last));
+        walk.now[scan.slot] = Some((range.clone(), reader.place()));
+        walk.key = Some(found.key);
+        if take(walk, run, frame)? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
     }
 }

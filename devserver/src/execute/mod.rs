@@ -5,8 +5,6 @@ pub mod aggregate;
 pub mod application_lock;
 pub mod bulk_load;
 pub mod cursor;
-pub mod cursor_join;
-pub mod cursor_rows;
 pub mod delete;
 pub mod evaluate;
 pub mod foreign_key;

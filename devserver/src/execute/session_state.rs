@@ -126,15 +126,10 @@ pub struct SessionState {
     pub temporary_tables: Vec<TemporaryTable>,
     /// SET IDENTITY_INSERT: the one table for which it is ON.
     pub identity_insert: Option<ObjectId>,
-    pub context_info: Option<Arc<[u8]>>,
     /// The global cursors by folded name.
     pub cursors: Vec<(String, SharedCursor)>,
-    /// How many transactions have ended under SET CURSOR_CLOSE_ON_COMMIT ON: a cursor that was opened before is closed.
-    pub cursor_closing_transactions: u64,
     /// `@@FETCH_STATUS`.
     pub fetch_status: i32,
-    /// `@@CURSOR_ROWS`.
-    pub cursor_rows: i32,
     /// INSERT … EXEC is running: it cannot nest, and nothing can be rolled back in it.
     pub in_insert_exec: bool,
 }

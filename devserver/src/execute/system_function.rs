@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::application_lock::{application_lock_owner, application_mode, application_mode_name};
-use crate::execute::cursor::find;
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
@@ -15,7 +14,6 @@ use crate::execute::metadata_function::{
 use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
 use crate::storage::{CatalogName, fold};
-use crate::tsql::ast::CursorName;
 use crate::value::Value;
 
 pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) -> SqlResult<Value> {
@@ -44,8 +42,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         }
         SystemFunction::TriggerNestLevel => Value::Int(state.trigger_level as i32),
         SystemFunction::FetchStatus => Value::Int(state.fetch_status),
-        SystemFunction::CursorRows => Value::Int(state.cursor_rows),
-        SystemFunction::CursorStatus => cursor_status(argument(0), argument(1), run),
         SystemFunction::DateFirst => Value::TinyInt(state.options.date_first),
         SystemFunction::MaxPrecision => Value::TinyInt(38),
         SystemFunction::Language => text("us_english"),
@@ -64,10 +60,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             Value::SmallInt(if state.doomed { -1 } else { i16::from(state.transaction_count > 0) })
         }
         SystemFunction::SessionProperty => as_variant(session_property(argument(0), run)),
-        SystemFunction::ContextInfo => match &state.context_info {
-            Some(bytes) => Value::Bytes(Arc::clone(bytes)),
-            None => Value::Null,
-        },
         SystemFunction::HostName => text(&state.host_name),
         SystemFunction::AppName => text(&state.app_name),
         // "Returns NULL on Azure SQL Database": "ORIGINAL_LOGIN" (MicrosoftDocs/sql-docs,
@@ -244,22 +236,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             Value::SmallInt(i16::from(storage.latch.is_application_lock_free(&storage.tx, owner, resource, mode)))
         }
     })
-}
-
-/// CURSOR_STATUS: -3 if there is no such cursor, -2 if the variable has none.
-///
-/// Source: "CURSOR_STATUS" (MicrosoftDocs/sql-docs, docs/t-sql/functions/cursor-status-transact-sql.md).
-fn cursor_status(place: &Value, name: &Value, run: &Run<'_>) -> Value {
-    let (Some(place), Some(name)) = (place.as_str(), name.as_str()) else { return Value::SmallInt(-3) };
-    let named = |global: bool| CursorName::Name { name: name.into(), global };
-    let (found, absent) = match fold(place).as_str() {
-        "local" => (find(&named(false), &run.activation.cursors, &[]), -3),
-        "global" => (find(&named(true), &[], &run.state.cursors), -3),
-        "variable" => (find(&CursorName::Variable(name.into()), &run.activation.cursors, &[]), -2),
-        _ => (None, -3),
-    };
-    let transactions = run.state.cursor_closing_transactions;
-    Value::SmallInt(found.map_or(absent, |cursor| cursor.try_lock().map_or(1, |cursor| cursor.status(transactions))))
 }
 
 fn session_property(option: &Value, run: &Run<'_>) -> Value {

@@ -53,8 +53,6 @@ pub enum StepKind {
     },
     Break,
     Continue,
-    Goto(usize),
-    Label(usize),
     Return(Option<Cell>),
     TryCatch {
         body: Vec<Step>,
@@ -76,9 +74,7 @@ pub enum StepKind {
     Print(Cell),
     SetLockTimeout(Cell),
     SetDeadlockPriority(Cell),
-    SetContextInfo(Cell),
     WaitForDelay(Cell),
-    WaitForTime(Cell),
     SetRowCount(Cell),
     /// In bytes, or [`UNLIMITED_TEXT_SIZE`].
     SetTextSize(i32),
@@ -130,20 +126,6 @@ impl Step {
     pub fn ends_no_exec(&self) -> bool {
         let StepKind::Other(statement) = &self.kind else { return false };
         matches!(&**statement, StatementKind::SetOptions { options, on: false } if options.contains(&SessionOption::NoExec))
-    }
-
-    /// Whether the label stands in it, however deep.
-    pub fn holds(&self, label: usize) -> bool {
-        match &self.kind {
-            StepKind::Label(own) => *own == label,
-            StepKind::Block(steps) => steps.iter().any(|step| step.holds(label)),
-            StepKind::If { then, otherwise, .. } => {
-                then.holds(label) || otherwise.as_ref().is_some_and(|otherwise| otherwise.holds(label))
-            }
-            StepKind::While { body, .. } => body.holds(label),
-            StepKind::TryCatch { body, handler } => body.iter().chain(handler).any(|step| step.holds(label)),
-            _ => false,
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::plan::query::OutputColumn;
 use crate::plan::scalar::{Condition, Scalar};
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::plan::trigger::TriggerTarget;
-use crate::tsql::ast::{CursorName, DmlCondition, Expr, Predicate, StatementKind};
+use crate::tsql::ast::{DmlCondition, Expr, Ident, Predicate, StatementKind};
 use crate::value::SqlType;
 
 /// Something to be bound and kept.
@@ -24,7 +24,7 @@ pub struct Cell {
 
 impl Cell {
     /// The cursor of WHERE CURRENT OF.
-    pub fn current_of(&self) -> Option<&CursorName> {
+    pub fn current_of(&self) -> Option<&Ident> {
         let condition = match &self.source {
             Source::Statement(StatementKind::Update(update)) => &update.condition,
             Source::Statement(StatementKind::Delete(delete)) => &delete.condition,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::plan::cell::Cell;
 use crate::plan::declarations::Declarations;
-use crate::tsql::ast::{CursorDefinition, CursorName};
 use crate::value::SqlType;
 
 /// The query of a cursor as the batch was compiled.
@@ -15,43 +14,15 @@ pub struct CursorSource {
     pub schema: Arc<str>,
     /// See `CompiledBatch::owner`.
     pub owner: Option<i32>,
-    pub definition: CursorDefinition,
+    pub is_local: bool,
 }
 
 /// A statement about cursors.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "each is made once, and most are FETCH")]
 pub enum CursorStep {
-    Declare {
-        name: Arc<str>,
-        source: Arc<CursorSource>,
-    },
-    /// `SET @c = CURSOR …`.
-    Set {
-        variable: Arc<str>,
-        source: Arc<CursorSource>,
-    },
-    /// `SET @c = cursor`.
-    Assign {
-        variable: Arc<str>,
-        from: CursorName,
-    },
-    Open(CursorName),
-    Close(CursorName),
-    Deallocate(CursorName),
-    Fetch {
-        motion: Motion,
-        cursor: CursorName,
-        into: Vec<(usize, SqlType)>,
-    },
-}
-
-#[derive(Debug)]
-pub enum Motion {
-    Next,
-    Prior,
-    First,
-    Last,
-    Absolute(Cell),
-    Relative(Cell),
+    Declare { name: Arc<str>, source: Arc<CursorSource> },
+    Open(Arc<str>),
+    Close(Arc<str>),
+    Deallocate(Arc<str>),
+    Fetch { cursor: Arc<str>, into: Vec<(usize, SqlType)> },
 }

@@ -23,8 +23,6 @@ pub enum SystemFunction {
     /// UPDATE() in a trigger.
     ColumnUpdated,
     TriggerNestLevel,
-    CursorRows,
-    CursorStatus,
     DateFirst,
     MaxPrecision,
     Language,
@@ -42,7 +40,6 @@ pub enum SystemFunction {
     ErrorProcedure,
     XactState,
     SessionProperty,
-    ContextInfo,
     HostName,
     AppName,
     CurrentTransactionId,
@@ -115,7 +112,6 @@ const fn catalog(
 }
 
 static FUNCTIONS: &[Description] = &[
-    session("cursor_status", SystemFunction::CursorStatus, (2, 2), SqlType::SmallInt),
     session("trigger_nestlevel", SystemFunction::TriggerNestLevel, (0, 0), SqlType::Int),
     session("rowcount_big", SystemFunction::RowCountBig, (0, 0), SqlType::BigInt),
     session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), IDENTITY),
@@ -130,7 +126,6 @@ static FUNCTIONS: &[Description] = &[
     session("error_procedure", SystemFunction::ErrorProcedure, (0, 0), NAME),
     session("xact_state", SystemFunction::XactState, (0, 0), SqlType::SmallInt),
     session("sessionproperty", SystemFunction::SessionProperty, (1, 1), SqlType::Variant),
-    session("context_info", SystemFunction::ContextInfo, (0, 0), SqlType::VarBinary(Length::Limit(128))),
     session("host_name", SystemFunction::HostName, (0, 0), NAME),
     session("app_name", SystemFunction::AppName, (0, 0), NAME),
     catalog("current_transaction_id", SystemFunction::CurrentTransactionId, (0, 0), SqlType::BigInt),
@@ -184,7 +179,6 @@ static GLOBALS: &[Description] = &[
     session("@@lock_timeout", SystemFunction::LockTimeout, (0, 0), SqlType::Int),
     session("@@servername", SystemFunction::ServerName, (0, 0), NAME),
     session("@@procid", SystemFunction::ProcId, (0, 0), SqlType::Int),
-    session("@@cursor_rows", SystemFunction::CursorRows, (0, 0), SqlType::Int),
     session("@@fetch_status", SystemFunction::FetchStatus, (0, 0), SqlType::Int),
     session("@@datefirst", SystemFunction::DateFirst, (0, 0), SqlType::TinyInt),
     session("@@max_precision", SystemFunction::MaxPrecision, (0, 0), SqlType::TinyInt),

@@ -44,21 +44,9 @@ impl Session {
         activation: &mut Activation,
         out: &mut Output<'_>,
     ) -> StepResult {
-        // A jump into a block begins at the step that holds the label.
-        let mut next = match self.jump {
-            Some(label) => steps.iter().position(|step| step.holds(label)).unwrap_or(0),
-            None => 0,
-        };
-        while let Some(step) = steps.get(next) {
+        for step in steps {
             match self.run_step(step, compiled, activation, out)? {
-                Control::Next => next += 1,
-                control @ Control::Goto(label) => match steps.iter().position(|step| step.holds(label)) {
-                    Some(place) => {
-                        self.jump = Some(label);
-                        next = place;
-                    }
-                    None => return Ok(control),
-                },
+                Control::Next => {}
                 control => return Ok(control),
             }
         }
@@ -88,12 +76,6 @@ impl Session {
         }
         match &step.kind {
             StepKind::Block(steps) => self.run_steps(steps, compiled, activation, out),
-            StepKind::If { then, otherwise, .. } if self.jump.is_some() => match otherwise {
-                Some(otherwise) if self.jump.is_some_and(|label| otherwise.holds(label)) => {
-                    self.run_step(otherwise, compiled, activation, out)
-                }
-                _ => self.run_step(then, compiled, activation, out),
-            },
             StepKind::If { condition, then, otherwise } => {
                 let holds = match self.eval_condition(condition, compiled, activation) {
                     Ok(holds) => holds,
@@ -109,10 +91,7 @@ impl Session {
                 }
             }
             StepKind::While { condition, body } => loop {
-                // Who jumps into the body has not asked for the condition.
-                let holds =
-                    if self.jump.is_some() { Ok(true) } else { self.eval_condition(condition, compiled, activation) };
-                match holds {
+                match self.eval_condition(condition, compiled, activation) {
                     Ok(true) => {}
                     Ok(false) => return Ok(Control::Next),
                     Err((error, origin)) => return self.fail(error, origin, activation, line, out),
@@ -120,19 +99,12 @@ impl Session {
                 match self.run_step(body, compiled, activation, out)? {
                     Control::Next | Control::Continue => {}
                     Control::Break => return Ok(Control::Next),
-                    control @ (Control::Return(_) | Control::Goto(_)) => return Ok(control),
+                    control @ Control::Return(_) => return Ok(control),
                 }
                 if self.is_cancelled() {
                     return self.fail(cancelled(), Origin::Statement, activation, line, out);
                 }
             },
-            StepKind::Label(label) => {
-                if self.jump == Some(*label) {
-                    self.jump = None;
-                }
-                Ok(Control::Next)
-            }
-            StepKind::Goto(label) => Ok(Control::Goto(*label)),
             StepKind::Break => Ok(Control::Break),
             StepKind::Continue => Ok(Control::Continue),
             StepKind::Return(None) => Ok(Control::Return(None)),

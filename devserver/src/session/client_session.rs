@@ -46,8 +46,6 @@ pub struct Session {
     pub(crate) has_changed_schema: bool,
     /// The nesting levels of the TRY blocks that are running.
     pub(crate) try_levels: Vec<u32>,
-    /// The label that GOTO is on its way to.
-    pub(crate) jump: Option<usize>,
     /// The triggers that are running, the innermost last.
     pub(crate) running_triggers: Vec<RunningTrigger>,
     /// The worst error that nobody caught in the procedure that runs: its return status.
@@ -118,11 +116,8 @@ impl Session {
             trigger_level: 0,
             temporary_tables: Vec::new(),
             identity_insert: None,
-            context_info: None,
             cursors: Vec::new(),
-            cursor_closing_transactions: 0,
             fetch_status: 0,
-            cursor_rows: 0,
             in_insert_exec: false,
         };
         let activity = Arc::new(Activity::default());
@@ -154,7 +149,6 @@ impl Session {
             has_changed_schema: false,
             try_levels: Vec::new(),
             running_triggers: Vec::new(),
-            jump: None,
             worst_severity: None,
             prepared: Vec::new(),
             next_handle: 1,

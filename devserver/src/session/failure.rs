@@ -136,7 +136,7 @@ impl Session {
         out: &mut Output<'_>,
     ) -> Result<(), Failure> {
         match self.fail(error, Origin::Statement, activation, 1, out) {
-            Ok(Control::Next | Control::Break | Control::Continue | Control::Goto(_) | Control::Return(_)) => Ok(()),
+            Ok(_) => Ok(()),
             Err(failure) => Err(failure),
         }
     }

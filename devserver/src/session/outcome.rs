@@ -8,8 +8,6 @@ pub enum Control {
     Next,
     Break,
     Continue,
-    /// To the label of this number.
-    Goto(usize),
     Return(Option<i32>),
 }
 

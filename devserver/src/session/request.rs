@@ -101,7 +101,6 @@ impl Session {
         );
         self.try_levels.clear();
         self.running_triggers.clear();
-        self.jump = None;
         self.state.caught.clear();
         self.state.nest_level = 0;
         self.state.trigger_level = 0;
@@ -137,9 +136,7 @@ impl Session {
         self.state.identity = None;
         self.state.scope_identity = None;
         self.state.identity_insert = None;
-        self.state.context_info = None;
         self.state.cursors.clear();
         self.state.fetch_status = 0;
-        self.state.cursor_rows = 0;
     }
 }

@@ -12,7 +12,6 @@ use crate::session::output::Output;
 use crate::session::statement::evaluate::cell_type;
 use crate::tds::token::DoneKind;
 use crate::tsql::ast::{IdentityCheck, StatementKind};
-use crate::value::Value;
 
 impl Session {
     /// Runs what is a single statement.
@@ -93,24 +92,12 @@ impl Session {
                 self.state.options.deadlock_priority = value as i8;
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::SetContextInfo(cell) => {
-                self.state.context_info = match self.eval_cell(cell, compiled, activation)? {
-                    Value::Bytes(bytes) => Some(bytes),
-                    _ => None,
-                };
-                self.statement_done(out, DoneKind::Other, None);
-            }
             StepKind::WaitForDelay(cell) => {
                 let delay = self.eval_cell(cell, compiled, activation)?;
                 self.wait_for(&delay, cell_type(cell, self.version()))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::Cursor(step) => self.run_cursor_step(step, compiled, activation, out)?,
-            StepKind::WaitForTime(cell) => {
-                let time = self.eval_cell(cell, compiled, activation)?;
-                self.wait_until_time(&time, cell_type(cell, self.version()))?;
-                self.statement_done(out, DoneKind::Other, None);
-            }
+            StepKind::Cursor(step) => self.run_cursor_step(step, activation, out)?,
             StepKind::CheckIdentity { table, check, silent } => {
                 let table = self.eval_cell(table, compiled, activation)?;
                 let check = match check {
@@ -151,8 +138,6 @@ impl Session {
             | StepKind::While { .. }
             | StepKind::Break
             | StepKind::Continue
-            | StepKind::Goto(_)
-            | StepKind::Label(_)
             | StepKind::Return(_)
             | StepKind::TryCatch { .. }
             | StepKind::Rethrow => unreachable!("run_step has seen to it"),

@@ -18,7 +18,6 @@ use crate::session::output::Output;
 use crate::session::statement::set_options_error::wrong_set_options;
 use crate::storage::LockMode;
 use crate::tds::token::DoneKind;
-use crate::tsql::ast::CursorName;
 use crate::value::Value;
 
 impl Session {
@@ -74,26 +73,18 @@ impl Session {
             if bound.triggers.as_ref().is_some_and(|target| target.instead_of.is_some()) {
                 return Err(SqlError::not_supported("WHERE CURRENT OF with an INSTEAD OF trigger").into());
             }
-            self.stand_on_cursor(cursor, &bound.plan, activation)?;
+            let table = match &bound.plan {
+                Plan::Update(plan) => &plan.table,
+                Plan::Delete(plan) => &plan.table,
+                _ => unreachable!("only UPDATE and DELETE have WHERE CURRENT OF"),
+            };
+            self.stand_on(cursor, table.schema.id, activation)?;
             let result = self.run_change(bound, kind, executed, line, activation, out);
             self.step_off(cursor, activation);
             return result.map_err(|failure| of_a_change(failure, is_change));
         }
         let result = self.run_change(bound, kind, executed, line, activation, out);
         result.map_err(|failure| of_a_change(failure, is_change))
-    }
-
-    fn stand_on_cursor(&mut self, cursor: &CursorName, plan: &Plan, activation: &mut Activation) -> SqlResult<()> {
-        let (schema, updated) = match plan {
-            Plan::Update(plan) => {
-                let columns = plan.assignments.iter().filter_map(|assignment| assignment.column);
-                let names = columns.map(|column| Arc::clone(&plan.table.schema.columns[column].name));
-                (&plan.table.schema, names.collect())
-            }
-            Plan::Delete(plan) => (&plan.table.schema, Vec::new()),
-            _ => unreachable!("only UPDATE and DELETE have WHERE CURRENT OF"),
-        };
-        self.stand_on(cursor, schema.id, &updated, activation)
     }
 
     /// Runs a query or change, with the triggers it fires.

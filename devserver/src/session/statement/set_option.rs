@@ -45,7 +45,7 @@ impl Session {
             (SessionOption::ParseOnly, true) => return refused("PARSEONLY"),
             (SessionOption::StatisticsIo, true) => return refused("STATISTICS IO"),
             (SessionOption::StatisticsTime, true) => return refused("STATISTICS TIME"),
-            // Some clients switch it on at login: refused are only the cursors.
+            // Under it, cursors are refused.
             (SessionOption::CursorCloseOnCommit, _) => options.cursor_close_on_commit = on,
             // They are as they always are here.
             _ => {}

@@ -55,7 +55,6 @@ impl Session {
                 out.writer().transaction_committed(id);
             }
         }
-        self.close_cursors();
         self.forget_transaction();
         Ok(())
     }
@@ -122,13 +121,7 @@ impl Session {
         if self.transaction_announced {
             out.writer().transaction_rolled_back(id);
         }
-        self.close_cursors();
         self.forget_transaction();
-    }
-
-    /// SET CURSOR_CLOSE_ON_COMMIT ON: commit and rollback close every open cursor; a rollback to a savepoint does not.
-    fn close_cursors(&mut self) {
-        self.state.cursor_closing_transactions += u64::from(self.state.options.cursor_close_on_commit);
     }
 
     /// Rolls back without telling anybody: the client is gone or starts anew.

@@ -342,10 +342,7 @@ CREATE TABLE t (a int, b AS dbo.half(a) + dbo.twice(a), c int DEFAULT dbo.twice(
     assert_eq!(rows(&mut s, "SELECT DISTINCT d FROM t"), ["ROW(Int(3))"]);
     assert_eq!(errors(&mut s, "ALTER TABLE t ADD CHECK (dbo.twice(a) < 30)"), [547]);
     assert_eq!(
-        rows(
-            &mut s,
-            "DECLARE c CURSOR STATIC FOR SELECT dbo.twice(a) FROM t WHERE a = 20; OPEN c; FETCH c; DEALLOCATE c"
-        ),
+        rows(&mut s, "DECLARE c CURSOR FOR SELECT dbo.twice(a) FROM t WHERE a = 20; OPEN c; FETCH c; DEALLOCATE c"),
         ["ROW(Int(40))"]
     );
 }

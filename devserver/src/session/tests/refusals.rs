@@ -288,6 +288,22 @@ fn the_filter_of_an_index_names_its_columns_alone() {
     assert_eq!(errors(&mut s, "INSERT t VALUES (1, 3)"), [2601]);
 }
 
+/// Control of flow and of the session that no queue has been seen with.
+#[test]
+fn statements_that_no_queue_needs_are_refused_by_name() {
+    let (_e, mut s) = session();
+    for sql in [
+        "GOTO done; done: SELECT 1",
+        "EXECUTE AS USER = 'x'",
+        "REVERT",
+        "WAITFOR TIME '12:00'",
+        "SET CONTEXT_INFO 0x01",
+        "SELECT CONTEXT_INFO()",
+    ] {
+        assert_eq!(errors(&mut s, sql), [NOT_SUPPORTED], "{sql}");
+    }
+}
+
 /// 2739: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
 #[test]
 fn text_is_no_type_of_variables() {

@@ -171,7 +171,7 @@ fn a_chain_breaks_where_the_owner_changes() {
             "CREATE PROCEDURE a.other AS INSERT b.t SELECT n FROM a.t",
             "CREATE PROCEDURE a.call_own AS EXEC a.own",
             "CREATE PROCEDURE b.call_other AS EXEC a.own",
-            "CREATE PROCEDURE a.read_other AS DECLARE c CURSOR LOCAL STATIC FOR SELECT n FROM b.t; OPEN c",
+            "CREATE PROCEDURE a.read_other AS DECLARE c CURSOR LOCAL FOR SELECT n FROM b.t; OPEN c",
             "CREATE PROCEDURE a.declare_list AS DECLARE @l b.list; SELECT 1",
             "CREATE TRIGGER b.fired ON b.t AFTER DELETE AS INSERT a.t VALUES (2)",
         ],

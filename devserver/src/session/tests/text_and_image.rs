@@ -56,7 +56,7 @@ fn what_is_made_of_tables_takes_them_too() {
     assert_eq!(
         rows(
             &mut s,
-            "DECLARE @a varchar(9); DECLARE c CURSOR LOCAL STATIC FOR SELECT a FROM t WHERE id = 2; OPEN c; FETCH c INTO @a;
+            "DECLARE @a varchar(9); DECLARE c CURSOR LOCAL FOR SELECT a FROM t WHERE id = 2; OPEN c; FETCH c INTO @a;
              SELECT @a"
         ),
         ["ROW(String(\"two\"))"]

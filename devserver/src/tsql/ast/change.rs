@@ -1,7 +1,6 @@
 //! Changes of rows: INSERT, UPDATE, DELETE and MERGE.
 
 use crate::tsql::ast::control::Execute;
-use crate::tsql::ast::cursor::CursorName;
 use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
@@ -111,7 +110,7 @@ pub struct Assignment {
 pub enum DmlCondition {
     Search(Predicate),
     /// `WHERE CURRENT OF cursor`.
-    CurrentOf(CursorName),
+    CurrentOf(Ident),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,6 @@
 
 pub mod change;
 pub mod control;
-pub mod cursor;
 pub mod database;
 pub mod expression;
 pub mod hint;
@@ -27,7 +26,6 @@ pub use control::{
     Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, IdentityCheck, RaiseError, TransactionName,
     VariableDeclaration,
 };
-pub use cursor::{CursorDefinition, CursorName, Fetch, FetchDirection};
 pub use database::{
     AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, DatabaseOptionValue, Drop, DropKind, Termination,
 };

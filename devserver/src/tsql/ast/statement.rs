@@ -2,7 +2,6 @@
 
 use crate::tsql::ast::change::{Delete, Insert, InsertBulk, Merge, Update};
 use crate::tsql::ast::control::{CheckIdentity, Execute, RaiseError, TransactionName, VariableDeclaration};
-use crate::tsql::ast::cursor::{CursorDefinition, CursorName, Fetch};
 use crate::tsql::ast::database::{AlterDatabase, CreateSchema, CreateSequence, Drop};
 use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::index::{AlterIndex, CreateIndex, CreateStatistics, DropIndex};
@@ -112,9 +111,6 @@ pub enum StatementKind {
     },
     Break,
     Continue,
-    Goto(Ident),
-    /// `name:`.
-    Label(Ident),
     Return(Option<Expr>),
     TryCatch {
         body: Vec<Statement>,
@@ -133,12 +129,8 @@ pub enum StatementKind {
     /// `DECLARE name CURSOR …`.
     DeclareCursor {
         name: Ident,
-        definition: Box<CursorDefinition>,
-    },
-    /// `SET @v = CURSOR …`.
-    SetCursor {
-        name: Ident,
-        definition: Box<CursorDefinition>,
+        local: bool,
+        select: Box<SelectStatement>,
     },
     /// `SET @v = expr`, `SET @v += expr`.
     SetVariable {
@@ -160,7 +152,6 @@ pub enum StatementKind {
         table: ObjectName,
         on: bool,
     },
-    SetContextInfo(Expr),
     SetRowCount(Expr),
     /// A constant (maybe signed).
     SetTextSize(Expr),
@@ -173,17 +164,13 @@ pub enum StatementKind {
     RollbackTransaction(Option<TransactionName>),
     SaveTransaction(TransactionName),
     Execute(Box<Execute>),
-    /// `EXECUTE AS USER = 'name'`, or LOGIN if `login`.
-    ExecuteAs {
-        login: bool,
-        name: Expr,
-    },
-    Revert,
     /// A string constant or a variable.
     WaitForDelay(Expr),
-    WaitForTime(Expr),
-    OpenCursor(CursorName),
-    Fetch(Box<Fetch>),
-    CloseCursor(CursorName),
-    DeallocateCursor(CursorName),
+    OpenCursor(Ident),
+    Fetch {
+        cursor: Ident,
+        into: Vec<Ident>,
+    },
+    CloseCursor(Ident),
+    DeallocateCursor(Ident),
 }

@@ -2,7 +2,6 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::control::VariableDeclaration;
-use crate::tsql::ast::name::{ObjectName, TypeArguments, TypeName};
 use crate::tsql::ast::statement::{Statement, StatementKind};
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::table::TableKind;
@@ -126,7 +125,7 @@ impl Parser<'_> {
         let declarations = self.comma_list(|p| {
             let name = p.variable()?;
             p.accept("AS");
-            let data_type = if p.is("CURSOR") { p.cursor_type()? } else { p.type_name()? };
+            let data_type = p.type_name()?;
             if p.is_one_of(&["NULL", "NOT"]) {
                 return Err(p.unsupported("NULL and NOT NULL of a variable"));
             }
@@ -136,33 +135,12 @@ impl Parser<'_> {
         Ok(StatementKind::Declare(declarations))
     }
 
-    /// The type of a cursor variable, which is no type of anything else.
-    fn cursor_type(&mut self) -> SqlResult<TypeName> {
-        self.expect("CURSOR")?;
-        let name = ObjectName { server: None, database: None, schema: None, name: "cursor".into() };
-        Ok(TypeName { name, arguments: TypeArguments::None })
-    }
-
-    pub(super) fn go_to(&mut self) -> SqlResult<StatementKind> {
-        self.expect("GOTO")?;
-        self.identifier().map(StatementKind::Goto)
-    }
-
-    pub(super) fn label(&mut self) -> SqlResult<StatementKind> {
-        let name = self.identifier()?;
-        self.expect_symbol(Symbol::Colon)?;
-        Ok(StatementKind::Label(name))
-    }
-
     pub(super) fn wait_for(&mut self) -> SqlResult<StatementKind> {
         self.expect("WAITFOR")?;
-        if self.is_symbol(Symbol::LeftParen) {
-            return Err(self.unsupported("WAITFOR of a Service Broker statement"));
+        if self.is_symbol(Symbol::LeftParen) || self.is("TIME") {
+            return Err(self.unsupported("WAITFOR of anything but DELAY"));
         }
-        if self.accept("DELAY") {
-            return Ok(StatementKind::WaitForDelay(self.string_or_variable()?));
-        }
-        self.expect("TIME")?;
-        Ok(StatementKind::WaitForTime(self.string_or_variable()?))
+        self.expect("DELAY")?;
+        self.string_or_variable().map(StatementKind::WaitForDelay)
     }
 }

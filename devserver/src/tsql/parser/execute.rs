@@ -1,4 +1,4 @@
-//! EXECUTE and REVERT.
+//! EXECUTE.
 
 use crate::error::SqlResult;
 use crate::tsql::ast::control::{Argument, ArgumentValue, Execute, ExecuteTarget};
@@ -11,31 +11,10 @@ use crate::tsql::parser::tokens::Parser;
 impl Parser<'_> {
     /// What follows EXEC, or a procedure's name that begins a batch.
     pub(super) fn execute_statement(&mut self) -> SqlResult<StatementKind> {
-        if !self.is("AS") {
-            return Ok(StatementKind::Execute(Box::new(self.execute()?)));
+        if self.is("AS") {
+            return Err(self.unsupported("EXECUTE AS"));
         }
-        self.advance();
-        if self.is("CALLER") {
-            return Err(self.unsupported("EXECUTE AS CALLER"));
-        }
-        let login = self.accept("LOGIN");
-        if !login {
-            self.expect("USER")?;
-        }
-        self.expect_symbol(Symbol::Equal)?;
-        let name = self.string_or_variable()?;
-        if self.is("WITH") {
-            return Err(self.unsupported("EXECUTE AS … WITH"));
-        }
-        Ok(StatementKind::ExecuteAs { login, name })
-    }
-
-    pub(super) fn revert(&mut self) -> SqlResult<StatementKind> {
-        self.expect("REVERT")?;
-        if self.is("WITH") && self.is_ahead(1, "COOKIE") {
-            return Err(self.unsupported("REVERT WITH COOKIE"));
-        }
-        Ok(StatementKind::Revert)
+        Ok(StatementKind::Execute(Box::new(self.execute()?)))
     }
 
     /// What follows EXEC: a call of a procedure, or text to run.

@@ -23,7 +23,6 @@ impl Parser<'_> {
                 Ok(StatementKind::SetIdentityInsert { table, on })
             }
             "LOCK_TIMEOUT" => self.set_value().map(StatementKind::SetLockTimeout),
-            "CONTEXT_INFO" => self.set_value().map(StatementKind::SetContextInfo),
             "ROWCOUNT" => self.set_value().map(StatementKind::SetRowCount),
             "TEXTSIZE" => {
                 self.advance();
@@ -37,7 +36,8 @@ impl Parser<'_> {
             "DATEFORMAT" => self.set_word().map(StatementKind::SetDateFormat),
             "DEADLOCK_PRIORITY" => self.set_deadlock_priority(),
             "STATISTICS" => self.set_statistics(),
-            "QUERY_GOVERNOR_COST_LIMIT"
+            "CONTEXT_INFO"
+            | "QUERY_GOVERNOR_COST_LIMIT"
             | "OFFSETS"
             | "SHOWPLAN_ALL"
             | "SHOWPLAN_TEXT"
@@ -59,10 +59,6 @@ impl Parser<'_> {
             return Err(self.unexpected());
         };
         self.advance();
-        if self.is("CURSOR") {
-            let definition = Box::new(self.cursor_definition(Vec::new())?);
-            return Ok(StatementKind::SetCursor { name, definition });
-        }
         let value = self.expression()?;
         Ok(StatementKind::SetVariable { name, op, value })
     }

@@ -100,13 +100,13 @@ impl Parser<'_> {
                 Ok(StatementKind::Kill(self.unsigned()?))
             }
             "DBCC" => self.dbcc(),
-            "REVERT" => self.revert(),
             "WAITFOR" => self.wait_for(),
             "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_statement(),
             "FETCH" => self.fetch(),
-            "GOTO" => self.go_to(),
-            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "RECONFIGURE" | "SHUTDOWN" | "SETUSER" | "READTEXT"
-            | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => Err(self.unsupported(keyword)),
+            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "GOTO" | "RECONFIGURE" | "REVERT" | "SHUTDOWN"
+            | "SETUSER" | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => {
+                Err(self.unsupported(keyword))
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -122,13 +122,13 @@ impl Parser<'_> {
         }
     }
 
-    /// What begins with a name: THROW, a label, or (first in a batch) a procedure called without EXEC.
+    /// What begins with a name: THROW, or (first in a batch) a procedure called without EXEC.
     fn unreserved_statement(&mut self) -> SqlResult<StatementKind> {
         if self.is("THROW") {
             return self.throw();
         }
         if matches!(self.token().kind, TokenKind::Word { .. }) && self.is_symbol_ahead(1, Symbol::Colon) {
-            return self.label();
+            return Err(self.unsupported("labels and GOTO"));
         }
         if self.is_one_of(&["ENABLE", "DISABLE"]) && self.is_ahead(1, "TRIGGER") {
             return self.switch_triggers();
