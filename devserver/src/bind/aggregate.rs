@@ -1,7 +1,7 @@
 //! Binds calls of aggregates: what they may stand over, and the slot in which their results stand.
 
 use crate::bind::binder::Binder;
-use crate::bind::conversion::implicit;
+use crate::bind::conversion::{implicit, no_text_or_image};
 use crate::bind::expression::is_null;
 use crate::bind::query_scope::{Clause, QueryScope};
 use crate::error::{SqlError, SqlResult};
@@ -142,15 +142,7 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported("an aggregate over the columns of an outer query"));
             }
         }
-        if argument.ty.is_text_or_image() {
-            return Err(match function {
-                AggregateFunction::StringAgg => SqlError::not_supported(format!("{name} of {}", argument.ty)),
-                AggregateFunction::Count | AggregateFunction::CountBig if call.distinct => {
-                    invalid_operand(&name, argument.ty).state(2)
-                }
-                _ => invalid_operand(&name, argument.ty),
-            });
-        }
+        no_text_or_image(argument.ty, "an aggregate")?;
         let ty = match function {
             AggregateFunction::Count => SqlType::Int,
             AggregateFunction::CountBig => SqlType::BigInt,

@@ -232,7 +232,7 @@ impl<'a> Compiler<'a> {
             StatementKind::CloseCursor(name) => StepKind::Cursor(Box::new(CursorStep::Close(name.clone()))),
             StatementKind::DeallocateCursor(name) => StepKind::Cursor(Box::new(CursorStep::Deallocate(name.clone()))),
             StatementKind::Fetch { cursor, into } => {
-                let into = into.iter().map(|name| self.declarations.assignable(name)).collect::<SqlResult<_>>()?;
+                let into = into.iter().map(|name| self.declarations.scalar(name)).collect::<SqlResult<_>>()?;
                 StepKind::Cursor(Box::new(CursorStep::Fetch { cursor: cursor.clone(), into }))
             }
             StatementKind::CheckIdentity(statement) => StepKind::CheckIdentity {
@@ -270,10 +270,6 @@ impl<'a> Compiler<'a> {
         let mut values = Vec::new();
         for declaration in list {
             let ty = variable_type(&self.binder(), &declaration.data_type)?;
-            if matches!(ty, VariableType::Scalar(ty) if ty.is_text_or_image()) {
-                let message = "The text, ntext, and image data types are invalid for local variables.";
-                return Err(SqlError::new(2739, message));
-            }
             let place = self.declarations.declare(Arc::clone(&declaration.name), ty.clone(), false)?;
             match (&ty, &declaration.value) {
                 (VariableType::Scalar(ty), Some(value)) => values.push((place, Some(self.expr(value, Some(*ty))?))),
@@ -308,7 +304,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn set_variable(&mut self, name: &Ident, op: AssignOp, value: &Expr) -> SqlResult<StepKind> {
-        let (place, ty) = self.declarations.assignable(name)?;
+        let (place, ty) = self.declarations.scalar(name)?;
         let expr = match op {
             AssignOp::Set => value.clone(),
             AssignOp::Compound(op) => compound(name, op, value),
@@ -342,7 +338,7 @@ impl<'a> Compiler<'a> {
 
     fn execute(&mut self, execute: &Execute) -> SqlResult<ExecuteStep> {
         let return_place = match &execute.return_variable {
-            Some(name) => Some(self.declarations.assignable(name)?.0),
+            Some(name) => Some(self.declarations.scalar(name)?.0),
             None => None,
         };
         let mut arguments = Vec::with_capacity(execute.arguments.len());
@@ -373,7 +369,7 @@ impl<'a> Compiler<'a> {
                 };
                 match &variable.ty {
                     VariableType::Scalar(_) if *output => {
-                        let (place, ty) = self.declarations.assignable(name)?;
+                        let (place, ty) = self.declarations.scalar(name)?;
                         ArgumentSource::Variable { place, ty, output: true }
                     }
                     VariableType::Scalar(ty) => ArgumentSource::Variable { place, ty: *ty, output: *output },

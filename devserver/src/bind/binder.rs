@@ -80,8 +80,6 @@ pub struct Binder<'a> {
     pub view_hints: Vec<TableHint>,
     /// The slots of system views.
     pub system_slots: SlotSet,
-    /// The slots of an AFTER trigger's `inserted` and `deleted`.
-    pub hidden_text: SlotSet,
     /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
     pub merge_action: Option<usize>,
 }
@@ -136,7 +134,6 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             view_hints: Vec::new(),
             system_slots: 0,
-            hidden_text: 0,
             merge_action: None,
         }
     }
@@ -240,15 +237,6 @@ impl<'a> Binder<'a> {
             visible.push(VisibleColumn { name: Arc::clone(&column.name), scalar, origin: column.origin });
         }
         visible
-    }
-
-    /// 311: an AFTER trigger reads what its `inserted` and `deleted` do not have.
-    pub fn check_visible(&self, scalar: &Scalar) -> SqlResult<()> {
-        if scalar.ty.is_text_or_image() && scalar.slots() & self.hidden_text != 0 {
-            let message = "Cannot use text, ntext, or image columns in the 'inserted' and 'deleted' tables.";
-            return Err(SqlError::new(311, message));
-        }
-        Ok(())
     }
 
     /// Notes which columns are read, so that an index can be found to cover them.

@@ -3,7 +3,7 @@
 
 use crate::bind::aggregate::aggregate_function;
 use crate::bind::binder::Binder;
-use crate::bind::conversion::implicit;
+use crate::bind::conversion::{implicit, no_text_or_image};
 use crate::bind::unknown_function::is_unknown_here;
 use crate::bind::window::is_window_only;
 use crate::error::{SqlError, SqlResult};
@@ -113,12 +113,10 @@ impl Binder<'_> {
         } else {
             self.bind_list(arguments)?
         };
-        if !matches!(&*name, "isnull" | "sql_variant_property")
-            && arguments.iter().any(|argument| argument.ty == SqlType::Variant)
-        {
+        if name != "isnull" && arguments.iter().any(|argument| argument.ty == SqlType::Variant) {
             return Err(SqlError::not_supported(format!("the function {} of a sql_variant", call.name.name)));
         }
-        check_text_or_image(&name, &arguments)?;
+        arguments.iter().try_for_each(|argument| no_text_or_image(argument.ty, "a function"))?;
         let described: Vec<Argument<'_>> =
             arguments.iter().map(|argument| Argument { ty: argument.ty, constant: argument.as_constant() }).collect();
         let ty = function.result_type(&described)?;
@@ -161,9 +159,7 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(items.len());
         for item in items {
             let scalar = self.bind_expr(&item.expr)?;
-            if scalar.ty.is_text_or_image() {
-                return Err(SqlError::not_supported("the order of text, ntext and image"));
-            }
+            no_text_or_image(scalar.ty, "ORDER BY")?;
             bound.push(SortKey { scalar, descending: item.descending });
         }
         Ok(bound)
@@ -195,9 +191,7 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let scalar = self.bind_expr(argument)?;
-            if scalar.ty.is_text_or_image() {
-                return Err(SqlError::not_supported(format!("the function {name} of {}", scalar.ty)));
-            }
+            no_text_or_image(scalar.ty, "a function")?;
             let ty = if function.takes_numbers { SqlType::BigInt } else { SqlType::NVarChar(Length::Max) };
             // A name may be given where a number is expected and the other way round only if the function says so.
             bound.push(if scalar.ty.is_character() || scalar.ty.is_integer() { scalar } else { implicit(scalar, ty)? });
@@ -227,25 +221,6 @@ impl Binder<'_> {
             label: CollationLabel::Coercible,
         })
     }
-}
-
-/// Functions that take `text`, `ntext` and `image`, those that are known to refuse them (8116), and all others.
-fn check_text_or_image(name: &str, arguments: &[Scalar]) -> SqlResult<()> {
-    for (position, argument) in (1..).zip(arguments) {
-        let ty = argument.ty;
-        if !ty.is_text_or_image() {
-            continue;
-        }
-        match (name, position) {
-            ("datalength" | "isnull" | "substring", 1) | ("isnull", 2) => {}
-            ("patindex", 2) if ty != SqlType::Image => {}
-            ("len" | "upper" | "lower" | "left" | "right" | "ltrim" | "rtrim" | "replace", 1) => {
-                return Err(value::builtin::result::invalid_argument(ty, position, name));
-            }
-            _ => return Err(SqlError::not_supported(format!("the function {name} of {ty}"))),
-        }
-    }
-    Ok(())
 }
 
 /// `(NEWID())`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::conversion::{comparable, constant_of_type, implicit};
+use crate::bind::conversion::{comparable, constant_of_type, implicit, no_text_or_image};
 use crate::bind::expression::is_null;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
@@ -12,7 +12,8 @@ use crate::tsql::ast::{Expr, Predicate};
 use crate::value::{Collation, Length, Pattern, SqlType, Value};
 
 pub fn compare_condition(op: CompareOp, left: Scalar, right: Scalar) -> SqlResult<Condition> {
-    check_comparable(&left, &right, operation(op))?;
+    no_text_or_image(left.ty, "a comparison")?;
+    no_text_or_image(right.ty, "a comparison")?;
     let collation = if left.ty.is_character() && right.ty.is_character() {
         comparison_collation(&left, &right, operation(op))?
     } else {
@@ -32,23 +33,6 @@ fn operation(op: CompareOp) -> &'static str {
         CompareOp::Greater => "greater than",
         CompareOp::GreaterOrEqual => "greater than or equal to",
     }
-}
-
-/// 402: `text`, `ntext` and `image` are compared with nothing.
-fn check_comparable(left: &Scalar, right: &Scalar, operation: &str) -> SqlResult<()> {
-    let (a, b) = (left.ty, right.ty);
-    if !a.is_text_or_image() && !b.is_text_or_image() {
-        return Ok(());
-    }
-    let is_null = |scalar: &Scalar| matches!(scalar.as_constant(), Some(Value::Null));
-    let is_named = |ty: SqlType| ty.is_character() || ty.is_binary() || ty.is_text_or_image();
-    let (a_name, b_name) = (a.message_name(), b.message_name());
-    if is_null(left) || is_null(right) || !is_named(a) || !is_named(b) {
-        let other = if is_null(left) || is_null(right) { "NULL" } else { b_name };
-        return Err(SqlError::not_supported(format!("a comparison of {a_name} with {other}")));
-    }
-    let message = format!("The data types {a_name} and {b_name} are incompatible in the {operation} operator.");
-    Err(SqlError::new(402, message))
 }
 
 fn negate_if(negated: bool, condition: Condition) -> Condition {
@@ -133,9 +117,8 @@ impl Binder<'_> {
                     CollationLabel::Coercible
                 };
                 let item = Scalar { label: item_label, ..Scalar::constant(Value::Null, column.ty) };
-                if value.ty.is_text_or_image() || column.ty.is_text_or_image() {
-                    return Err(SqlError::not_supported("IN over a query with text, ntext or image"));
-                }
+                no_text_or_image(value.ty, "IN")?;
+                no_text_or_image(column.ty, "IN")?;
                 let collation = if value.ty.is_character() && column.ty.is_character() {
                     comparison_collation(&value, &item, operation(CompareOp::Equal))?
                 } else {
@@ -197,11 +180,7 @@ impl Binder<'_> {
         if scalar.ty.is_character() {
             return Ok(scalar);
         }
-        match scalar.ty {
-            SqlType::Text | SqlType::NText => return Ok(scalar),
-            SqlType::Image => return Err(SqlError::not_supported("LIKE with an image")),
-            _ => {}
-        }
+        no_text_or_image(scalar.ty, "LIKE")?;
         if scalar.ty == SqlType::Variant {
             return Err(SqlError::not_supported("LIKE with a sql_variant"));
         }
@@ -220,7 +199,8 @@ impl Binder<'_> {
         }
         let mut collation = Collation::default();
         for item in &items {
-            check_comparable(&value, item, operation(CompareOp::Equal))?;
+            no_text_or_image(value.ty, "a comparison")?;
+            no_text_or_image(item.ty, "a comparison")?;
             if value.ty.is_character() && item.ty.is_character() {
                 collation = comparison_collation(&value, item, operation(CompareOp::Equal))?;
             }

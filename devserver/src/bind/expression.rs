@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::condition::only_one_expression;
-use crate::bind::conversion::{check_variant, common_type, implicit, untyped_null};
+use crate::bind::conversion::{common_type, implicit, no_text_or_image, untyped_null};
 use crate::bind::name::invalid_object;
 use crate::bind::type_name::system_type_for_cast;
 use crate::catalog::object::Object;
@@ -90,9 +90,7 @@ impl Binder<'_> {
             Expr::Default => Err(SqlError::not_supported("DEFAULT as an argument of a system function")),
             Expr::Collate { expr, collation } => {
                 let mut scalar = self.bind_expr(expr)?;
-                if matches!(scalar.ty, SqlType::Text | SqlType::NText) {
-                    return Err(SqlError::not_supported(format!("COLLATE of {}", scalar.ty)));
-                }
+                no_text_or_image(scalar.ty, "COLLATE")?;
                 if !scalar.ty.is_character() {
                     return Err(SqlError::new(
                         447,
@@ -133,11 +131,7 @@ impl Binder<'_> {
                     return Err(only_one_expression());
                 }
                 let column = &plan.columns[0];
-                if column.ty.is_text_or_image() {
-                    let message =
-                        "The text, ntext, and image data types are invalid in this subquery or aggregate expression.";
-                    return Err(SqlError::new(279, message));
-                }
+                no_text_or_image(column.ty, "a subquery")?;
                 let label = if column.ty.has_collation() {
                     CollationLabel::Implicit(column.collation)
                 } else {
@@ -216,9 +210,7 @@ impl Binder<'_> {
             ast::UnaryOp::BitNot => UnaryOp::BitNot,
         };
         let operand = self.bind_expr(operand)?;
-        if operand.ty.is_text_or_image() {
-            return Err(SqlError::not_supported(format!("an operator before {}", operand.ty)));
-        }
+        no_text_or_image(operand.ty, "an operator")?;
         let ty = value::unary_type(op, operand.ty)?;
         if let Some(constant) = operand.as_constant()
             && let Ok(result) = value::unary(op, constant, operand.ty)
@@ -274,7 +266,6 @@ impl Binder<'_> {
             return Ok(Scalar { ty, ..operand });
         }
         value::check_conversion(operand.ty, ty, true)?;
-        check_variant(&operand, ty)?;
         let nullable = operand.nullable || attempt;
         let label = if operand.ty.has_collation() { operand.label } else { CollationLabel::Coercible };
         // A conversion that fails is an error of the moment it is computed, not of the binding.
@@ -301,10 +292,8 @@ pub fn bind_binary(op: BinaryOp, left: Scalar, right: Scalar) -> SqlResult<Scala
         }
     };
     let (left_type, right_type) = (left.ty, right.ty);
-    let has_null = [&left, &right].iter().any(|operand| matches!(operand.as_constant(), Some(Value::Null)));
-    if has_null && (left_type.is_text_or_image() || right_type.is_text_or_image()) {
-        return Err(SqlError::not_supported("an operator on NULL and text, ntext or image"));
-    }
+    no_text_or_image(left_type, "an operator")?;
+    no_text_or_image(right_type, "an operator")?;
     let left = untyped_null(sized(left, right_type)?, right_type);
     let right = untyped_null(sized(right, left_type)?, left.ty);
     let ty = value::binary_type(op, left.ty, right.ty)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bind::conversion::no_text_or_image;
 use crate::bind::expression::literal;
 use crate::catalog::normal_form::constant;
 use crate::error::{SqlError, SqlResult};
@@ -72,7 +73,8 @@ pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<V
     let mut key: Vec<KeyColumn> = Vec::with_capacity(columns.len());
     for column in columns {
         let ordinal = index_column(schema, &column.name)?;
-        if schema.columns[ordinal].sql_type.is_max() || schema.columns[ordinal].sql_type.is_text_or_image() {
+        no_text_or_image(schema.columns[ordinal].sql_type, "an index")?;
+        if schema.columns[ordinal].sql_type.is_max() {
             return Err(SqlError::new(
                 1919,
                 format!(
@@ -99,15 +101,7 @@ pub fn included_columns(schema: &TableSchema, names: &[Ident]) -> SqlResult<Vec<
     let mut included = Vec::with_capacity(names.len());
     for name in names {
         let ordinal = index_column(schema, name)?;
-        if schema.columns[ordinal].sql_type.is_text_or_image() {
-            return Err(SqlError::new(
-                1999,
-                format!(
-                    "Column '{name}' in table '{}' is of a type that is invalid for use as included column in an index.",
-                    schema.name
-                ),
-            ));
-        }
+        no_text_or_image(schema.columns[ordinal].sql_type, "an index")?;
         included.push(ordinal);
     }
     Ok(included)
@@ -138,9 +132,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
             return Err(SqlError::not_supported(message));
         }
         let column = index_column(schema, name)?;
-        if schema.columns[column].sql_type.is_text_or_image() {
-            return Err(SqlError::not_supported("a column of text, ntext or image in the filter of an index"));
-        }
+        no_text_or_image(schema.columns[column].sql_type, "the filter of an index")?;
         if schema.columns[column].computed.is_some() {
             return Err(SqlError::new(
                 10609,

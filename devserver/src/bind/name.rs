@@ -231,7 +231,6 @@ impl Binder<'_> {
         }
         match found {
             Some(scalar) => {
-                self.check_visible(&scalar)?;
                 self.note_used(&scalar);
                 if distance > 0 {
                     self.outer_columns.push(scalar.clone());

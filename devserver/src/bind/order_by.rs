@@ -3,6 +3,7 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;
+use crate::bind::conversion::no_text_or_image;
 use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{OutputColumn, OutputSort, SortKey};
@@ -79,9 +80,7 @@ pub(super) fn output_sort(
                 })?
             }
         };
-        if columns[column].ty.is_text_or_image() {
-            return Err(not_sortable());
-        }
+        no_text_or_image(columns[column].ty, "ORDER BY")?;
         sort.push(OutputSort { column, descending: item.descending });
     }
     Ok(sort)
@@ -143,9 +142,7 @@ impl Binder<'_> {
                 }
             };
             scalar.label.check_resolved()?;
-            if scalar.ty.is_text_or_image() {
-                return Err(not_sortable());
-            }
+            no_text_or_image(scalar.ty, "ORDER BY")?;
             let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.column_place().is_some());
             if repeated {
                 return Err(SqlError::new(
@@ -159,11 +156,4 @@ impl Binder<'_> {
         }
         Ok(sort)
     }
-}
-
-/// 306, of ORDER BY and GROUP BY.
-pub(super) fn not_sortable() -> SqlError {
-    let message = "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE \
-                   operator.";
-    SqlError::new(306, message).state(2)
 }

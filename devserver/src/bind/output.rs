@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;
+use crate::bind::conversion::no_text_or_image;
 use crate::bind::foreign_key::referring_keys;
 use crate::bind::insert_target::count_mismatch;
 use crate::bind::query_scope::{QueryScope, VisibleColumn, VisibleSource};
@@ -82,9 +83,7 @@ impl Binder<'_> {
             self.scopes.pop();
             let items = items?;
             for item in &items {
-                if item.scalar.ty.is_text_or_image() {
-                    return Err(SqlError::not_supported("text, ntext and image in an OUTPUT clause"));
-                }
+                no_text_or_image(item.scalar.ty, "an OUTPUT clause")?;
                 let mut has_subquery = false;
                 item.scalar.visit(&mut |node| has_subquery |= matches!(node, Node::Subquery(_)));
                 if has_subquery {

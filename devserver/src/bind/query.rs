@@ -5,8 +5,9 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::block::{Aggregation, Block, BoundQuery};
+use crate::bind::conversion::no_text_or_image;
 use crate::bind::grouping::Grouping;
-use crate::bind::order_by::{not_sortable, output_sort};
+use crate::bind::order_by::output_sort;
 use crate::bind::query_scope::{Clause, QueryScope};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
@@ -94,9 +95,7 @@ impl Binder<'_> {
                 .severity(15));
             }
             scalar.label.check_resolved()?;
-            if scalar.ty.is_text_or_image() {
-                return Err(not_sortable());
-            }
+            no_text_or_image(scalar.ty, "GROUP BY")?;
             group_by.push(scalar);
         }
         let outer_columns = self.outer_columns.len();
@@ -191,12 +190,7 @@ impl Binder<'_> {
             None
         };
         if select.distinct {
-            if let Some(item) = items.iter().find(|item| item.scalar.ty.is_text_or_image()) {
-                let ty = item.scalar.ty;
-                let message =
-                    format!("The {ty} data type cannot be selected as DISTINCT because it is not comparable.");
-                return Err(SqlError::new(421, message));
-            }
+            items.iter().try_for_each(|item| no_text_or_image(item.scalar.ty, "DISTINCT"))?;
             for key in &sort {
                 if !items.iter().any(|item| item.scalar.same_as(&key.scalar)) {
                     return Err(SqlError::new(

@@ -42,7 +42,6 @@ impl Binder<'_> {
                         });
                     }
                     for column in columns {
-                        self.check_visible(&column.scalar)?;
                         self.note_used(&column.scalar);
                         bound.push(Item {
                             name: column.name,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::block::BoundQuery;
-use crate::bind::conversion::implicit;
+use crate::bind::conversion::{implicit, no_text_or_image};
 use crate::bind::query_scope::QueryScope;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
@@ -29,18 +29,8 @@ impl Binder<'_> {
                  expressions in their target lists.",
             ));
         }
-        if op != SetOperator::UnionAll
-            && let Some(column) = left.columns.iter().chain(&right.columns).find(|column| column.ty.is_text_or_image())
-        {
-            return Err(SqlError::new(
-                5335,
-                format!(
-                    "The data type {} cannot be used as an operand to the UNION, INTERSECT or EXCEPT operators because it \
-                     is not comparable.",
-                    column.ty
-                ),
-            ));
-        }
+        let mut columns = left.columns.iter().chain(&right.columns);
+        columns.try_for_each(|column| no_text_or_image(column.ty, "UNION, INTERSECT and EXCEPT"))?;
         let mut types = Vec::with_capacity(left.columns.len());
         for (position, (a, b)) in left.columns.iter().zip(&right.columns).enumerate() {
             types.push(if is_null_column(&left, position) {

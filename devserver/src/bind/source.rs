@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::bind::aggregate::nested_aggregate;
 use crate::bind::binder::Binder;
+use crate::bind::conversion::no_text_or_image;
 use crate::bind::index_function;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
@@ -115,8 +116,11 @@ impl Binder<'_> {
                 let (place, variable) = self.declarations.table(name)?;
                 let schema = variable.ty.template().expect("a table variable has a table").clone();
                 let slot = self.new_slot()?;
-                if self.declarations.hides_text && !name.starts_with('@') {
-                    self.hidden_text |= slot_bit(slot);
+                if !name.starts_with('@') {
+                    schema
+                        .columns
+                        .iter()
+                        .try_for_each(|column| no_text_or_image(column.sql_type, "a trigger's tables"))?;
                 }
                 let columns = self.visible_columns(&schema, slot)?;
                 self.add_source(VisibleSource {

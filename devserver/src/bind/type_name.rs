@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
+use crate::bind::conversion::no_text_or_image;
 use crate::bind::name::display_name;
 use crate::catalog::parameter::VariableType;
 use crate::catalog::principal::SecurableId;
@@ -63,7 +64,6 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "date" => return no_arguments(SqlType::Date),
         "datetime" => return no_arguments(SqlType::DateTime),
         "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
-        "sql_variant" => return no_arguments(SqlType::Variant),
         "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
         "real" => return no_arguments(SqlType::Real),
         "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
@@ -114,8 +114,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "text" => return no_arguments(SqlType::Text),
         "ntext" => return no_arguments(SqlType::NText),
         "image" => return no_arguments(SqlType::Image),
-        "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" | "money" | "smallmoney"
-        | "smalldatetime" => {
+        "sql_variant" | "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" | "money"
+        | "smallmoney" | "smalldatetime" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),
@@ -228,6 +228,7 @@ impl Binder<'_> {
 /// The type of a variable or parameter.
 pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<VariableType> {
     if let Some(ty) = system_type(name)? {
+        no_text_or_image(ty, "a variable or parameter")?;
         return Ok(VariableType::Scalar(ty));
     }
     match binder.find_user_type(&name.name)? {

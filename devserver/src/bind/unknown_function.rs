@@ -72,7 +72,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     &[
         "binary_checksum", "checksum", "columns_updated", "compress", "connectionproperty", "context_info",
         "current_request_id", "cursor_status", "decompress", "eventdata", "filetablerootpath", "get_filestream_transaction_context", "getansinull",
-        "getpathlocator", "host_id", "min_active_rowversion", "session_context", "textptr", "textvalid",
+        "getpathlocator", "host_id", "min_active_rowversion", "session_context", "sql_variant_property", "textptr", "textvalid",
     ],
 ];
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{Target, assigned_twice, computed_column, current_row};
-use crate::bind::conversion::{check_variant, implicit};
+use crate::bind::conversion::implicit;
 use crate::bind::expression::{binary_op, bind_binary};
 use crate::bind::foreign_key::Changes;
 use crate::bind::name::ResolvedTable;
@@ -32,7 +32,7 @@ use crate::value::{self, SqlType};
 impl Binder<'_> {
     /// `target op= value` of a variable: its place and the value, of the variable's type.
     pub fn bind_assignment(&mut self, variable: &Ident, op: AssignOp, value: &Expr) -> SqlResult<(usize, Scalar)> {
-        let (place, ty) = self.declarations.assignable(variable)?;
+        let (place, ty) = self.declarations.scalar(variable)?;
         let mut scalar = self.bind_expr(value)?;
         if let AssignOp::Compound(op) = op {
             let before = self.bind_expr(&Expr::Variable(Arc::clone(variable)))?;
@@ -199,7 +199,7 @@ impl Binder<'_> {
             None => None,
         };
         let variable = match &assignment.variable {
-            Some(name) => Some(self.declarations.assignable(name)?),
+            Some(name) => Some(self.declarations.scalar(name)?),
             None => None,
         };
         let mut value = match (&assignment.value, column) {
@@ -234,7 +234,6 @@ impl Binder<'_> {
                 let ty = schema.columns[column].sql_type;
                 if !value.as_constant().is_some_and(|constant| constant.is_null()) {
                     value::check_conversion(value.ty, ty, false)?;
-                    check_variant(&value, ty)?;
                 }
             }
             (None, Some((_, ty))) => value = implicit(value, ty)?,

@@ -4,7 +4,7 @@
 //! the functions' own pages in docs/t-sql/functions/.
 
 use crate::bind::binder::Binder;
-use crate::bind::conversion::implicit;
+use crate::bind::conversion::{implicit, no_text_or_image};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{FrameBound, FrameBounds, SortKey, WindowFunction, WindowKind};
@@ -152,9 +152,8 @@ impl Binder<'_> {
         label: CollationLabel,
     ) -> SqlResult<Scalar> {
         let partition_by = self.bind_list(&window.partition_by)?;
-        if ty.is_text_or_image() || partition_by.iter().any(|scalar| scalar.ty.is_text_or_image()) {
-            return Err(SqlError::not_supported("text, ntext and image in a window function"));
-        }
+        no_text_or_image(ty, "a window function")?;
+        partition_by.iter().try_for_each(|scalar| no_text_or_image(scalar.ty, "a window function"))?;
         let order_by = self.bind_window_order(&window.order_by)?;
         let frame = match &window.frame {
             None if order_by.is_empty() => FrameBounds::WHOLE,

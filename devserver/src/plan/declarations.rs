@@ -21,8 +21,6 @@ pub struct Variable {
 pub struct Declarations {
     list: Vec<Variable>,
     by_name: HashMap<String, usize>,
-    /// Of an AFTER trigger, whose `inserted` and `deleted` give no `text`, `ntext` and `image`.
-    pub hides_text: bool,
 }
 
 impl Declarations {
@@ -65,16 +63,6 @@ impl Declarations {
         match self.find(name) {
             Some((place, Variable { ty: VariableType::Scalar(ty), .. })) => Ok((place, *ty)),
             _ => Err(SqlError::new(137, format!("Must declare the scalar variable \"{name}\".")).severity(15).state(2)),
-        }
-    }
-
-    /// A scalar variable that can be given a value.
-    pub fn assignable(&self, name: &str) -> SqlResult<(usize, SqlType)> {
-        match self.scalar(name)? {
-            (_, ty) if ty.is_text_or_image() => {
-                Err(SqlError::not_supported(format!("giving a value to {name}, a parameter of the type {ty}")))
-            }
-            found => Ok(found),
         }
     }
 

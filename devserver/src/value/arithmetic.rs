@@ -69,12 +69,7 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
         return Ok(concatenated_bytes(a, b));
     }
     if a.is_text_or_image() || b.is_text_or_image() {
-        let takes = |ty: SqlType| ty.is_character() || ty.is_binary() || ty.is_text_or_image();
-        return Err(match (a == b, takes(a) && takes(b)) {
-            (true, _) => invalid_operand(op, a),
-            (false, true) => incompatible(op, a, b),
-            (false, false) => SqlError::not_supported(format!("an operator on {} and {}", a.name(), b.name())),
-        });
+        return Err(SqlError::not_supported(format!("an operator on {} and {}", a.name(), b.name())));
     }
     if a == SqlType::Variant || b == SqlType::Variant {
         return Err(SqlError::not_supported("an operator on a sql_variant"));

@@ -15,11 +15,15 @@ impl SqlType {
     /// 206 or 257 where the lower type does not convert to the higher one by itself.
     pub fn combine(self, other: SqlType) -> SqlResult<SqlType> {
         let (high, low) = if self.precedence() >= other.precedence() { (self, other) } else { (other, self) };
+        if self.is_text_or_image() || other.is_text_or_image() {
+            return Err(SqlError::not_supported(format!("{self} together with {other}")));
+        }
         check_conversion(low, high, false)?;
         let combined = match high {
             SqlType::Decimal { precision, scale, name } => match (low, low.exact_precision()) {
                 (SqlType::Decimal { name: low_name, .. }, Some((low_precision, low_scale))) => {
-                    let name = if name.is_shown_as(low_name) { name } else { DecimalName::Unknown };
+                    let is_numeric = [name, low_name].iter().all(|name| matches!(name, DecimalName::Numeric));
+                    let name = if is_numeric { DecimalName::Numeric } else { DecimalName::Decimal };
                     combine_decimals(precision, scale, low_precision, low_scale).named(name)
                 }
                 (_, Some((low_precision, low_scale))) => combine_decimals(precision, scale, low_precision, low_scale),
@@ -54,9 +58,6 @@ impl SqlType {
     /// # Errors
     /// 206 or 257 where the sides cannot meet.
     pub fn comparison_type(self, other: SqlType) -> SqlResult<SqlType> {
-        if self.is_text_or_image() || other.is_text_or_image() {
-            return Err(SqlError::not_supported(format!("a comparison of {self} with {other}")));
-        }
         let combined = self.combine(other)?;
         match combined {
             // Rounding would make unequal numbers equal. Without it a number of very many digits may overflow instead.

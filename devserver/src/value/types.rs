@@ -33,14 +33,6 @@ pub enum Length {
 pub enum DecimalName {
     Decimal,
     Numeric,
-    /// Of a computed value, whose name is not documented: shown as `decimal`, but not told by SQL_VARIANT_PROPERTY.
-    Unknown,
-}
-
-impl DecimalName {
-    pub fn is_shown_as(self, other: DecimalName) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
 }
 
 impl PartialEq for DecimalName {
@@ -150,9 +142,9 @@ impl SqlType {
     /// `sysname`: `nvarchar(128)`.
     pub const SYSNAME: SqlType = SqlType::NVarChar(Length::Limit(128));
 
-    /// The `decimal` of a computed value.
+    /// The `decimal` of a computed value, whose name is not documented.
     pub const fn decimal(precision: u8, scale: u8) -> SqlType {
-        SqlType::Decimal { precision, scale, name: DecimalName::Unknown }
+        SqlType::Decimal { precision, scale, name: DecimalName::Decimal }
     }
 
     /// The type with another name, if it is a `decimal`.
@@ -165,7 +157,7 @@ impl SqlType {
 
     /// The type of a computed value: a `decimal` loses its name.
     pub fn computed(self) -> SqlType {
-        self.named(DecimalName::Unknown)
+        self.named(DecimalName::Decimal)
     }
 
     /// The name without lengths, as in `sys.types`.

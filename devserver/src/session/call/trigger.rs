@@ -27,7 +27,7 @@ use crate::tsql::ast::TriggerEvent;
 use crate::value::Value;
 
 /// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows. Computed columns
-/// are computed when they are read, unless their values are kept.
+/// are computed when they are read.
 fn template(schema: &TableSchema) -> Arc<TableSchema> {
     let mut template = schema.clone();
     template.lifetime = Lifetime::Variable;
@@ -42,9 +42,8 @@ fn template(schema: &TableSchema) -> Arc<TableSchema> {
     Arc::new(template)
 }
 
-pub(crate) fn declarations(schema: &TableSchema, instead_of: bool) -> SqlResult<Declarations> {
+pub(crate) fn declarations(schema: &TableSchema) -> SqlResult<Declarations> {
     let mut declarations = Declarations::default();
-    declarations.hides_text = !instead_of;
     let template = template(schema);
     for name in [INSERTED, DELETED] {
         declarations.declare(name.into(), VariableType::Table(Arc::clone(&template)), true)?;
@@ -279,9 +278,8 @@ impl Session {
         }
         let schema = self.trigger_target_schema(trigger.table)?;
         let owner = self.owner_in(&schema.schema);
-        let (compiled, is_common) = self
-            .compile(&procedure.body, declarations(&schema, trigger.instead_of)?, &procedure.schema, owner)
-            .map_err(|mut error| {
+        let (compiled, is_common) =
+            self.compile(&procedure.body, declarations(&schema)?, &procedure.schema, owner).map_err(|mut error| {
                 error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
                 error
             })?;

@@ -111,12 +111,6 @@ impl Session {
             let named = named.as_ref().unwrap_or(&definition.data_type);
             let parameter = self.with_binder(|binder| {
                 let ty = variable_type(binder, named)?;
-                if definition.output && matches!(ty, VariableType::Scalar(ty) if ty.is_text_or_image()) {
-                    let name = &definition.name;
-                    return Err(SqlError::not_supported(format!(
-                        "{name} as an OUTPUT parameter of text, ntext or image"
-                    )));
-                }
                 let default = match (&definition.default, &ty) {
                     (Some(default), VariableType::Scalar(ty)) => {
                         let scalar = binder.bind_expr(default)?;

@@ -82,12 +82,10 @@ impl Session {
             self.check_instead_of(create, &schema, is_view, existing.as_deref())?;
         }
         let full_name: Arc<str> = format!("{}.{name}", schema.schema).into();
-        self.check_body(&create.body, declarations(&schema, create.instead_of)?, &schema.schema).map_err(
-            |mut error| {
-                error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
-                error
-            },
-        )?;
+        self.check_body(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
+            error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
+            error
+        })?;
         let now = now_utc();
         let procedure = Procedure {
             id: existing.as_ref().map_or_else(|| self.new_object_id(), |trigger| trigger.procedure.id),

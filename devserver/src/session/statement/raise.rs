@@ -10,7 +10,7 @@ use crate::session::client_session::Session;
 use crate::session::outcome::{Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::tds::token::DoneKind;
-use crate::value::{self, Value};
+use crate::value;
 
 impl Session {
     #[allow(clippy::too_many_arguments)] // The parts of RAISERROR.
@@ -32,9 +32,6 @@ impl Session {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let value = self.eval_cell(argument, compiled, activation)?;
-            if matches!(value, Value::Variant(_)) {
-                return Err(SqlError::not_supported("RAISERROR with a sql_variant").into());
-            }
             values.push(value);
         }
         let Some(text) = text.as_str() else {

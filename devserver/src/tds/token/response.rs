@@ -231,14 +231,7 @@ impl ResponseWriter {
     fn put(&mut self, sql_type: SqlType, value: &Value) {
         let sent_type = self.sent_type(sql_type);
         if sent_type == sql_type {
-            match value {
-                Value::Variant(variant) if self.sent_type(variant.base) != variant.base => {
-                    let base = self.sent_type(variant.base);
-                    let text = convert(variant.value.clone(), variant.base, base, None, true).unwrap_or(Value::Null);
-                    put_value(&mut self.tokens, sql_type, &Value::variant(base, text));
-                }
-                _ => put_value(&mut self.tokens, sql_type, value),
-            }
+            put_value(&mut self.tokens, sql_type, value);
             return;
         }
         let text = convert(value.clone(), sql_type, sent_type, None, true).unwrap_or(Value::Null);

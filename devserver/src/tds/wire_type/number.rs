@@ -72,11 +72,10 @@ pub(super) const THIRD_CENTISECONDS_PER_DAY: u32 = 25_920_000;
 /// The user type (alias) of `rowversion` among the 8-byte binaries: 80, as sys.types lists it.
 pub(super) const ROWVERSION_USER_TYPE: u32 = 80;
 
-/// A computed value whose name is not known goes as `decimal`.
 pub(super) fn decimal_type_byte(name: DecimalName) -> u8 {
     match name {
         DecimalName::Numeric => NUMERIC_N,
-        DecimalName::Decimal | DecimalName::Unknown => DECIMAL_N,
+        DecimalName::Decimal => DECIMAL_N,
     }
 }
 

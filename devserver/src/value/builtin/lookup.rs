@@ -1,7 +1,7 @@
 //! The table from names to functions.
 
 use crate::value::builtin::definition::Builtin;
-use crate::value::builtin::{date, digest, format_message, is_null, json, new_id, number, search, text, variant};
+use crate::value::builtin::{date, digest, format_message, is_null, json, new_id, number, search, text};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -20,7 +20,6 @@ pub fn lookup(name: &str) -> Option<&'static Builtin> {
             number::FUNCTIONS,
             search::FUNCTIONS,
             text::FUNCTIONS,
-            variant::FUNCTIONS,
         ];
         groups.into_iter().flatten().map(|function| (function.name, function)).collect()
     });

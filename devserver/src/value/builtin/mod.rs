@@ -20,4 +20,3 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod text;
-mod variant;

@@ -106,9 +106,7 @@ fn invalid_substring_length() -> SqlError {
 
 fn substring_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     let ty = arguments[0].ty;
-    let whole = if ty.is_text_or_image() {
-        limited(ty)
-    } else if ty.is_binary() {
+    let whole = if ty.is_binary() {
         SqlType::VarBinary(ty.text_length())
     } else if ty.is_character() {
         variable_text(ty)
@@ -116,15 +114,6 @@ fn substring_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
         return Err(invalid_argument(ty, 1, "substring"));
     };
     Ok(shortened(whole, arguments[2].constant))
-}
-
-/// The longest type of a part of `text`, `ntext` and `image`.
-fn limited(ty: SqlType) -> SqlType {
-    match ty {
-        SqlType::Text => SqlType::VarChar(Length::Limit(MAX_BYTE_LENGTH)),
-        SqlType::NText => SqlType::NVarChar(Length::Limit(MAX_UNIT_LENGTH)),
-        _ => SqlType::VarBinary(Length::Limit(MAX_BYTE_LENGTH)),
-    }
 }
 
 fn substring(arguments: &Arguments<'_>) -> SqlResult<Value> {
@@ -135,10 +124,6 @@ fn substring(arguments: &Arguments<'_>) -> SqlResult<Value> {
     // A start before the first character uses up length.
     let end = usize::try_from(start.saturating_add(length).saturating_sub(1).max(0)).unwrap_or(usize::MAX);
     let from = usize::try_from(start.saturating_sub(1).max(0)).unwrap_or(usize::MAX);
-    let ty = arguments.types[0];
-    if ty.is_text_or_image() && limited(ty).length().and_then(Length::limit).is_some_and(|most| length > most as i64) {
-        return Err(SqlError::not_supported(format!("SUBSTRING of {ty} that is longer than {}", limited(ty))));
-    }
     if let Value::Bytes(bytes) = &arguments.values[0] {
         let (from, end) = (from.min(bytes.len()), end.min(bytes.len()));
         return Ok(Value::Bytes(Arc::from(&bytes[from..end.max(from)])));

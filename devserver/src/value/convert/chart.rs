@@ -10,8 +10,6 @@ use crate::value::variant::cannot_hold;
 enum Rule {
     Implicit,
     Explicit,
-    /// With CAST and CONVERT; whether without them too is not known here.
-    ExplicitAtLeast,
     Never,
     Unknown,
 }
@@ -73,13 +71,10 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
     match (from, to) {
         (LargeText, Text) | (LargeUnicodeText, UnicodeText) | (LargeBinary, Binary) => Rule::Implicit,
         (Text | UnicodeText, LargeText | LargeUnicodeText) | (Binary, LargeBinary) => Rule::Implicit,
-        (LargeText, UnicodeText | LargeUnicodeText) | (LargeUnicodeText, Text | LargeText) => Rule::ExplicitAtLeast,
-        (Text | RowVersion, LargeBinary) | (LargeBinary, RowVersion) => Rule::Unknown,
         (LargeText | LargeUnicodeText | LargeBinary, _) | (_, LargeText | LargeUnicodeText | LargeBinary) => {
-            Rule::Never
+            Rule::Unknown
         }
 
-        (Variant, RowVersion) => Rule::Never,
         (Variant, _) => Rule::Explicit,
         (_, Variant) => Rule::Implicit,
 
@@ -117,13 +112,13 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
 /// 529 where there is none for CAST and CONVERT, 206 where there is none at all, 257 where CONVERT is needed.
 pub fn check_conversion(from: SqlType, to: SqlType, explicit: bool) -> SqlResult<()> {
     if to == SqlType::Variant
-        && let Some(error) = cannot_hold(from, explicit)
+        && let Some(error) = cannot_hold(from)
     {
         return Err(error);
     }
     match (rule(from, to), explicit) {
-        (Rule::Implicit, _) | (Rule::Explicit | Rule::ExplicitAtLeast, true) => Ok(()),
-        (Rule::ExplicitAtLeast, false) | (Rule::Unknown, _) => {
+        (Rule::Implicit, _) | (Rule::Explicit, true) => Ok(()),
+        (Rule::Unknown, _) => {
             let (from, to) = (from.message_name(), to.message_name());
             let how = if explicit { "conversion" } else { "implicit conversion" };
             Err(SqlError::not_supported(format!("the {how} from {from} to {to}")))
