@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::query_scope::{names_source, same_name};
-use crate::catalog::catalog::{DBO, temporary_schema};
+use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Object, Synonym, View};
 use crate::catalog::server::{Product, TEMPDB_NAME};
 use crate::catalog::system_view::SystemView;
@@ -82,11 +82,6 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
             }
             self.uses_temporary = true;
-            if name.name.starts_with("##") {
-                self.database.check_global_name(&name.name)?;
-                self.look_at_object(DBO, &name.name);
-                return Ok(self.latch.find_table(DBO, &name.name));
-            }
             return Ok(self.state.temporary_table(&name.name));
         }
         for schema in self.schemas_to_search(name)? {
@@ -105,15 +100,6 @@ impl Binder<'_> {
 
     pub fn find_object(&self, name: &ObjectName) -> SqlResult<Option<Object>> {
         let catalog = self.database.catalog.read();
-        if let Some(schema) = temporary_schema(&name.name, self.state.spid) {
-            if name.database.as_deref().is_some_and(|database| fold(database) != TEMPDB_NAME) {
-                return Err(SqlError::not_supported(format!("the name {}", display_name(name))));
-            }
-            if name.name.starts_with("##") {
-                self.database.check_global_name(&name.name)?;
-            }
-            return Ok(catalog.object(&schema, &name.name).cloned());
-        }
         for schema in self.schemas_to_search(name)? {
             self.look_at_object(&schema, &name.name);
             if let Some(object) = catalog.object(&schema, &name.name) {

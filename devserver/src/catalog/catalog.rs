@@ -22,14 +22,6 @@ pub type Undo = Box<dyn FnOnce(&mut Catalog) + Send>;
 /// Schema and name, folded.
 type ObjectKey = (String, String);
 
-/// Temporary procedures stand in schemas of their own, which nobody can name: one for each session, and one for all.
-pub fn temporary_schema(name: &str, spid: i32) -> Option<Arc<str>> {
-    if name.starts_with("##") {
-        return Some("##".into());
-    }
-    name.starts_with('#').then(|| format!("#{spid}").into())
-}
-
 fn key(schema: &str, name: &str) -> ObjectKey {
     (fold(schema), fold(name))
 }
@@ -69,11 +61,10 @@ impl Catalog {
         }
     }
 
-    /// The same for another database, without what is temporary. The two share what never changes; each has sequences
+    /// The same for another database. The two share what never changes; each has sequences
     /// of its own.
     pub(super) fn copy(&self) -> Catalog {
         let mut copy = self.clone();
-        copy.objects.retain(|_, object| !object.schema().starts_with('#'));
         for object in copy.objects.values_mut() {
             if let Object::Sequence(sequence) = object {
                 *sequence = Arc::new(sequence.named(Arc::clone(&sequence.schema), Arc::clone(&sequence.name)));
@@ -179,19 +170,8 @@ impl Catalog {
         self.objects().find(|object| object.id() == id)
     }
 
-    /// Without the temporary ones, which belong to tempdb.
     pub fn objects(&self) -> impl Iterator<Item = &Object> {
-        self.objects.values().filter(|object| !object.schema().starts_with('#'))
-    }
-
-    /// The temporary procedures of a session.
-    pub fn temporary_procedures(&self, spid: i32) -> Vec<Arc<Procedure>> {
-        let schema = temporary_schema("#", spid);
-        let own = self.objects.values().filter_map(|object| match object {
-            Object::Procedure(procedure) if Some(&procedure.schema) == schema.as_ref() => Some(Arc::clone(procedure)),
-            _ => None,
-        });
-        own.collect()
+        self.objects.values()
     }
 
     pub fn procedure(&self, schema: &str, name: &str) -> Option<&Arc<Procedure>> {

@@ -8,7 +8,6 @@ use parking_lot::RwLock;
 use crate::catalog::catalog::Catalog;
 use crate::catalog::connections::Connections;
 use crate::catalog::server::{DatabaseEntry, DatabaseOptions, MASTER, Server};
-use crate::error::SqlResult;
 use crate::storage::{self, Latch};
 
 /// One database.
@@ -83,11 +82,6 @@ impl Database {
     /// Makes every plan stale.
     pub fn changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// A `##temp` table or procedure stands in the database in which it was made; the others cannot reach it.
-    pub fn check_global_name(&self, name: &str) -> SqlResult<()> {
-        self.server.global_names.check(name, self.id)
     }
 
     pub fn is_read_only(&self) -> bool {

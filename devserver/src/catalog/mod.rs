@@ -6,7 +6,6 @@ pub mod catalog;
 pub mod connections;
 pub mod constraint;
 pub mod database;
-pub mod global_names;
 pub mod normal_form;
 pub mod object;
 pub mod object_name;

@@ -8,7 +8,6 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use crate::catalog::catalog::Moment;
-use crate::catalog::global_names::GlobalNames;
 use crate::storage::fold;
 use crate::value::now_utc;
 
@@ -70,7 +69,6 @@ pub struct Server {
     pub databases: RwLock<BTreeMap<i32, DatabaseEntry>>,
     pub(crate) logins: RwLock<Vec<Login>>,
     next_login_id: AtomicI32,
-    pub(crate) global_names: GlobalNames,
 }
 
 /// What one database may know of another.
@@ -168,7 +166,6 @@ impl Server {
             databases: RwLock::new(databases),
             logins: RwLock::default(),
             next_login_id: AtomicI32::new(1),
-            global_names: GlobalNames::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::{Catalog, DBO, temporary_schema};
+use crate::catalog::catalog::Catalog;
 use crate::catalog::constraint::constraints;
 use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
@@ -59,11 +59,6 @@ pub fn settle_objects(run: &mut Run<'_>) -> SqlResult<()> {
 /// The permanent or temporary table of a name in a string.
 pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
     let Some(name) = ParsedName::parse(name) else { return Ok(None) };
-    if name.name.starts_with("##") {
-        run.database.check_global_name(&name.name)?;
-        let storage = run.storage()?;
-        return Ok(storage.latch.find_table(DBO, &name.name).and_then(|id| storage.latch.schema(id)).cloned());
-    }
     if name.name.starts_with('#') {
         let Some(id) = run.state.temporary_table(&name.name) else { return Ok(None) };
         return Ok(run.storage()?.latch.schema(id).cloned());
@@ -165,21 +160,13 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
     let Some(name_text) = name.as_str() else { return Ok(Value::Null) };
     let kind = kind.as_str().map(|kind| fold(kind.trim()));
     let wants = |wanted: &str| kind.as_deref().is_none_or(|kind| kind == wanted);
-    // "When you specify a temporary table name, the database name must precede the temporary table name."
-    let is_misplaced = |name: &ParsedName| name.name.starts_with("##") && name.database.is_none();
     if wants("u")
-        && !ParsedName::parse(name_text).is_some_and(|name| is_misplaced(&name))
         && let Some(table) = find_table(name_text, run)?
     {
         let visible = name_text.contains('#') || is_visible(table.id, &table.schema, true, run)?;
         return Ok(if visible { Value::Int(table.id) } else { Value::Null });
     }
     let Some(name) = ParsedName::parse(name_text) else { return Ok(Value::Null) };
-    if let Some(schema) = temporary_schema(&name.name, run.state.spid) {
-        let catalog = run.database.catalog.read();
-        let found = catalog.procedure(&schema, &name.name).filter(|_| name.database.is_some() && wants("p"));
-        return Ok(found.map_or(Value::Null, |procedure| Value::Int(procedure.id)));
-    }
     if !is_here(&name, run)? {
         return Ok(Value::Null);
     }

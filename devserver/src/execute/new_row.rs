@@ -12,7 +12,7 @@ use crate::value::{self, SqlType, Value};
 pub fn full_name(run: &Run<'_>, schema: &TableSchema) -> String {
     match schema.lifetime {
         Lifetime::Permanent => format!("{}.{}.{}", run.database.name, schema.schema, schema.name),
-        Lifetime::Temporary | Lifetime::Global => format!("tempdb.dbo.{}", schema.name),
+        Lifetime::Temporary => format!("tempdb.dbo.{}", schema.name),
         Lifetime::Variable => schema.name.to_string(),
     }
 }

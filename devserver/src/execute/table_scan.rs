@@ -5,7 +5,7 @@ use crate::execute::frame::{Emit, Flow, Frame, Run};
 use crate::plan::query::TableScan;
 use crate::plan::scalar::Condition;
 use crate::plan::table_hints::Access;
-use crate::storage::{IndexId, Key, Lifetime, ReadVersion, Scan, SeekRange, snapshot_not_allowed};
+use crate::storage::{IndexId, Key, Lifetime, Scan, SeekRange};
 use crate::tsql::ast::IsolationLevel;
 use crate::value::Value;
 
@@ -51,12 +51,8 @@ pub fn open_scan(
         storage.latch.use_data(&mut storage.tx, isolation == IsolationLevel::Snapshot, &database.name)?;
     }
     scan.hints.check_pages(storage.latch.table(table))?;
-    let is_global = scan.table.schema.lifetime == Lifetime::Global;
-    let has_versions = storage.latch.reads_committed_snapshot() && !is_global;
+    let has_versions = storage.latch.reads_committed_snapshot();
     let locks = scan.hints.lock_plan(isolation, has_versions, scan.access)?;
-    if is_global && locks.read == ReadVersion::Transaction {
-        return Err(snapshot_not_allowed("tempdb"));
-    }
     Scan::open(&mut storage.latch, &mut storage.tx, table, index, range, scan.direction, locks, covering)
 }
 

@@ -4,7 +4,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::plan::change::OutputPlan;
 use crate::plan::query::{TableHandle, TableLocation};
-use crate::storage::{Lifetime, LockMode, TableSchema, snapshot_not_allowed};
+use crate::storage::{Lifetime, LockMode, TableSchema};
 use crate::tsql::ast::IsolationLevel;
 
 /// 3906 and 3930: nothing may be changed now.
@@ -36,10 +36,6 @@ pub(crate) fn check_all_writable(run: &mut Run<'_>, schema: &TableSchema, output
         let database = run.database;
         let storage = run.storage()?;
         storage.latch.use_data(&mut storage.tx, is_snapshot, &database.name)?;
-    }
-    // tempdb has neither READ_COMMITTED_SNAPSHOT nor ALLOW_SNAPSHOT_ISOLATION.
-    if schema.lifetime == Lifetime::Global && run.state.options.isolation == IsolationLevel::Snapshot {
-        return Err(snapshot_not_allowed("tempdb"));
     }
     for into in outputs.iter().filter_map(|output| output.into.as_ref()) {
         check_writable(run, &into.table.schema)?;

@@ -24,10 +24,6 @@ pub struct Session {
     pub(crate) state: SessionState,
     /// The tables of the table variables.
     pub(crate) own_tables: OwnTables,
-    /// The `##temp` tables that it has made; some may be gone.
-    pub(crate) global_tables: Vec<(Arc<str>, ObjectId)>,
-    /// The `##temp` procedures that it has made; some may be gone.
-    pub(crate) global_procedures: Vec<(Arc<str>, ObjectId)>,
     /// The open transaction.
     pub(crate) tx: Option<Transaction>,
     /// The client was told of the open transaction.
@@ -137,8 +133,6 @@ impl Session {
             storage: Some(storage),
             state,
             own_tables: OwnTables::default(),
-            global_tables: Vec::new(),
-            global_procedures: Vec::new(),
             tx: None,
             transaction_announced: false,
             savepoints: Vec::new(),
@@ -226,8 +220,6 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
         self.drop_temporary_tables(0);
-        self.drop_global_tables();
-        self.drop_temporary_procedures();
         self.engine.connections.remove(self.state.spid);
         if let Some(storage) = self.storage.take() {
             self.database.storage.close_session(storage);

@@ -73,45 +73,4 @@ impl Session {
             self.drop_tables(&dropped);
         }
     }
-
-    /// Whether a `##temp` table that the session has made is still there.
-    pub(crate) fn has_global_tables(&mut self) -> bool {
-        if !self.global_tables.is_empty() {
-            let latch = self.database.storage.latch();
-            self.global_tables.retain(|(_, table)| latch.schema(*table).is_some());
-        }
-        !self.global_tables.is_empty()
-    }
-
-    /// The session ends, and with it its `##temp` tables: each as soon as nobody's locks are in the way.
-    ///
-    /// Source: "CREATE TABLE", temporary tables (MicrosoftDocs/sql-docs,
-    /// docs/t-sql/statements/create-table-transact-sql.md).
-    pub(crate) fn drop_global_tables(&mut self) {
-        if !self.has_global_tables() {
-            return;
-        }
-        let database = Arc::clone(&self.database);
-        // Whoever has killed the session has not killed this.
-        let place = database.storage.open_session(self.state.spid);
-        let own = self.tx.take();
-        let is_autocommit = own.is_none();
-        let mut tx = own.unwrap_or_else(|| Transaction::begin(&place));
-        tx.lock_timeout = None;
-        let mut latch = database.storage.latch();
-        for (name, table) in std::mem::take(&mut self.global_tables) {
-            // It fails if the table is gone meanwhile, or when the server stops.
-            if latch.drop_table(&mut tx, table).is_ok() {
-                database.server.global_names.remove(&name, table);
-            }
-        }
-        if is_autocommit {
-            latch.commit(tx);
-        } else {
-            self.tx = Some(tx);
-        }
-        drop(latch);
-        database.storage.close_session(place);
-        database.changed();
-    }
 }

@@ -122,8 +122,6 @@ impl Session {
             self.abandon_transaction();
         }
         self.drop_temporary_tables(0);
-        self.drop_global_tables();
-        self.drop_temporary_procedures();
         // A new place in the storage: application locks of the session go with the old one.
         if self.tx.is_none() {
             self.move_to(Arc::clone(&self.database));

@@ -22,8 +22,6 @@ pub const FIRST_NONCLUSTERED: IndexId = 2;
 pub enum Lifetime {
     /// Named, locked, transactional.
     Permanent,
-    /// `##temp`: as permanent ones, but it belongs to tempdb: it has no permissions, and no row versions are read.
-    Global,
     /// `#temp`: transactional; seen by one session only, therefore never locked; found by its id only.
     Temporary,
     /// `@variable` and table-valued parameters: neither locked nor touched by ROLLBACK; a failed statement still takes
@@ -35,7 +33,7 @@ impl Lifetime {
     /// Other sessions see the table: it has a name, and locks.
     #[inline]
     pub fn is_shared(self) -> bool {
-        matches!(self, Lifetime::Permanent | Lifetime::Global)
+        self == Lifetime::Permanent
     }
 }
 

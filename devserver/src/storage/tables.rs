@@ -15,7 +15,7 @@ use super::transaction::Transaction;
 use crate::error::{SqlError, SqlResult};
 
 impl Latch<'_> {
-    /// A permanent or `##temp` table (in schema dbo) by name, without any lock.
+    /// A permanent table by name, without any lock.
     pub fn find_table(&self, schema: &str, name: &str) -> Option<ObjectId> {
         self.state_ref().names.get(&(fold(schema), fold(name))).copied()
     }
@@ -83,11 +83,6 @@ impl Latch<'_> {
     /// The permanent tables, in the order of their numbers.
     pub fn tables(&self) -> Vec<Arc<TableSchema>> {
         self.tables_that_live(Lifetime::Permanent)
-    }
-
-    /// The #temp tables of all sessions.
-    pub fn temporary_tables(&self) -> Vec<Arc<TableSchema>> {
-        self.tables_that_live(Lifetime::Temporary)
     }
 
     /// The tables of one lifetime, in the order of their numbers.

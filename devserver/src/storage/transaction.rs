@@ -131,7 +131,7 @@ impl Transaction {
         let undo = Undo { table, change };
         match lifetime {
             Lifetime::Variable => self.variable_undo.push(undo),
-            Lifetime::Permanent | Lifetime::Global | Lifetime::Temporary => self.undo.push(undo),
+            Lifetime::Permanent | Lifetime::Temporary => self.undo.push(undo),
         }
     }
 }

@@ -7,12 +7,9 @@
 use std::time::Instant;
 
 use crate::catalog::database::Database;
-use crate::catalog::server::TEMPDB;
 use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, date, text};
 use crate::catalog::view::indexes::hobt_id;
-use crate::storage::{
-    END_OF_INDEX, HEAP, Latch, Lifetime, LockInfo, LockMode, LockOwner, LockStatus, Resource, WaitInfo,
-};
+use crate::storage::{END_OF_INDEX, HEAP, Latch, LockInfo, LockMode, LockOwner, LockStatus, Resource, WaitInfo};
 use crate::value::{Length, SqlType, Value};
 
 pub const TRAN_LOCKS: &[ColumnDescription] = &[
@@ -107,15 +104,7 @@ fn resource_columns(resource: Resource, name: Option<&str>) -> (&'static str, i6
 
 pub fn tran_locks(database: i32, latch: &Latch<'_>) -> Vec<Vec<Value>> {
     let locks = latch.database_locks().into_iter().chain(latch.locks());
-    let in_tempdb = |id| latch.schema(id).is_some_and(|schema| schema.lifetime == Lifetime::Global);
-    let rows = locks.map(|lock| {
-        let database = match lock.resource {
-            Resource::Table(id) | Resource::Key { object: id, .. } if in_tempdb(id) => TEMPDB,
-            _ => database,
-        };
-        lock_row(&lock, database)
-    });
-    rows.collect()
+    locks.map(|lock| lock_row(&lock, database)).collect()
 }
 
 fn lock_row(lock: &LockInfo, database: i32) -> Vec<Value> {

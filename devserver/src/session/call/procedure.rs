@@ -185,12 +185,8 @@ impl Session {
         if let Some(function) = function {
             return self.call_function(&function, &arguments, activation, line, out);
         }
-        let found = match name.name.starts_with('#') {
-            true => self.find_temporary_procedure(name),
-            false => {
-                self.settled(name, schema, |session| session.find_procedure(name, schema)).and_then(Option::transpose)
-            }
-        };
+        let found =
+            self.settled(name, schema, |session| session.find_procedure(name, schema)).and_then(Option::transpose);
         let found = found.and_then(|found| found.ok_or_else(|| not_found(&display_name(name))));
         let procedure = match found {
             Ok(procedure) => procedure,
@@ -303,10 +299,9 @@ impl Session {
             let is_table = parameter.ty.template().is_some();
             declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
         }
-        let schema = if procedure.schema.starts_with('#') { DBO.into() } else { Arc::clone(&procedure.schema) };
         let owner = self.owner_in(&procedure.schema);
         let (compiled, is_common) =
-            self.compile(&procedure.body, declarations, &schema, owner).map_err(|mut error| {
+            self.compile(&procedure.body, declarations, &procedure.schema, owner).map_err(|mut error| {
                 error.procedure.get_or_insert_with(|| Arc::clone(&procedure.full_name));
                 error
             })?;

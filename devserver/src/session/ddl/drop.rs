@@ -67,10 +67,6 @@ impl Session {
             self.check_no_other_kind(kind, name, if_exists)?;
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
-        if name.name.starts_with('#') {
-            self.drop_temporary_procedure(&object);
-            return Ok(());
-        }
         self.check_alter_object(object.id(), object.schema(), missing())?;
         match &object {
             Object::Function(function) => self.check_not_called("DROP FUNCTION", name, function)?,

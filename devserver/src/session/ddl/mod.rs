@@ -25,7 +25,6 @@ pub mod select_into;
 pub mod sequence;
 pub mod synonym;
 pub mod table;
-pub mod temporary_procedure;
 pub mod trigger;
 pub mod user_type;
 pub mod view;

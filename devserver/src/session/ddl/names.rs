@@ -14,7 +14,7 @@ use crate::tsql::ast::{Drop, DropKind, ObjectName, SecurableClass, StatementKind
 
 /// Whether a statement changes what names mean that other sessions may use.
 fn changes_names(statement: &StatementKind) -> bool {
-    let is_shared = |name: &ObjectName| !name.name.starts_with('#') || name.name.starts_with("##");
+    let is_shared = |name: &ObjectName| !name.name.starts_with('#');
     match statement {
         StatementKind::CreateTable(create) => is_shared(&create.name),
         StatementKind::CreateIndex(create) => is_shared(&create.table),
@@ -216,14 +216,11 @@ impl Session {
 
     /// The name of an object that there is, in the first schema that has one; that schema.
     pub(crate) fn lock_existing_name(&mut self, name: &ObjectName) -> SqlResult<Option<Arc<str>>> {
-        let is_temporary = name.name.starts_with('#');
-        let is_elsewhere =
-            !is_temporary && name.database.as_ref().is_some_and(|other| fold(other) != fold(&self.database.name));
-        if is_elsewhere || name.server.is_some() || is_temporary && !name.name.starts_with("##") {
+        let is_elsewhere = name.database.as_ref().is_some_and(|other| fold(other) != fold(&self.database.name));
+        if is_elsewhere || name.server.is_some() || name.name.starts_with('#') {
             return Ok(None);
         }
-        let schemas = if is_temporary { vec![DBO.into()] } else { self.schemas_of(name) };
-        for schema in schemas {
+        for schema in self.schemas_of(name) {
             let is_there = self.lock_table_and_name(&schema, &name.name)?
                 || self.lock_if_there(CatalogName::object(&schema, &name.name), || {
                     self.database.catalog.read().object(&schema, &name.name).is_some()

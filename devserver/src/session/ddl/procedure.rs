@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::type_name::{system_type, variable_type};
-use crate::catalog::catalog::{DBO, already_there, temporary_schema};
+use crate::catalog::catalog::{DBO, already_there};
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
@@ -21,22 +21,17 @@ impl Session {
         {
             return Err(SqlError::not_supported("EXECUTE AS in a procedure"));
         }
-        let temporary = temporary_schema(&create.name.name, self.state.spid);
-        if temporary.is_some() {
-            self.check_temporary_procedure(&create.name.name)?;
+        if create.name.name.starts_with('#') {
+            return Err(SqlError::not_supported("temporary procedures"));
         }
-        let schema = match (&temporary, &create.name.schema) {
-            (Some(schema), _) | (None, Some(schema)) => Arc::clone(schema),
-            (None, None) => Arc::clone(&self.state.default_schema),
-        };
-        let existing = self.database.catalog.read().procedure(&schema, &create.name.name).cloned();
+        let schema = create.name.schema.as_ref().unwrap_or(&self.state.default_schema);
+        let existing = self.database.catalog.read().procedure(schema, &create.name.name).cloned();
         match (&existing, create.creation) {
             (Some(_), Creation::Create) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) if temporary.is_none() && self.is_something(&create.name)? => {
+            (None, Creation::Alter) if self.is_something(&create.name)? => {
                 return Err(other_kind(&create.name));
             }
             (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
-            _ if temporary.is_some() => {}
             (Some(procedure), _) => {
                 self.check_alter_object(
                     procedure.id,
@@ -46,16 +41,14 @@ impl Session {
             }
             (None, _) => self.check_create("CREATE PROCEDURE")?,
         }
-        let schema = if temporary.is_some() { schema } else { self.schema_for(&create.name)? };
+        let schema = self.schema_for(&create.name)?;
         if existing.is_none() {
             self.check_free(&schema, &create.name.name)?;
         }
-        let names_from = if temporary.is_some() { DBO.into() } else { Arc::clone(&schema) };
-        let (parameters, declarations) = self.bind_parameters(&create.parameters, Some(&names_from))?;
+        let (parameters, declarations) = self.bind_parameters(&create.parameters, Some(&schema))?;
         let name = Arc::clone(&create.name.name);
-        let full_name: Arc<str> =
-            if temporary.is_some() { Arc::clone(&name) } else { format!("{schema}.{name}").into() };
-        self.check_body(&create.body, declarations, &names_from).map_err(|mut error| {
+        let full_name: Arc<str> = format!("{schema}.{name}").into();
+        self.check_body(&create.body, declarations, &schema).map_err(|mut error| {
             error.procedure.get_or_insert_with(|| Arc::clone(&full_name));
             error
         })?;
@@ -71,9 +64,6 @@ impl Session {
             created_at: existing.as_ref().map_or(now, |procedure| procedure.created_at),
             modified_at: now,
         };
-        if temporary.is_some() {
-            return self.keep_temporary_procedure(procedure);
-        }
         let undo = self.database.catalog.write().put_object(Object::Procedure(Arc::new(procedure)));
         self.keep_undo(undo);
         Ok(())

@@ -1,7 +1,5 @@
 //! CREATE and DROP TABLE, and SET IDENTITY_INSERT.
 
-use std::sync::Arc;
-
 use crate::bind::name::display_name;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::catalog::{DBO, already_there};
@@ -38,9 +36,6 @@ impl Session {
         activation: &mut Activation,
         template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
     ) -> SqlResult<ObjectId> {
-        if name.name.starts_with("##") {
-            return self.store_global_table(name, activation, template);
-        }
         if name.name.starts_with('#') {
             let taken = self
                 .state
@@ -68,37 +63,9 @@ impl Session {
         Ok(id)
     }
 
-    /// Makes a `##temp` table: in the storage of this database, for the sessions that use it.
-    fn store_global_table(
-        &mut self,
-        name: &ObjectName,
-        activation: &mut Activation,
-        template: impl FnOnce(&Session, &str) -> SqlResult<TableSchema>,
-    ) -> SqlResult<ObjectId> {
-        if self.lookup_table(name)?.is_some() || self.find_temporary_procedure(name)?.is_some() {
-            return Err(already_there(&name.name));
-        }
-        let mut schema = template(self, DBO)?;
-        schema.lifetime = Lifetime::Global;
-        self.check_constraint_names(&schema, None).map_err(table_definition::constraint_failed)?;
-        let database = Arc::clone(&self.database);
-        let id = self.table_change(activation, |latch, tx| {
-            let id = latch.create_table(tx, schema)?;
-            if !database.server.global_names.add(&name.name, database.id, id) {
-                database.check_global_name(&name.name)?;
-            }
-            Ok(id)
-        })?;
-        self.global_tables.push((Arc::clone(&name.name), id));
-        let name = Arc::clone(&name.name);
-        self.keep_undo(Box::new(move |_| database.server.global_names.remove(&name, id)));
-        Ok(id)
-    }
-
     /// Constraints are objects: their names are unique in a schema; 2714. `existing`: the table itself, if it is there.
     pub(crate) fn check_constraint_names(&self, schema: &TableSchema, existing: Option<ObjectId>) -> SqlResult<()> {
         let names = crate::catalog::constraint::constraint_names(schema);
-        let is_global = schema.lifetime == Lifetime::Global;
         for (position, name) in names.iter().enumerate() {
             let folded = fold(name);
             let repeated = names[..position].iter().any(|other| fold(other) == folded) || fold(&schema.name) == folded;
@@ -108,7 +75,7 @@ impl Session {
                     latch.look_at(self.state.spid, || CatalogName::object(&schema.schema, table));
                 };
                 look_at(name);
-                let elsewhere = !is_global && latch.find_table(&schema.schema, name).is_some()
+                let elsewhere = latch.find_table(&schema.schema, name).is_some()
                     || latch.tables_that_live(schema.lifetime).iter().any(|table| {
                         let is_here = Some(table.id) != existing
                             && fold(&table.schema) == fold(&schema.schema)
@@ -124,7 +91,7 @@ impl Session {
                 return self.check_constraint_names(schema, existing);
             }
             let is_object = || self.database.catalog.read().object(&schema.schema, name).is_some();
-            if repeated || elsewhere || !is_global && is_object() {
+            if repeated || elsewhere || is_object() {
                 return Err(already_there(name));
             }
         }
@@ -141,9 +108,6 @@ impl Session {
             self.check_no_other_kind(DropKind::Table, name, if_exists)?;
             return if if_exists { Ok(()) } else { Err(cannot_find("drop the table", name)) };
         };
-        if name.name.starts_with("##") {
-            return self.drop_global_table(&name.name, table, activation);
-        }
         if name.name.starts_with('#') {
             self.table_change(activation, |latch, tx| latch.drop_table(tx, table))?;
             let is_final = self.tx.is_none();
@@ -169,20 +133,6 @@ impl Session {
             session.drop_triggers_of(table)?;
             session.table_change(activation, |latch, tx| latch.drop_table(tx, table))
         })
-    }
-
-    fn drop_global_table(&mut self, name: &Arc<str>, table: ObjectId, activation: &mut Activation) -> SqlResult<()> {
-        let database = Arc::clone(&self.database);
-        self.table_change(activation, |latch, tx| {
-            latch.drop_table(tx, table)?;
-            database.server.global_names.remove(name, table);
-            Ok(())
-        })?;
-        let name = Arc::clone(name);
-        self.keep_undo(Box::new(move |_| {
-            database.server.global_names.add(&name, database.id, table);
-        }));
-        Ok(())
     }
 
     pub(crate) fn set_identity_insert(&mut self, table: &ObjectName, on: bool) -> SqlResult<()> {

@@ -41,11 +41,8 @@ impl Session {
                 format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
             ));
         };
-        let has_temporary_tables = !self.state.temporary_tables.is_empty() || self.has_global_tables();
-        if self.tx.is_some() || has_temporary_tables || self.has_temporary_procedures() {
-            return Err(SqlError::not_supported(
-                "USE within a transaction, or with #temp or ##temp tables or procedures",
-            ));
+        if self.tx.is_some() || !self.state.temporary_tables.is_empty() {
+            return Err(SqlError::not_supported("USE within a transaction or with #temp tables"));
         }
         if self.state.nest_level > 0 {
             return Err(SqlError::new(

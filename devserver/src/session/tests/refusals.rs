@@ -296,6 +296,8 @@ fn statements_that_no_queue_needs_are_refused_by_name() {
     let (_e, mut s) = session();
     for sql in [
         "GOTO done; done: SELECT 1",
+        "CREATE TABLE ##t (a int)",
+        "CREATE PROCEDURE #p AS SELECT 1",
         "EXECUTE AS USER = 'x'",
         "REVERT",
         "WAITFOR TIME '12:00'",

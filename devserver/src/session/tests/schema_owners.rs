@@ -457,15 +457,3 @@ fn what_is_not_known_of_two_owners_is_refused() {
     }
     ok(&mut s, "INSERT b.t VALUES (1)");
 }
-
-// Source: "cross db ownership chaining Server Configuration Option",
-// docs/database-engine/configure-windows/cross-db-ownership-chaining-server-configuration-option.md: a chain reaches
-// into another database only where both allow it, which is off unless it is set, and a temporary procedure stands in
-// tempdb.
-#[test]
-fn a_temporary_procedure_opens_nothing() {
-    let (_e, mut s, _worker, mut outsider) = two_users();
-    ok(&mut s, "CREATE TABLE t (n int)");
-    ok(&mut outsider, "CREATE PROCEDURE #p AS SELECT n FROM dbo.t");
-    assert_eq!(errors(&mut outsider, "EXEC #p"), [229]);
-}

@@ -63,6 +63,9 @@ impl<'t> Parser<'t> {
             return Err(self.error(117, message));
         }
         let name = parts.pop().flatten().expect("the last part was read as an identifier");
+        if name.starts_with("##") {
+            return Err(self.unsupported(format!("the global temporary object {name}")));
+        }
         let schema = parts.pop().flatten();
         let database = parts.pop().flatten();
         let server = parts.pop().flatten();
