@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::query_scope::{names_source, same_name};
 use crate::catalog::catalog::DBO;
-use crate::catalog::object::{Object, Synonym, View};
+use crate::catalog::object::{Object, View};
 use crate::catalog::server::{Product, TEMPDB_NAME};
 use crate::catalog::system_view::SystemView;
 use crate::catalog::view::list::find_compatible;
@@ -150,31 +150,11 @@ impl Binder<'_> {
         }
         match self.find_object(name)? {
             Some(Object::View(view)) => Ok(ResolvedTable::View(view)),
-            Some(Object::Synonym(synonym)) => match self.find_object(&synonym.target)? {
-                // "A synonym cannot be the base object for another synonym."
-                Some(Object::Synonym(_)) => {
-                    Err(SqlError::new(5313, format!("Synonym '{}' refers to an invalid object.", display_name(name))))
-                }
-                _ => {
-                    let resolved = self.resolve_table(&synonym.target)?;
-                    match &resolved {
-                        ResolvedTable::Table(table) => self.check_synonym(&synonym, &table.schema.schema)?,
-                        ResolvedTable::View(view) => self.check_synonym(&synonym, &view.schema)?,
-                        ResolvedTable::System(_) => {}
-                    }
-                    Ok(resolved)
-                }
-            },
             _ => match find_compatible(name.schema.as_deref(), &name.name) {
                 Some(view) => Ok(ResolvedTable::System(SystemView::Catalog(view))),
                 None => Err(invalid_object(name)),
             },
         }
-    }
-
-    /// Which permissions are asked for where the owner changes between a synonym and what it stands for, no page says.
-    pub(super) fn check_synonym(&self, synonym: &Synonym, target: &str) -> SqlResult<()> {
-        self.database.catalog.read().check_synonym(synonym, target)
     }
 
     /// A stored table that is changed; 208, and 4405-like refusals for what is no table.

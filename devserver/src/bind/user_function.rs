@@ -66,13 +66,6 @@ impl Binder<'_> {
     fn user_function(&self, name: &ObjectName) -> SqlResult<Option<Arc<Function>>> {
         match self.find_object(name)? {
             Some(Object::Function(function)) => Ok(Some(function)),
-            Some(Object::Synonym(synonym)) => match self.find_object(&synonym.target)? {
-                Some(Object::Function(function)) => {
-                    self.check_synonym(&synonym, &function.schema)?;
-                    Ok(Some(function))
-                }
-                _ => Ok(None),
-            },
             _ => Ok(None),
         }
     }

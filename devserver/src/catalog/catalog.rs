@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::catalog::object::{Object, Procedure, Schema, Synonym};
+use crate::catalog::object::{Object, Procedure, Schema};
 use crate::catalog::principal::{DBO_USER, Principal, PrincipalKind, Principals, SecurableId};
 use crate::catalog::user_type::{UserType, UserTypeKind};
 use crate::error::{SqlError, SqlResult};
@@ -99,14 +99,6 @@ impl Catalog {
     /// Who owns a schema and with it what is in it.
     pub fn owner_in(&self, schema: &str) -> Option<i32> {
         self.schema(schema).map(|schema| schema.owner)
-    }
-
-    /// Refuses a synonym that does not belong to the owner of what it stands for, in the schema `target`.
-    pub fn check_synonym(&self, synonym: &Synonym, target: &str) -> SqlResult<()> {
-        if self.owner_in(&synonym.schema) == self.owner_in(target) {
-            return Ok(());
-        }
-        Err(SqlError::not_supported("a synonym that has another owner than what it stands for"))
     }
 
     /// Gives a schema to another owner: what was granted and denied on it and in it is forgotten.

@@ -1,4 +1,4 @@
-//! The objects of a catalog: schemas, procedures, triggers, functions, views, sequences and synonyms.
+//! The objects of a catalog: schemas, procedures, triggers, functions, views and sequences.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Column, ObjectId};
-use crate::tsql::ast::{FunctionBody, ObjectName, SelectStatement, Statement, TriggerEvent};
+use crate::tsql::ast::{FunctionBody, SelectStatement, Statement, TriggerEvent};
 use crate::value::{Day, SqlType, Ticks};
 
 /// A schema.
@@ -114,16 +114,6 @@ pub struct Trigger {
     pub disabled: bool,
 }
 
-/// Another name for an object.
-#[derive(Debug)]
-pub struct Synonym {
-    pub id: ObjectId,
-    pub schema: Arc<str>,
-    pub name: Arc<str>,
-    pub target: ObjectName,
-    pub created_at: (Day, Ticks),
-}
-
 /// A user-defined function.
 #[derive(Debug)]
 pub struct Function {
@@ -146,7 +136,6 @@ pub struct Function {
 pub enum Object {
     Trigger(Arc<Trigger>),
     Function(Arc<Function>),
-    Synonym(Arc<Synonym>),
     Procedure(Arc<Procedure>),
     View(Arc<View>),
     Sequence(Arc<Sequence>),
@@ -167,7 +156,6 @@ impl Object {
             Object::Procedure(procedure) => procedure.id,
             Object::Trigger(trigger) => trigger.procedure.id,
             Object::Function(function) => function.id,
-            Object::Synonym(synonym) => synonym.id,
             Object::View(view) => view.id,
             Object::Sequence(sequence) => sequence.id,
         }
@@ -178,7 +166,6 @@ impl Object {
             Object::Procedure(procedure) => &procedure.name,
             Object::Trigger(trigger) => &trigger.procedure.name,
             Object::Function(function) => &function.name,
-            Object::Synonym(synonym) => &synonym.name,
             Object::View(view) => &view.name,
             Object::Sequence(sequence) => &sequence.name,
         }
@@ -189,7 +176,6 @@ impl Object {
             Object::Procedure(procedure) => &procedure.schema,
             Object::Trigger(trigger) => &trigger.procedure.schema,
             Object::Function(function) => &function.schema,
-            Object::Synonym(synonym) => &synonym.schema,
             Object::View(view) => &view.schema,
             Object::Sequence(sequence) => &sequence.schema,
         }

@@ -239,16 +239,6 @@ impl Principals {
         }))
     }
 
-    pub fn set_owner(&mut self, role: i32, owner: i32) -> Undo {
-        let found = self.principals.iter_mut().find(|principal| principal.id == role);
-        let before = found.and_then(|role| role.owner.replace(owner));
-        Box::new(move |catalog: &mut Catalog| {
-            if let Some(before) = before {
-                drop(catalog.principals.set_owner(role, before));
-            }
-        })
-    }
-
     pub fn set_member(&mut self, role: i32, member: i32, add: bool) -> Undo {
         let was_member = self.members.contains(&(role, member));
         self.members.retain(|&pair| pair != (role, member));
@@ -371,11 +361,6 @@ impl Principals {
     /// Forgets the permissions on a schema and all that is in it.
     pub(super) fn drop_permissions_in(&mut self, schema: i32) -> Undo {
         self.drop_permissions(|entry| entry.on.with_containers().contains(&SecurableId::Schema(schema)))
-    }
-
-    /// Forgets the permissions on an object.
-    pub fn drop_permissions_on(&mut self, object: ObjectId) -> Undo {
-        self.drop_permissions(|entry| matches!(entry.on, SecurableId::Object { id, .. } if id == object))
     }
 
     fn drop_permissions(&mut self, is_meant: impl Fn(&PermissionEntry) -> bool) -> Undo {

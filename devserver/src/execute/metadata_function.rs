@@ -180,7 +180,6 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
             Some(Object::Function(function)) if wants(if function.returns.is_some() { "fn" } else { "if" }) => {
                 function.id
             }
-            Some(Object::Synonym(synonym)) if wants("sn") => synonym.id,
             Some(Object::Sequence(sequence)) if wants("so") => sequence.id,
             _ => continue,
         };

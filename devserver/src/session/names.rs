@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::catalog::catalog::DBO;
-use crate::catalog::object::Object;
 use crate::error::SqlResult;
 use crate::session::client_session::Session;
 use crate::storage::{CatalogName, Latch, Looks, Transaction, fold};
@@ -57,15 +56,8 @@ impl Session {
             if self.waits_for(CatalogName::object(schema, &name.name))? {
                 return Ok(true);
             }
-            let found = self.database.catalog.read().object(schema, &name.name).cloned();
-            match found {
-                Some(Object::Synonym(synonym)) => {
-                    let target = &synonym.target;
-                    let schema = target.schema.as_deref().unwrap_or(DBO);
-                    return self.waits_for(CatalogName::object(schema, &target.name));
-                }
-                Some(_) => return Ok(false),
-                None => {}
+            if self.database.catalog.read().object(schema, &name.name).is_some() {
+                return Ok(false);
             }
         }
         Ok(false)

@@ -1,8 +1,8 @@
-//! Procedures, functions, synonyms and triggers, with their parameters and texts.
+//! Procedures, functions and triggers, with their parameters and texts.
 
 use std::sync::Arc;
 
-use crate::catalog::object::{Object, Synonym, Trigger};
+use crate::catalog::object::{Object, Trigger};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::catalog::system_type::type_number;
 use crate::catalog::view::columns::{
@@ -18,7 +18,8 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         schema: "sys",
         name: "synonyms",
         columns: object_columns!(("base_object_name", nvarchar(1035))),
-        rows: synonyms,
+        // Nobody can make one.
+        rows: |_| Vec::new(),
     },
     CatalogView { schema: "sys", name: "parameters", columns: PARAMETER_COLUMNS, rows: parameters },
     CatalogView {
@@ -86,25 +87,6 @@ fn procedures(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     objects.map(|object| catalog_row(facts, object)).collect()
 }
 
-fn quoted(synonym: &Synonym) -> String {
-    let target = &synonym.target;
-    let parts = [target.server.as_ref(), target.database.as_ref(), target.schema.as_ref(), Some(&target.name)];
-    let parts: Vec<String> = parts.into_iter().flatten().map(|part| format!("[{part}]")).collect();
-    parts.join(".")
-}
-
-fn synonyms(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let mut rows = Vec::new();
-    for object in facts.catalog.objects() {
-        if let Object::Synonym(synonym) = object {
-            let mut row = catalog_row(facts, object);
-            row.push(text(quoted(synonym)));
-            rows.push(row);
-        }
-    }
-    rows
-}
-
 /// The procedures and functions with their parameters; a scalar function has one more, its result.
 pub(crate) fn routines<'f>(
     facts: &'f Facts<'_>,
@@ -159,7 +141,7 @@ pub(crate) fn definition(object: &Object) -> Option<&Arc<str>> {
         Object::View(view) => Some(&view.text),
         Object::Trigger(trigger) => Some(&trigger.procedure.text),
         Object::Function(function) => Some(&function.text),
-        Object::Sequence(_) | Object::Synonym(_) => None,
+        Object::Sequence(_) => None,
     }
 }
 

@@ -178,7 +178,6 @@ pub(crate) fn catalog_row(facts: &Facts<'_>, object: &Object) -> Vec<Value> {
             };
             (kind, (date(function.created_at), date(function.modified_at)), 0)
         }
-        Object::Synonym(synonym) => (("SN", "SYNONYM"), (date(synonym.created_at), date(synonym.created_at)), 0),
         Object::Sequence(_) => (("SO", "SEQUENCE_OBJECT"), (Value::Null, Value::Null), 0),
     };
     object_row(object.name(), (object.id(), parent), facts.schema_id(object.schema()), kind, dates)

@@ -45,8 +45,6 @@ pub struct PassedArgument {
 #[derive(Debug, Default)]
 pub struct Returned {
     pub status: i32,
-    /// What a function gave, which has no status.
-    pub value: Option<(Value, SqlType)>,
     /// For each argument passed with OUTPUT: its position and the value with its type.
     pub outputs: Vec<(usize, Value, SqlType)>,
 }

@@ -92,7 +92,7 @@ impl Session {
             Control::Return(Some(status)) => status,
             _ => 0,
         };
-        Ok(Some(Returned { status, value: None, outputs }))
+        Ok(Some(Returned { status, outputs }))
     }
 
     /// The variables of a parameter list with their values, and for each argument the place of its parameter.

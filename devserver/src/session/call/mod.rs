@@ -3,7 +3,6 @@
 pub mod application_lock;
 pub mod argument;
 pub mod dynamic_text;
-pub mod function;
 pub mod prepared;
 pub mod procedure;
 pub mod procedure_not_found;

@@ -83,7 +83,7 @@ impl Session {
         let result = self.call_procedure(name, arguments, &compiled.schema.clone(), activation, line, out);
         let returned = match result {
             Ok(returned) => {
-                if let Some(returned) = returned.as_ref().filter(|returned| returned.value.is_none()) {
+                if let Some(returned) = &returned {
                     out.return_status(returned.status);
                 }
                 out.leave_procedure();
@@ -107,8 +107,7 @@ impl Session {
                 VariableType::Scalar(ty) => *ty,
                 _ => SqlType::Int,
             };
-            let (value, from) = returned.value.unwrap_or((Value::Int(returned.status), SqlType::Int));
-            match value::convert(value, from, ty, None, false) {
+            match value::convert(Value::Int(returned.status), SqlType::Int, ty, None, false) {
                 Ok(value) => activation.values[place] = value,
                 Err(error) => return self.fail(error, Origin::Statement, activation, line, out),
             }
@@ -154,11 +153,8 @@ impl Session {
         let catalog = self.database.catalog.read();
         match self.object_in(&catalog, name, schema)? {
             Object::Procedure(procedure) => Some(Ok(Arc::clone(procedure))),
-            Object::Synonym(synonym) => {
-                let target = &synonym.target;
-                let target_schema = target.schema.as_deref().unwrap_or(DBO);
-                let found = Arc::clone(catalog.procedure(target_schema, &target.name)?);
-                Some(catalog.check_synonym(synonym, target_schema).map(|()| found))
+            Object::Function(function) if function.returns.is_some() => {
+                Some(Err(SqlError::not_supported(format!("EXEC of the function {}", function.name))))
             }
             _ => None,
         }
@@ -177,13 +173,6 @@ impl Session {
     ) -> Result<Option<Returned>, Failure> {
         if let Some(system) = system_procedure::find(name) {
             return self.call_system_procedure(system, arguments, activation, line, out);
-        }
-        let function = match self.settled(name, schema, |session| session.scalar_function(name, schema)) {
-            Ok(function) => function,
-            Err(error) => return none(self.fail(error, Origin::Statement, activation, line, out)),
-        };
-        if let Some(function) = function {
-            return self.call_function(&function, &arguments, activation, line, out);
         }
         let found =
             self.settled(name, schema, |session| session.find_procedure(name, schema)).and_then(Option::transpose);
@@ -288,7 +277,7 @@ impl Session {
                 outputs.push((position, callee.values[place].clone(), ty));
             }
         }
-        Ok(Some(Returned { status, value: None, outputs }))
+        Ok(Some(Returned { status, outputs }))
     }
 
     /// Compiles the body, which is kept until the catalog changes.

@@ -67,11 +67,7 @@ impl Session {
         }
         let schema = Arc::clone(&self.state.default_schema);
         let returned = self.call_procedure(&name, arguments, &schema, activation, 1, out)?;
-        let Some(Returned { status, value, outputs }) = returned else { return Ok(()) };
-        if value.is_some() {
-            let error = SqlError::not_supported("a remote call of a function");
-            return self.report(error, activation, out);
-        }
+        let Some(Returned { status, outputs }) = returned else { return Ok(()) };
         out.writer().return_status(status);
         let (mut small, mut large) = (Vec::new(), Vec::new());
         for (position, value, ty) in outputs {

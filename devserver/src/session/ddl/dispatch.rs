@@ -37,11 +37,7 @@ impl Session {
             StatementKind::CreateType(create) => self.create_type(create),
             StatementKind::CreateProcedure(create) => self.create_procedure(create),
             StatementKind::CreateView(create) => self.create_view(create),
-            StatementKind::TransferToSchema { schema, object, of_type } => {
-                self.transfer_to_schema(schema, object, *of_type, activation)
-            }
             StatementKind::CreateFunction(create) => self.create_function(create),
-            StatementKind::CreateSynonym { name, target } => self.create_synonym(name, target),
             StatementKind::CreateTrigger(create) => self.create_trigger(create),
             StatementKind::SwitchTriggers(switch) => self.switch_triggers(switch),
             StatementKind::CreateSequence(create) => self.create_sequence(create),
@@ -79,7 +75,7 @@ impl Session {
             StatementKind::AlterTable(alter) => self.alter_table(alter, activation),
             StatementKind::AlterIndex(alter) => self.alter_index(alter, activation),
             StatementKind::AlterDatabase(alter) => self.alter_database(alter),
-            StatementKind::AlterAuthorization { on, to } => self.alter_authorization(on, to.as_deref()),
+            StatementKind::AlterAuthorization { schema, to } => self.alter_authorization(schema, to),
             StatementKind::AlterRole { role, add, member } => self.alter_role(role, member, *add),
             StatementKind::Drop(drop) => self.drop_objects(drop, activation),
             StatementKind::DropIndex(drop) => {

@@ -12,12 +12,7 @@ impl Session {
         for name in &drop.names {
             match drop.kind {
                 DropKind::Table => self.drop_table(name, drop.if_exists, activation)?,
-                DropKind::Procedure
-                | DropKind::View
-                | DropKind::Sequence
-                | DropKind::Trigger
-                | DropKind::Function
-                | DropKind::Synonym => {
+                DropKind::Procedure | DropKind::View | DropKind::Sequence | DropKind::Trigger | DropKind::Function => {
                     self.drop_object(drop.kind, name, drop.if_exists)?;
                 }
                 DropKind::Type => self.drop_type(name, drop.if_exists)?,
@@ -48,7 +43,6 @@ impl Session {
             DropKind::View => "view",
             DropKind::Trigger => "trigger",
             DropKind::Function => "function",
-            DropKind::Synonym => "synonym",
             _ => "sequence object",
         };
         let found = found.filter(|object| {
@@ -58,7 +52,6 @@ impl Session {
                     | (DropKind::View, Object::View(_))
                     | (DropKind::Trigger, Object::Trigger(_))
                     | (DropKind::Function, Object::Function(_))
-                    | (DropKind::Synonym, Object::Synonym(_))
                     | (DropKind::Sequence, Object::Sequence(_))
             )
         });

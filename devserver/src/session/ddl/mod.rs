@@ -23,7 +23,6 @@ pub mod schema;
 pub mod security;
 pub mod select_into;
 pub mod sequence;
-pub mod synonym;
 pub mod table;
 pub mod trigger;
 pub mod user_type;

@@ -10,7 +10,7 @@ use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{CatalogName, LockMode, ObjectId, fold};
-use crate::tsql::ast::{Drop, DropKind, ObjectName, SecurableClass, StatementKind};
+use crate::tsql::ast::{Drop, DropKind, ObjectName, StatementKind};
 
 /// Whether a statement changes what names mean that other sessions may use.
 fn changes_names(statement: &StatementKind) -> bool {
@@ -26,9 +26,7 @@ fn changes_names(statement: &StatementKind) -> bool {
         StatementKind::CreateProcedure(create) => is_shared(&create.name),
         StatementKind::CreateType(_)
         | StatementKind::CreateView(_)
-        | StatementKind::TransferToSchema { .. }
         | StatementKind::CreateFunction(_)
-        | StatementKind::CreateSynonym { .. }
         | StatementKind::CreateTrigger(_)
         | StatementKind::SwitchTriggers(_)
         | StatementKind::CreateSequence(_)
@@ -48,7 +46,6 @@ fn changes_security(statement: &StatementKind) -> bool {
         | StatementKind::CreateRole { .. }
         | StatementKind::AlterRole { .. }
         | StatementKind::AlterAuthorization { .. }
-        | StatementKind::TransferToSchema { .. }
         | StatementKind::CreateSchema(_) => true,
         StatementKind::Drop(drop) => matches!(drop.kind, DropKind::User | DropKind::Role | DropKind::Schema),
         _ => false,
@@ -99,7 +96,6 @@ impl Session {
             StatementKind::CreateProcedure(create) => self.lock_new_name(&create.name),
             StatementKind::CreateView(create) => self.lock_new_name(&create.name),
             StatementKind::CreateFunction(create) => self.lock_new_name(&create.name),
-            StatementKind::CreateSynonym { name, .. } => self.lock_new_name(name),
             StatementKind::CreateSequence(create) => self.lock_new_name(&create.name),
             StatementKind::CreateType(create) => {
                 let schema = create.name.schema.as_ref().unwrap_or(&self.state.default_schema);
@@ -125,13 +121,7 @@ impl Session {
                 }
                 Ok(())
             }
-            StatementKind::AlterAuthorization { on, .. } if on.class == SecurableClass::Schema => {
-                self.lock_name(CatalogName::schema(&on.name.name))
-            }
-            StatementKind::TransferToSchema { schema, object, .. } => {
-                self.lock_existing_name(object)?;
-                self.lock_name(CatalogName::object(schema, &object.name))
-            }
+            StatementKind::AlterAuthorization { schema, .. } => self.lock_name(CatalogName::schema(schema)),
             StatementKind::Drop(drop) => self.lock_dropped_names(drop),
             _ => Ok(()),
         }

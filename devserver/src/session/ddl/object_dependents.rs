@@ -27,14 +27,8 @@ impl Session {
 
     /// 3729 where a DEFAULT takes values of the sequence.
     pub(crate) fn check_no_default_takes(&self, name: &ObjectName, sequence: &Object) -> SqlResult<()> {
-        let taker = self.default_takes(sequence);
-        taker.map_or(Ok(()), |taker| Err(referenced("DROP SEQUENCE", name, &taker)))
-    }
-
-    /// The name of a DEFAULT that takes values of the sequence.
-    pub(crate) fn default_takes(&self, sequence: &Object) -> Option<Arc<str>> {
         let (schema, wanted) = (fold(sequence.schema()), fold(sequence.name()));
-        self.first_referring(|table, text| {
+        let taker = self.first_referring(|table, text| {
             sequences(text).iter().any(|(named, sequence)| {
                 let is_there = match named {
                     Some(named) => *named == schema,
@@ -42,7 +36,8 @@ impl Session {
                 };
                 is_there && *sequence == wanted
             })
-        })
+        });
+        taker.map_or(Ok(()), |taker| Err(referenced("DROP SEQUENCE", name, &taker)))
     }
 
     /// A constraint whose text refers to something, or the table of a computed column that does.

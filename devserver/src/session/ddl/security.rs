@@ -137,12 +137,6 @@ impl Session {
             )
         };
         match class {
-            SecurableClass::Database => {
-                if fold(&name.name) != fold(&self.database.name) {
-                    return Err(missing("database"));
-                }
-                Ok(ResolvedSecurable { id: SecurableId::Database, permissions: DATABASE_PERMISSIONS })
-            }
             SecurableClass::Schema => {
                 let catalog = self.database.catalog.read();
                 let schema = catalog.schema(&name.name).ok_or_else(|| missing("schema"))?;
@@ -168,7 +162,7 @@ impl Session {
                             Object::Procedure(_) => PROCEDURE_PERMISSIONS,
                             Object::View(_) => TABLE_PERMISSIONS,
                             Object::Function(function) if function.returns.is_some() => FUNCTION_PERMISSIONS,
-                            Object::Function(_) | Object::Synonym(_) => TABLE_PERMISSIONS,
+                            Object::Function(_) => TABLE_PERMISSIONS,
                             Object::Trigger(_) => &[],
                             Object::Sequence(_) => SEQUENCE_PERMISSIONS,
                         };
@@ -178,9 +172,6 @@ impl Session {
                 let catalog = self.database.catalog.read();
                 let schema = catalog.schema(&schema_name).ok_or_else(|| missing("object"))?.id;
                 Ok(ResolvedSecurable { id: SecurableId::Object { id, schema }, permissions })
-            }
-            SecurableClass::Role | SecurableClass::User => {
-                Err(SqlError::not_supported("permissions on roles and users"))
             }
         }
     }

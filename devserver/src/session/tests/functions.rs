@@ -1,7 +1,7 @@
-//! User-defined functions and synonyms. Source: "CREATE FUNCTION" and "CREATE SYNONYM" (MicrosoftDocs/sql-docs,
-//! docs/t-sql/statements/create-function-transact-sql.md, create-synonym-transact-sql.md).
+//! User-defined functions. Source: "CREATE FUNCTION" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-function-transact-sql.md).
 
-use crate::session::tests::harness::{errors, login, ok, rows, run, script, session};
+use crate::session::tests::harness::{errors, ok, rows, run, script, session};
 
 #[test]
 fn scalar_functions_are_computed_where_they_stand() {
@@ -62,27 +62,6 @@ RETURN (WITH j AS (SELECT id, queue FROM dbo.jobs WHERE queue = @queue) SELECT T
         "ALTER FUNCTION dbo.jobs_of (@queue varchar(10)) RETURNS TABLE AS RETURN SELECT id FROM jobs WHERE queue <> @queue",
     );
     assert_eq!(rows(&mut s, "SELECT id FROM dbo.jobs_of('a')"), ["ROW(Int(3))"]);
-}
-
-#[test]
-fn synonyms_stand_for_tables_views_and_procedures() {
-    let (_e, mut s) = session();
-    script(
-        &mut s,
-        "CREATE SYNONYM q FOR dbo.jobs
-GO
-CREATE TABLE jobs (id int NOT NULL PRIMARY KEY)
-GO
-CREATE PROCEDURE p AS SELECT COUNT(*) FROM q
-GO
-CREATE SYNONYM count_them FOR dbo.p
-GO
-INSERT q VALUES (1), (2); DELETE TOP (1) FROM q; UPDATE q SET id = 7",
-    );
-    assert_eq!(rows(&mut s, "SELECT id FROM jobs; EXEC count_them"), ["ROW(Int(7))", "ROW(Int(1))"]);
-    assert_eq!(errors(&mut s, "CREATE SYNONYM q FOR dbo.x"), [2714]);
-    ok(&mut s, "DROP SYNONYM q");
-    assert_eq!(errors(&mut s, "SELECT * FROM q"), [208]);
 }
 
 /// How a payload is told to be text: nothing in it but printable ASCII, by a comparison of bytes.
@@ -387,33 +366,6 @@ CREATE FUNCTION dbo.f (@a int = 5, @b int) RETURNS TABLE AS RETURN (SELECT @a + 
     ] {
         assert_eq!(errors(&mut s, sql), [number], "{sql}");
     }
-}
-
-/// Source: the same page ("… when invoking a scalar function by using the EXECUTE statement").
-#[test]
-fn scalar_functions_are_executed_too() {
-    let (e, mut s) = session();
-    script(
-        &mut s,
-        "CREATE FUNCTION dbo.g (@a int, @b varchar(9) = 'b') RETURNS varchar(20) AS BEGIN RETURN CONCAT(@a, @b) END
-GO
-CREATE FUNCTION dbo.[h]]] (@a int = 5) RETURNS bigint AS BEGIN DECLARE @x bigint = @a; SET @x += 1; RETURN @x END",
-    );
-    let both = "DECLARE @x varchar(5), @y int; EXEC @x = dbo.g 7; EXEC @y = [h]]]; SELECT @x, @y";
-    assert_eq!(rows(&mut s, both), ["ROW(String(\"7b\"), Int(6))"]);
-    assert_eq!(run(&mut s, "EXEC dbo.g @b = 'c', @a = '1'"), ["DONEPROC()"]);
-    assert_eq!(
-        rows(&mut s, "DECLARE @x varchar(2); EXEC @x = g @b = 'cd', @a = 1; SELECT @x; "),
-        ["ROW(String(\"1c\"))"]
-    );
-    for (sql, number) in [("EXEC g", 201), ("EXEC g 1, 2, 3", 8144), ("EXEC g @c = 1", 8145), ("EXEC g 'x'", 8114)] {
-        assert_eq!(errors(&mut s, sql), [number], "{sql}");
-    }
-    ok(&mut s, "CREATE LOGIN l WITH PASSWORD = 'p'; CREATE USER l");
-    let mut l = login(&e, "l", "p");
-    assert_eq!(errors(&mut l, "EXEC g 1"), [229]);
-    ok(&mut s, "GRANT EXECUTE ON dbo.g TO l");
-    ok(&mut l, "EXEC g 1");
 }
 
 /// Source: "SET DATEFIRST" and "@@DATEFIRST" (docs/t-sql/statements/set-datefirst-transact-sql.md,

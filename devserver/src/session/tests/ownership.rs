@@ -1,10 +1,9 @@
-//! Owners of roles, ALTER AUTHORIZATION, and the procedures that change a role's members.
+//! Owners of roles, and the procedures that change a role's members.
 
 use crate::session::tests::harness::{errors, login, ok, rows, session};
 
 // Sources: "CREATE ROLE", docs/t-sql/statements/create-role-transact-sql.md ("The owner of the role, or any member of
-// an owning role can add or remove members"); "ALTER AUTHORIZATION",
-// docs/t-sql/statements/alter-authorization-transact-sql.md.
+// an owning role can add or remove members").
 #[test]
 fn the_owner_of_a_role_changes_its_members() {
     let (e, mut s) = session();
@@ -27,41 +26,7 @@ fn the_owner_of_a_role_changes_its_members() {
     );
     ok(&mut s, "ALTER ROLE leads DROP MEMBER lead");
     assert_eq!(errors(&mut s, "DROP ROLE leads"), [15421]);
-    ok(&mut s, "ALTER AUTHORIZATION ON ROLE::crew TO lead; DROP ROLE leads");
-    ok(&mut lead, "DROP ROLE crew");
     assert_eq!(errors(&mut s, "CREATE ROLE more AUTHORIZATION nobody"), [15151]);
-    ok(&mut s, "BEGIN TRANSACTION; ALTER AUTHORIZATION ON ROLE::other TO lead; ROLLBACK");
-    assert_eq!(errors(&mut lead, "DROP ROLE other"), [15151]);
-}
-
-// Source: "ALTER AUTHORIZATION", docs/t-sql/statements/alter-authorization-transact-sql.md ("Cannot change the owner of
-// sys, dbo, or information_schema").
-#[test]
-fn objects_stay_with_the_owner_of_their_schema() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (a int); CREATE USER u WITHOUT LOGIN");
-    ok(&mut s, "CREATE SCHEMA app");
-    ok(&mut s, "CREATE TABLE app.t (a int)");
-    ok(
-        &mut s,
-        "ALTER AUTHORIZATION ON SCHEMA::app TO dbo; ALTER AUTHORIZATION ON dbo.t TO SCHEMA OWNER;
-        ALTER AUTHORIZATION ON OBJECT::t TO dbo; ALTER AUTHORIZATION ON app.t TO SCHEMA OWNER",
-    );
-    for refused in [
-        "OBJECT::dbo.t TO u",
-        "OBJECT::app.t TO dbo",
-        "DATABASE::readpast TO sa",
-        "ROLE::db_owner TO u",
-        "SCHEMA::dbo TO u",
-        "SCHEMA::app TO [public]",
-        "SCHEMA::app TO guest",
-    ] {
-        assert_eq!(errors(&mut s, &format!("ALTER AUTHORIZATION ON {refused}")), [59000], "{refused}");
-    }
-    for missing in ["SCHEMA::nothing TO dbo", "OBJECT::nothing TO dbo", "ROLE::nothing TO dbo", "SCHEMA::app TO nobody"]
-    {
-        assert_eq!(errors(&mut s, &format!("ALTER AUTHORIZATION ON {missing}")), [15151], "{missing}");
-    }
 }
 
 // Sources: "sp_addrolemember" and "sp_droprolemember", docs/relational-databases/system-stored-procedures/; 15014 and

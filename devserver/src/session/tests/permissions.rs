@@ -234,7 +234,6 @@ fn fixed_roles_have_their_permissions() {
         "CREATE TABLE dbo.made (a int)",
         "CREATE VIEW app.made AS SELECT a FROM app.t",
         "CREATE SEQUENCE app.q",
-        "CREATE SYNONYM app.s FOR app.t",
         "CREATE SCHEMA made",
         "ALTER TABLE app.t ADD b int",
     ] {

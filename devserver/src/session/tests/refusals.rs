@@ -312,13 +312,18 @@ fn statements_that_no_queue_needs_are_refused_by_name() {
 #[test]
 fn what_is_not_here_is_refused_by_name() {
     let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int)");
+    ok(&mut s, "CREATE TABLE t (id int NOT NULL CONSTRAINT pk PRIMARY KEY, a int)");
     for sql in [
+        "EXEC sp_rename 'pk', 'x'",
         "EXEC sp_addextendedproperty 'note', 'a'",
         "SELECT * FROM sys.identity_columns",
         "SELECT * FROM INFORMATION_SCHEMA.KEY_COLUMN_USAGE",
         "SELECT definition FROM sys.check_constraints",
         "SELECT * FROM tempdb.sys.tables",
+        "CREATE SYNONYM s FOR t",
+        "ALTER SCHEMA guest TRANSFER t",
+        "ALTER AUTHORIZATION ON OBJECT::t TO dbo",
+        "EXEC sp_rename 't.pk', 'x', 'INDEX'",
         "SELECT * FROM fn_listextendedproperty(NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
     ] {
         assert_eq!(errors(&mut s, sql), [NOT_SUPPORTED], "{sql}");

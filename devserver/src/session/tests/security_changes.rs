@@ -33,9 +33,7 @@ const CHANGES: &[&str] = &[
     "ALTER ROLE r ADD MEMBER u",
     "EXEC sp_addrolemember 'r', 'u'",
     "EXEC sp_droprolemember 'r', 'u'",
-    "ALTER AUTHORIZATION ON ROLE::r TO u",
     "ALTER AUTHORIZATION ON SCHEMA::x TO u",
-    "ALTER SCHEMA x TRANSFER dbo.t",
     "CREATE SCHEMA y AUTHORIZATION u",
     "DROP SCHEMA x",
 ];
@@ -78,7 +76,6 @@ fn a_rollback_puts_back_what_was_there() {
         &mut a,
         "GRANT SELECT ON w TO other; GRANT SELECT ON t TO other; DENY INSERT ON t TO u; ALTER ROLE other ADD MEMBER u",
     );
-    ok(&mut a, "ALTER AUTHORIZATION ON ROLE::r TO other");
     let before = rows(&mut a, STATE);
     for change in CHANGES {
         ok(&mut a, "BEGIN TRANSACTION");
@@ -115,13 +112,11 @@ fn a_rollback_leaves_what_others_have_granted() {
 #[test]
 fn an_owner_stays_while_what_it_owns_may_come_back() {
     let (_e, mut a, mut b) = two();
-    ok(&mut a, "ALTER AUTHORIZATION ON SCHEMA::x TO u; ALTER AUTHORIZATION ON ROLE::other TO r");
-    ok(&mut a, "BEGIN TRANSACTION; ALTER AUTHORIZATION ON SCHEMA::x TO dbo; ALTER AUTHORIZATION ON ROLE::other TO dbo");
+    ok(&mut a, "ALTER AUTHORIZATION ON SCHEMA::x TO u");
+    ok(&mut a, "BEGIN TRANSACTION; ALTER AUTHORIZATION ON SCHEMA::x TO dbo");
     assert_eq!(errors(&mut b, "DROP USER u"), [1222]);
-    assert_eq!(errors(&mut b, "DROP ROLE r"), [1222]);
     ok(&mut a, "ROLLBACK");
     assert_eq!(errors(&mut b, "DROP USER u"), [15138]);
-    assert_eq!(errors(&mut b, "DROP ROLE r"), [15421]);
 }
 
 // Source: "GRANT", docs/t-sql/statements/grant-transact-sql.md; 4624:

@@ -57,7 +57,6 @@ pub enum DropKind {
     User,
     Login,
     Database,
-    Synonym,
     Function,
     Trigger,
 }

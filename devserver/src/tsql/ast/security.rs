@@ -54,7 +54,4 @@ pub enum SecurableClass {
     Object,
     Schema,
     Type,
-    Database,
-    Role,
-    User,
 }

@@ -8,7 +8,7 @@ use crate::tsql::ast::index::{AlterIndex, CreateIndex, CreateStatistics, DropInd
 use crate::tsql::ast::module::{CreateFunction, CreateProcedure, CreateTrigger, CreateView, SwitchTriggers};
 use crate::tsql::ast::name::{Ident, ObjectName};
 use crate::tsql::ast::query::{AssignOp, SelectStatement};
-use crate::tsql::ast::security::{CreateUser, Permission, Securable};
+use crate::tsql::ast::security::{CreateUser, Permission};
 use crate::tsql::ast::setting::{IsolationLevel, SessionOption};
 use crate::tsql::ast::table::{AlterTable, CreateTable, CreateType, TableDefinition};
 use std::sync::Arc;
@@ -40,18 +40,7 @@ pub enum StatementKind {
     CreateView(Box<CreateView>),
     CreateTrigger(Box<CreateTrigger>),
     CreateFunction(Box<CreateFunction>),
-    /// `CREATE SYNONYM name FOR target`.
-    CreateSynonym {
-        name: ObjectName,
-        target: ObjectName,
-    },
     SwitchTriggers(SwitchTriggers),
-    /// `ALTER SCHEMA schema TRANSFER object`, or a type's if `of_type`.
-    TransferToSchema {
-        schema: Ident,
-        object: ObjectName,
-        of_type: bool,
-    },
     CreateSchema(CreateSchema),
     CreateSequence(Box<CreateSequence>),
     /// `CREATE ROLE name [AUTHORIZATION owner]`.
@@ -86,10 +75,10 @@ pub enum StatementKind {
         add: bool,
         member: Ident,
     },
-    /// `ALTER AUTHORIZATION ON entity TO principal`; `None`: TO SCHEMA OWNER.
+    /// `ALTER AUTHORIZATION ON SCHEMA::schema TO principal`.
     AlterAuthorization {
-        on: Securable,
-        to: Option<Ident>,
+        schema: Ident,
+        to: Ident,
     },
     Drop(Drop),
     DropIndex(DropIndex),

@@ -1,9 +1,8 @@
-//! ALTER, ALTER SCHEMA, and ENABLE and DISABLE TRIGGER.
+//! ALTER, and ENABLE and DISABLE TRIGGER.
 
 use crate::error::SqlResult;
 use crate::tsql::ast::module::SwitchTriggers;
 use crate::tsql::ast::statement::StatementKind;
-use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
@@ -18,35 +17,15 @@ impl Parser<'_> {
             "INDEX" => self.alter_index(),
             "DATABASE" => self.alter_database(),
             "ROLE" => self.alter_role(),
-            "SCHEMA" => self.transfer_to_schema(),
             "LOGIN" => self.alter_login(),
             "AUTHORIZATION" => self.alter_authorization(),
             "SEQUENCE" | "USER" | "SERVER" | "PARTITION" | "FULLTEXT" | "QUEUE" | "SERVICE" | "CERTIFICATE"
             | "ASSEMBLY" | "ENDPOINT" | "EVENT" | "RESOURCE" | "WORKLOAD" | "SECURITY" | "SYMMETRIC" | "ASYMMETRIC"
-            | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE" | "EXTERNAL" => {
+            | "MASTER" | "CREDENTIAL" | "APPLICATION" | "XML" | "ROUTE" | "MESSAGE" | "EXTERNAL" | "SCHEMA" => {
                 Err(self.unsupported(format!("ALTER {noun}")))
             }
             _ => Err(self.unexpected()),
         }
-    }
-
-    fn transfer_to_schema(&mut self) -> SqlResult<StatementKind> {
-        self.expect("SCHEMA")?;
-        let schema = self.identifier()?;
-        self.expect("TRANSFER")?;
-        if self.is("XML") && self.is_ahead(1, "SCHEMA") {
-            return Err(self.unsupported("XML schema collections"));
-        }
-        let mut of_type = false;
-        if self.is_symbol_ahead(1, Symbol::DoubleColon) {
-            of_type = self.is("TYPE");
-            if !of_type && !self.is("OBJECT") {
-                return Err(self.unsupported("ALTER SCHEMA … TRANSFER of anything but objects and types"));
-            }
-            self.advance();
-            self.advance();
-        }
-        Ok(StatementKind::TransferToSchema { schema, object: self.local_name("ALTER SCHEMA")?, of_type })
     }
 
     /// `ENABLE TRIGGER names ON table`, or DISABLE.

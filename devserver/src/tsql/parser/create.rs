@@ -18,7 +18,7 @@ impl Parser<'_> {
             "DEFAULT" | "RULE" | "ASSEMBLY" | "COLUMNSTORE" | "XML" | "SPATIAL" | "FULLTEXT" | "PARTITION"
             | "QUEUE" | "SERVICE" | "MESSAGE" | "CONTRACT" | "ROUTE" | "CERTIFICATE" | "SYMMETRIC" | "ASYMMETRIC"
             | "MASTER" | "CREDENTIAL" | "EVENT" | "SECURITY" | "APPLICATION" | "SERVER" | "EXTERNAL" | "WORKLOAD"
-            | "RESOURCE" | "ENDPOINT" | "AGGREGATE" => {
+            | "RESOURCE" | "ENDPOINT" | "AGGREGATE" | "SYNONYM" => {
                 return Err(self.unsupported(format!("CREATE {noun}")));
             }
             _ => {}
@@ -28,12 +28,6 @@ impl Parser<'_> {
             "TABLE" => self.create_table(),
             "TYPE" => self.create_type(),
             "SEQUENCE" => self.create_sequence(),
-            "SYNONYM" => {
-                self.advance();
-                let name = self.local_name("CREATE SYNONYM")?;
-                self.expect("FOR")?;
-                Ok(StatementKind::CreateSynonym { name, target: self.object_name()? })
-            }
             "STATISTICS" => self.create_statistics(),
             "UNIQUE" | "CLUSTERED" | "NONCLUSTERED" | "INDEX" => self.create_index(),
             _ => Err(self.unexpected()),

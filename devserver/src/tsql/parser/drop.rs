@@ -21,7 +21,6 @@ impl Parser<'_> {
             "USER" => DropKind::User,
             "LOGIN" => DropKind::Login,
             "DATABASE" => DropKind::Database,
-            "SYNONYM" => DropKind::Synonym,
             "FUNCTION" => DropKind::Function,
             "TRIGGER" => DropKind::Trigger,
             "INDEX" => {
@@ -31,7 +30,7 @@ impl Parser<'_> {
             "STATISTICS" | "DEFAULT" | "RULE" | "ASSEMBLY" | "CERTIFICATE" | "CREDENTIAL" | "ENDPOINT" | "EVENT"
             | "FULLTEXT" | "MASTER" | "PARTITION" | "QUEUE" | "ROUTE" | "SERVER" | "SERVICE" | "SYMMETRIC" | "XML"
             | "SECURITY" | "EXTERNAL" | "APPLICATION" | "ASYMMETRIC" | "MESSAGE" | "CONTRACT" | "RESOURCE"
-            | "WORKLOAD" | "AGGREGATE" => return Err(self.unsupported(format!("DROP {noun}"))),
+            | "WORKLOAD" | "AGGREGATE" | "SYNONYM" => return Err(self.unsupported(format!("DROP {noun}"))),
             _ => return Err(self.unexpected()),
         };
         self.advance();

@@ -203,19 +203,17 @@ impl Parser<'_> {
         Ok(StatementKind::AlterRole { role, add, member })
     }
 
-    /// `AUTHORIZATION ON entity TO principal | SCHEMA OWNER`.
+    /// `AUTHORIZATION ON SCHEMA::name TO principal`.
     pub(super) fn alter_authorization(&mut self) -> SqlResult<StatementKind> {
         self.expect_all(&["AUTHORIZATION", "ON"])?;
-        let on = self.securable()?;
-        self.expect("TO")?;
-        if self.is("SCHEMA") && self.is_ahead(1, "OWNER") {
-            self.expect_all(&["SCHEMA", "OWNER"])?;
-            if !matches!(on.class, SecurableClass::Object | SecurableClass::Type) {
-                return Err(self.unsupported("SCHEMA OWNER of what is in no schema"));
-            }
-            return Ok(StatementKind::AlterAuthorization { on, to: None });
+        if !self.is("SCHEMA") || !self.is_symbol_ahead(1, Symbol::DoubleColon) {
+            return Err(self.unsupported("ALTER AUTHORIZATION ON anything but schemas"));
         }
-        Ok(StatementKind::AlterAuthorization { on, to: Some(self.identifier()?) })
+        self.advance();
+        self.advance();
+        let schema = self.identifier()?;
+        self.expect("TO")?;
+        Ok(StatementKind::AlterAuthorization { schema, to: self.identifier()? })
     }
 
     /// GRANT, DENY and REVOKE.
@@ -288,9 +286,6 @@ impl Parser<'_> {
                 "OBJECT" => SecurableClass::Object,
                 "SCHEMA" => SecurableClass::Schema,
                 "TYPE" => SecurableClass::Type,
-                "DATABASE" => SecurableClass::Database,
-                "ROLE" => SecurableClass::Role,
-                "USER" => SecurableClass::User,
                 other => return Err(self.unsupported(format!("the class {other}::"))),
             };
             self.advance();

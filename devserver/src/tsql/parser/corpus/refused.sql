@@ -339,9 +339,6 @@ GO
 DROP SEQUENCE a.b.c
 GO
 -- 166
-DROP SYNONYM a.b.c
-GO
--- 166
 DROP FUNCTION a.b.c
 GO
 -- 166
