@@ -25,6 +25,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("is_not_for_replication", BIT),
             ("is_not_trusted", BIT),
             ("parent_column_id", INT),
+            ("definition", TEXT),
             ("is_system_named", BIT),
         ),
         rows: check_constraints,
@@ -107,7 +108,14 @@ fn check_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (table, name, mut row) in constraint_rows(facts, &["C "]) {
         let Some(check) = table.checks.iter().find(|check| check.name == name) else { continue };
-        row.extend([bit(check.disabled), bit(false), bit(check.not_trusted), Value::Int(0), is_system_named(&name)]);
+        row.extend([
+            bit(check.disabled),
+            bit(false),
+            bit(check.not_trusted),
+            Value::Int(0),
+            text(format!("({})", check.text)),
+            is_system_named(&name),
+        ]);
         rows.push(row);
     }
     rows

@@ -55,6 +55,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("user_type_id", INT),
             ("is_nullable", BIT),
             ("is_computed", BIT),
+            ("definition", TEXT),
             ("is_persisted", BIT),
         ],
         rows: computed_columns,
@@ -321,11 +322,9 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         for (ordinal, column) in table.columns.iter().enumerate() {
-            if column.computed.is_none() {
-                continue;
-            }
+            let Some(definition) = &column.computed else { continue };
             let mut row = column_row(table.id, ordinal, column);
-            row.extend([bit(column.nullable), bit(true), bit(false)]);
+            row.extend([bit(column.nullable), bit(true), text(format!("({definition})")), bit(false)]);
             rows.push(row);
         }
     }

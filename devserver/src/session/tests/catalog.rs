@@ -54,9 +54,9 @@ fn objects_and_constraints() {
     assert_eq!(
         rows(
             &mut s,
-            "SELECT name FROM sys.check_constraints WHERE is_not_trusted = 0 AND OBJECT_NAME(parent_object_id) = 'child'"
+            "SELECT definition FROM sys.check_constraints WHERE is_not_trusted = 0 AND OBJECT_NAME(parent_object_id) = 'child'"
         ),
-        ["ROW(String(\"ck_amount\"))"]
+        ["ROW(String(\"(amount >= 0)\"))"]
     );
     assert_eq!(
         rows(
