@@ -92,7 +92,7 @@ fn check_type(announced: SqlType, column: SqlType) -> SqlResult<()> {
     if column == SqlType::RowVersion {
         return Err(explicit_row_version());
     }
-    if announced == SqlType::Variant {
+    if announced == SqlType::Variant || column == SqlType::Variant {
         return Err(SqlError::not_supported("INSERT BULK with sql_variant"));
     }
     if column.is_text_or_image() {

@@ -15,10 +15,7 @@ pub fn implicit(mut scalar: Scalar, ty: SqlType) -> SqlResult<Scalar> {
         return Ok(scalar);
     }
     value::check_conversion(scalar.ty, ty, false)?;
-    // A `sql_variant` keeps the collation of its text; here it has the server's alone.
-    if ty == SqlType::Variant && scalar.ty.is_character() && scalar.collation() != Collation::default() {
-        return Err(SqlError::not_supported("a sql_variant of text with another collation than the server's"));
-    }
+    check_variant(&scalar, ty)?;
     if let Node::Constant(constant) = &scalar.node {
         // A conversion that fails is an error of the moment it is computed, not of the binding.
         if let Ok(converted) = value::convert(constant.clone(), scalar.ty, ty, None, false) {
@@ -28,6 +25,18 @@ pub fn implicit(mut scalar: Scalar, ty: SqlType) -> SqlResult<Scalar> {
     let (nullable, label) = (scalar.nullable, scalar.label);
     let node = Node::Convert { operand: Box::new(scalar), style: None, explicit: false, attempt: false };
     Ok(Scalar { node, ty, nullable, label })
+}
+
+/// A `sql_variant` keeps the collation of its text; here it has the server's alone.
+pub(super) fn check_variant(scalar: &Scalar, ty: SqlType) -> SqlResult<()> {
+    if ty == SqlType::Variant && scalar.ty.is_character() && scalar.collation() != Collation::default() {
+        return Err(foreign_text());
+    }
+    Ok(())
+}
+
+pub(super) fn foreign_text() -> SqlError {
+    SqlError::not_supported("a sql_variant of text with another collation than the server's")
 }
 
 /// An integer constant beside an integer column takes the column's type if it fits: the comparison is the same, and

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::condition::only_one_expression;
-use crate::bind::conversion::{common_type, implicit, no_text_or_image, untyped_null};
+use crate::bind::conversion::{check_variant, common_type, implicit, no_text_or_image, untyped_null};
 use crate::bind::name::invalid_object;
 use crate::bind::type_name::system_type_for_cast;
 use crate::catalog::object::Object;
@@ -266,6 +266,7 @@ impl Binder<'_> {
             return Ok(Scalar { ty, ..operand });
         }
         value::check_conversion(operand.ty, ty, true)?;
+        check_variant(&operand, ty)?;
         let nullable = operand.nullable || attempt;
         let label = if operand.ty.has_collation() { operand.label } else { CollationLabel::Coercible };
         // A conversion that fails is an error of the moment it is computed, not of the binding.

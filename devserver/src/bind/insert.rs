@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::conversion::{column_types, implicit};
+use crate::bind::conversion::{check_variant, column_types, foreign_text, implicit};
 use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
 use crate::bind::next_value_forbidden::takes_next_value;
@@ -17,7 +17,7 @@ use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
 use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody};
-use crate::value::{self, SqlType};
+use crate::value::{self, Collation, SqlType};
 
 impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
@@ -64,6 +64,12 @@ impl Binder<'_> {
                     self.check_insertable(&target, &described)?;
                 } else {
                     self.check_insertable(&target, &types)?;
+                }
+                for (column, ordinal) in plan.columns.iter().zip(&target.ordinals) {
+                    let is_variant = target.table.schema.columns[*ordinal].sql_type == SqlType::Variant;
+                    if is_variant && column.ty.is_character() && column.collation != Collation::default() {
+                        return Err(foreign_text());
+                    }
                 }
                 InsertRows::Query(plan)
             }
@@ -175,6 +181,7 @@ impl Binder<'_> {
                     return Err(explicit_row_version());
                 }
                 value::check_conversion(scalar.ty, column.sql_type, false)?;
+                check_variant(scalar, column.sql_type)?;
             }
         }
         Ok(InsertRows::Values(bound))

@@ -4,6 +4,7 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{assigned_twice, read_only_table};
+use crate::bind::conversion::check_variant;
 use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version};
 use crate::bind::output::{moved_columns, output_slots};
@@ -284,6 +285,7 @@ impl Binder<'_> {
                     }
                     if !scalar.as_constant().is_some_and(value::Value::is_null) {
                         value::check_conversion(scalar.ty, column.sql_type, false)?;
+                        check_variant(&scalar, column.sql_type)?;
                     }
                     Some(scalar)
                 }

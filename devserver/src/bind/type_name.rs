@@ -64,6 +64,7 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "date" => return no_arguments(SqlType::Date),
         "datetime" => return no_arguments(SqlType::DateTime),
         "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
+        "sql_variant" => return no_arguments(SqlType::Variant),
         "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
         "real" => return no_arguments(SqlType::Real),
         "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
@@ -114,8 +115,8 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "text" => return no_arguments(SqlType::Text),
         "ntext" => return no_arguments(SqlType::NText),
         "image" => return no_arguments(SqlType::Image),
-        "sql_variant" | "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" | "money"
-        | "smallmoney" | "smalldatetime" => {
+        "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" | "money" | "smallmoney"
+        | "smalldatetime" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
         }
         _ => return Ok(None),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{Target, assigned_twice, computed_column, current_row};
-use crate::bind::conversion::implicit;
+use crate::bind::conversion::{check_variant, implicit};
 use crate::bind::expression::{binary_op, bind_binary};
 use crate::bind::foreign_key::Changes;
 use crate::bind::name::ResolvedTable;
@@ -234,6 +234,7 @@ impl Binder<'_> {
                 let ty = schema.columns[column].sql_type;
                 if !value.as_constant().is_some_and(|constant| constant.is_null()) {
                     value::check_conversion(value.ty, ty, false)?;
+                    check_variant(&value, ty)?;
                 }
             }
             (None, Some((_, ty))) => value = implicit(value, ty)?,

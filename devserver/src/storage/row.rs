@@ -2,7 +2,8 @@
 //!
 //! Layout: the number of columns (two bytes), a bitmap with a bit set for each NULL, then the other values in column
 //! order, fixed types in the fewest bytes that hold them, text and binary with their length before them. Values longer
-//! than [`MAX_INLINE`] stand beside the block and are shared with the readers, so that reading one never copies it. A row that was written before a column was added simply has fewer columns.
+//! than [`MAX_INLINE`], and `sql_variant`s, stand beside the block and are shared with the readers, so that reading one
+//! never copies it. A row that was written before a column was added simply has fewer columns.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl Row {
 
     /// The bytes it takes, at most a few more than that. A long value counts as a page.
     pub(super) fn size(&self) -> usize {
-        self.bytes.len() * 2 + self.long.as_ref().map_or(0, |long| long.len()) * 8_192
+        let beside = self.long.iter().flat_map(|long| long.iter());
+        self.bytes.len() * 2 + beside.map(size_beside).sum::<usize>()
     }
 
     /// The value of one column.
@@ -105,6 +107,21 @@ impl Row {
     }
 }
 
+/// "The maximum length of sql_variant is 8016 bytes. This includes both the base type information and the base type
+/// value. The maximum length of the actual base type value is 8,000 bytes." Source: "sql_variant"
+/// (MicrosoftDocs/sql-docs, docs/t-sql/data-types/sql-variant-transact-sql.md).
+const VARIANT_BASE: usize = 16;
+
+/// What a value beside the block counts for: see [`Row::size`].
+fn size_beside(value: &Value) -> usize {
+    let Value::Variant(variant) = value else { return 8_192 };
+    let bytes = match &variant.value {
+        Value::String(text) => text.len() * 2,
+        _ => variant.base.max_bytes().unwrap_or(0),
+    };
+    VARIANT_BASE + bytes
+}
+
 /// Whether a decimal of this precision fits into eight bytes.
 fn is_short_decimal(precision: u8) -> bool {
     precision <= 18
@@ -148,6 +165,7 @@ fn encode_value(column: &Column, value: &Value, out: &mut Vec<u8>, long: &mut Ve
         (SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::Image | SqlType::RowVersion, Value::Bytes(bytes)) => {
             encode_text(bytes, value, out, long);
         }
+        (SqlType::Variant, Value::Variant(_)) => long.push(value.clone()),
         (sql_type, value) => {
             return Err(SqlError::not_supported(format!(
                 "storing {value:?} in column '{}' of type {sql_type:?}",
@@ -270,7 +288,10 @@ impl<'row> Reader<'row> {
                 }
                 usize::from(length)
             }
-            SqlType::Variant => unreachable!("no table has a column of it"),
+            SqlType::Variant => {
+                self.next_long += 1;
+                return;
+            }
         };
         self.offset += length;
     }
@@ -324,7 +345,11 @@ impl<'row> Reader<'row> {
                 Ok(bytes) => Value::Bytes(bytes.into()),
                 Err(long) => long,
             },
-            SqlType::Variant => unreachable!("no table has a column of it"),
+            SqlType::Variant => {
+                let long = self.row.long.as_ref().expect("it was kept when the row was encoded");
+                self.next_long += 1;
+                long[self.next_long - 1].clone()
+            }
         }
     }
 }

@@ -429,9 +429,6 @@ pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
 
 /// A schema that storage cannot serve is refused when the table or index is made.
 pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
-    if schema.columns.iter().any(|column| column.sql_type == SqlType::Variant) {
-        return Err(SqlError::not_supported("a column of the type sql_variant"));
-    }
     for (position, index) in schema.indexes.iter().enumerate() {
         if index.is_clustered() && position > 0 {
             return Err(SqlError::new(
@@ -448,6 +445,9 @@ pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
                 1900,
                 "Cannot create a clustered index with a predicate clause. Filtered clustered indexes are not supported.",
             ));
+        }
+        if index.key.iter().any(|key| schema.columns[key.column].sql_type == SqlType::Variant) {
+            return Err(SqlError::not_supported("a column of the type sql_variant in the key of an index"));
         }
         if schema.columns.iter().enumerate().any(|(at, column)| column.computed.is_some() && index.contains(at)) {
             return Err(SqlError::not_supported("an index on a computed column"));

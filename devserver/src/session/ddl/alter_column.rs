@@ -220,6 +220,9 @@ impl Session {
         if !dependents.is_empty() {
             return Err(in_use("ALTER COLUMN", name, dependents));
         }
+        if before.sql_type != sql_type && [before.sql_type, sql_type].contains(&SqlType::Variant) {
+            return Err(SqlError::not_supported("ALTER COLUMN from or to sql_variant"));
+        }
         if before.sql_type != sql_type && (before.sql_type.is_text_or_image() || sql_type.is_text_or_image()) {
             return Err(SqlError::not_supported("ALTER COLUMN from or to text, ntext or image"));
         }

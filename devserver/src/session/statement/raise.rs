@@ -10,7 +10,7 @@ use crate::session::client_session::Session;
 use crate::session::outcome::{Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::tds::token::DoneKind;
-use crate::value;
+use crate::value::{self, Value};
 
 impl Session {
     #[allow(clippy::too_many_arguments)] // The parts of RAISERROR.
@@ -32,6 +32,9 @@ impl Session {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let value = self.eval_cell(argument, compiled, activation)?;
+            if matches!(value, Value::Variant(_)) {
+                return Err(SqlError::not_supported("RAISERROR with a sql_variant").into());
+            }
             values.push(value);
         }
         let Some(text) = text.as_str() else {

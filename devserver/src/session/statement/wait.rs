@@ -28,6 +28,9 @@ impl Session {
 fn time_of_day(time: &Value, ty: Option<SqlType>) -> SqlResult<u64> {
     let invalid = || SqlError::new(148, "Incorrect time syntax in time string used with WAITFOR.").severity(15);
     let from = ty.unwrap_or(SqlType::VarChar(Length::Max));
+    if from == SqlType::Variant {
+        return Err(SqlError::not_supported("WAITFOR with a sql_variant"));
+    }
     match value::convert(time.clone(), from, SqlType::Time(7), None, true).map_err(|_| invalid())? {
         Value::Time(ticks) => Ok(ticks),
         _ => Err(invalid()),

@@ -67,6 +67,32 @@ fn comparisons_go_by_the_family_of_the_base_type() {
     is_true(&mut s, "SERVERPROPERTY('EngineEdition') > '4'");
 }
 
+/// As durabletask-mssql keeps its global settings.
+#[test]
+fn a_value_keeps_its_base_type() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE TABLE t (id int NOT NULL PRIMARY KEY, v sql_variant, w sql_variant NOT NULL DEFAULT 7)");
+    ok(
+        &mut s,
+        "CREATE PROCEDURE p @id int, @v sql_variant AS UPDATE t SET v = @v WHERE id = @id
+         IF @@ROWCOUNT = 0 INSERT t (id, v) VALUES (@id, @v)",
+    );
+    ok(&mut s, "EXEC p 1, 5; EXEC p 2, N'five'; EXEC p 3, NULL; EXEC p 1, 'one'; EXEC p 4, 6");
+    assert_eq!(
+        rows(
+            &mut s,
+            "DECLARE @v sql_variant = (SELECT v FROM t WHERE id = 4); IF @v = 6 SELECT @v, CAST(@v AS int) + 1"
+        ),
+        ["ROW(Int(6), Int(7))"]
+    );
+    // NULL, text, numbers.
+    let in_order = [3, 2, 1, 4].map(|id| format!("ROW(Int({id}))"));
+    assert_eq!(rows(&mut s, "SELECT id FROM t ORDER BY v"), in_order);
+    assert_eq!(rows(&mut s, "SELECT MIN(id), COUNT(*) FROM t GROUP BY w HAVING COUNT(*) > 1"), ["ROW(Int(1), Int(4))"]);
+    assert_eq!(errors(&mut s, "DECLARE @v sql_variant = 1; DECLARE @n int = @v"), [257]);
+    assert_eq!(errors(&mut s, "DECLARE @v sql_variant = 'x'; SELECT CAST(@v AS int)"), [245]);
+}
+
 #[test]
 fn what_else_a_variant_could_do_is_refused() {
     let (_e, mut s) = session();
@@ -76,9 +102,10 @@ fn what_else_a_variant_could_do_is_refused() {
         "SELECT LEN(SERVERPROPERTY('Edition'))",
         "SELECT MAX(SERVERPROPERTY('Edition'))",
         "SELECT 1 WHERE SERVERPROPERTY('Edition') LIKE 'x'",
-        "DECLARE @v sql_variant",
-        "CREATE TABLE t (v sql_variant)",
-        "SELECT SERVERPROPERTY('Edition') AS v INTO t",
+        "CREATE TABLE t (v sql_variant, INDEX i (v))",
+        "DECLARE @v sql_variant = 1.5",
+        "DECLARE @v sql_variant = 'x'; RAISERROR ('%s', 16, 1, @v)",
+        "DECLARE @v sql_variant = 'a' COLLATE Latin1_General_BIN2",
         "SELECT 1 WHERE SERVERPROPERTY('EngineEdition') > 1.5",
         "SELECT SQL_VARIANT_PROPERTY(1, 'BaseType')",
         "SELECT SERVERPROPERTY('ProcessID')",
