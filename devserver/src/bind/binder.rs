@@ -3,7 +3,6 @@
 //!
 //! Each file of the folder adds the methods for its own part of the language.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::bind::query_scope::{QueryScope, VisibleColumn};
@@ -12,7 +11,7 @@ use crate::catalog::object::View;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
-use crate::plan::batch::{CalledFunction, CalledFunctions, FunctionCell};
+use crate::plan::batch::{CalledFunctions, FunctionPlan};
 use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
@@ -62,14 +61,10 @@ pub struct Binder<'a> {
     pub next_values: NextValues,
     /// The recursive CTEs whose members are being bound.
     pub recursions: Vec<Recursion>,
-    /// The parameters of the function that is being bound.
-    pub function_arguments: Option<Arguments>,
-    /// The functions of several statements in whose bodies this stands.
+    /// The functions in whose bodies this stands.
     pub calls: Option<&'a CallChain<'a>>,
-    /// The functions of several statements that were called so far.
-    pub functions: Vec<CalledFunction>,
-    /// How many calls of user-defined functions were bound.
-    pub function_calls: usize,
+    /// The functions that were called so far.
+    pub functions: Vec<Arc<FunctionPlan>>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
     /// The slots of tables that views with INSTEAD OF triggers stand over, and for what they have these.
@@ -80,19 +75,12 @@ pub struct Binder<'a> {
     pub view_hints: Vec<TableHint>,
     /// The slots of system views.
     pub system_slots: SlotSet,
-    /// The slot of `$action` while the OUTPUT clause of a MERGE is bound.
-    pub merge_action: Option<usize>,
 }
 
-/// A function of several statements that is being bound, and those within whose bodies it is called.
+/// A function that is being bound, and those within whose bodies it is called.
 pub struct CallChain<'a> {
     pub function: ObjectId,
-    pub cell: &'a Arc<FunctionCell>,
     pub outer: Option<&'a CallChain<'a>>,
-    /// The outermost of them is called by a CHECK.
-    pub in_check: bool,
-    /// All that are bound for the outermost call: each once, however often it is called.
-    pub known: &'a RefCell<Vec<(ObjectId, Arc<FunctionCell>)>>,
 }
 
 impl<'a> Binder<'a> {
@@ -119,10 +107,8 @@ impl<'a> Binder<'a> {
             used_columns: Vec::new(),
             cte_in_progress: Vec::new(),
             recursions: Vec::new(),
-            function_arguments: None,
             calls: None,
             functions: Vec::new(),
-            function_calls: 0,
             in_default: false,
             without_subqueries: false,
             in_check: false,
@@ -134,7 +120,6 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             view_hints: Vec::new(),
             system_slots: 0,
-            merge_action: None,
         }
     }
 
@@ -282,11 +267,6 @@ impl<'a> Binder<'a> {
         bound
     }
 
-    /// Whether what is bound belongs to a CHECK, by way of functions too.
-    pub fn is_in_check(&self) -> bool {
-        self.in_check || self.calls.is_some_and(|calls| calls.in_check)
-    }
-
     pub fn forbidding_subqueries<T>(&mut self, bind: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
         let outer = std::mem::replace(&mut self.without_subqueries, true);
         let bound = bind(self);
@@ -294,9 +274,6 @@ impl<'a> Binder<'a> {
         bound
     }
 }
-
-/// The parameters of the function that is being bound, by folded name.
-pub type Arguments = Vec<(String, Scalar)>;
 
 /// The recursive CTE whose members are being bound.
 #[derive(Debug, Clone)]

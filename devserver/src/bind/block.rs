@@ -43,11 +43,7 @@ pub struct Aggregation {
 impl Block {
     /// Whether it can be merged into the query around it.
     pub fn is_mergeable(&self) -> bool {
-        !self.distinct
-            && self.aggregation.is_none()
-            && !self.limit.with_ties
-            && !self.limit.percent
-            && self.items.iter().all(|item| item.variable.is_none())
+        !self.distinct && self.aggregation.is_none() && self.items.iter().all(|item| item.variable.is_none())
     }
 }
 

@@ -64,12 +64,6 @@ impl Binder<'_> {
         if let Some(function) = system_function::lookup(&name) {
             return self.bind_system_function(function, &call.name.name, &call.arguments);
         }
-        if matches!(name.as_str(), "newid" | "newsequentialid") && self.function_arguments.is_some() {
-            return Err(SqlError::new(
-                443,
-                format!("Invalid use of a side-effecting operator '{name}' within a function."),
-            ));
-        }
         if name == "newsequentialid" && !self.in_default {
             return Err(SqlError::new(
                 302,

@@ -114,7 +114,6 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
             for clause in &plan.clauses {
                 match &clause.action {
                     BoundAction::Insert(..) => events.push(TriggerEvent::Insert),
-                    BoundAction::Delete => events.push(TriggerEvent::Delete),
                     BoundAction::Update(assignments) => {
                         events.push(TriggerEvent::Update);
                         updated.extend(assignments.iter().filter_map(|assignment| assignment.column));
@@ -130,23 +129,12 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
     }
     let sends_output = outputs.iter().any(|output| output.into.is_none());
     let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
-    let mut target = binder.bind_triggers(schema, &events, columns, sends_output)?;
-    if target.as_ref().is_some_and(|target| target.instead_of.is_some()) {
-        if matches!(plan, Plan::Merge(_)) {
-            return Err(SqlError::not_supported("MERGE of a table with INSTEAD OF triggers"));
-        }
-        if !outputs.is_empty() {
-            return Err(SqlError::not_supported("OUTPUT INTO of a statement with an INSTEAD OF trigger"));
-        }
+    let target = binder.bind_triggers(schema, &events, columns, sends_output)?;
+    if target.is_some() && matches!(plan, Plan::Merge(_)) {
+        return Err(SqlError::not_supported("MERGE of a table with triggers"));
     }
-    if let (Some(target), Plan::Merge(_)) = (&mut target, plan) {
-        // A row that a MERGE moves by its clustered key looks like one that was deleted and one that was inserted.
-        let moves = schema.clustered().is_some_and(|index| index.key.iter().any(|key| updated.contains(&key.column)));
-        if moves {
-            return Err(SqlError::not_supported("MERGE that changes the clustered key of a table with triggers"));
-        }
-        target.events.sort();
-        target.events.dedup();
+    if target.as_ref().is_some_and(|target| target.instead_of.is_some()) && !outputs.is_empty() {
+        return Err(SqlError::not_supported("OUTPUT INTO of a statement with an INSTEAD OF trigger"));
     }
     Ok(target)
 }

@@ -69,9 +69,6 @@ impl Binder<'_> {
 
             Expr::Literal(constant) => literal(constant),
             Expr::Column(column) => self.resolve_column(column),
-            Expr::Variable(name) if self.function_arguments.is_some() => {
-                self.function_argument(name).expect("a function is being bound")
-            }
             Expr::Variable(name) => {
                 let (place, ty) = self.declarations.scalar(name)?;
                 Ok(Scalar { node: Node::Variable(place), ty, nullable: true, label: CollationLabel::Coercible })
@@ -139,7 +136,6 @@ impl Binder<'_> {
                 };
                 Ok(Scalar { ty: column.ty, nullable: true, label, node: Node::Subquery(Arc::new(plan)) })
             }
-            Expr::MergeAction => self.bind_merge_action(),
         }
     }
 

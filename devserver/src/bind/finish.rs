@@ -60,7 +60,7 @@ impl Binder<'_> {
             slots_read |= scalar.slots();
         }
 
-        let simple = aggregation.is_none() && windows.is_none() && !limit.with_ties;
+        let simple = aggregation.is_none() && windows.is_none();
         let order: &[SortKey] = if simple { &sort } else { &[] };
         let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
         let mut kept_slots = relation.slot_list();

@@ -26,7 +26,6 @@ pub mod instead_of;
 pub mod merge;
 pub mod name;
 pub mod next_value_forbidden;
-pub mod open_json;
 pub mod order_by;
 pub mod output;
 pub mod query;

@@ -99,9 +99,7 @@ impl Binder<'_> {
             return false;
         }
         let scopes = std::mem::take(&mut self.scopes);
-        let arguments = self.function_arguments.take();
         let alone = self.bind_expr(expr);
-        self.function_arguments = arguments;
         self.scopes = scopes;
         alone.is_ok_and(|alone| alone.as_constant().is_some())
     }

@@ -139,13 +139,6 @@ impl Binder<'_> {
             Some(offset) => self.bind_offset(Some(offset))?,
             None => self.bind_top(select.top.as_ref())?,
         };
-        if limit.with_ties && sort.is_empty() {
-            return Err(SqlError::new(
-                1062,
-                "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.",
-            )
-            .severity(15));
-        }
 
         let scope = self.scopes.last_mut().expect("the query's own scope");
         let group_by = std::mem::take(&mut scope.group_by);

@@ -52,10 +52,10 @@ fn mention_in_source(source: &TableSource, name: &str) -> Mention {
         }
         TableSource::Join { kind, left, right, .. } => {
             let (mut left, mut right) = (mention_in_source(left, name), mention_in_source(right, name));
-            if matches!(kind, JoinKind::Right | JoinKind::Full) {
+            if *kind == JoinKind::Right {
                 left = optional(left);
             }
-            if matches!(kind, JoinKind::Left | JoinKind::Full) {
+            if *kind == JoinKind::Left {
                 right = optional(right);
             }
             left.max(right)

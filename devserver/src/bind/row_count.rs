@@ -7,7 +7,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{Limit, NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH};
 use crate::plan::scalar::Scalar;
-use crate::tsql::ast::{Expr, Offset, Top};
+use crate::tsql::ast::{Expr, Offset};
 use crate::value::SqlType;
 
 /// A clause that takes a number of rows, and its errors.
@@ -50,7 +50,7 @@ impl Binder<'_> {
             Some(fetch) => Some(self.bind_row_count(fetch, &FETCH)?),
             None => None,
         };
-        Ok(Limit { skip, take, ..Limit::default() })
+        Ok(Limit { skip, take })
     }
 
     /// The number in TOP, OFFSET or FETCH, which the rows that it counts have no part in.
@@ -77,22 +77,8 @@ impl Binder<'_> {
         implicit(scalar, SqlType::BigInt)
     }
 
-    pub fn bind_top(&mut self, top: Option<&Top>) -> SqlResult<Limit> {
+    pub fn bind_top(&mut self, top: Option<&Expr>) -> SqlResult<Limit> {
         let Some(top) = top else { return Ok(Limit::default()) };
-        let take = match top.percent {
-            true => self.bind_percentage(&top.count)?,
-            false => self.bind_row_count(&top.count, &TOP)?,
-        };
-        Ok(Limit { skip: None, take: Some(take), percent: top.percent, with_ties: top.with_ties })
-    }
-
-    /// "If PERCENT is specified, expression is implicitly converted to a float value" ("TOP",
-    /// docs/t-sql/queries/top-transact-sql.md).
-    fn bind_percentage(&mut self, expr: &Expr) -> SqlResult<Scalar> {
-        let scalar = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_expr(expr))?;
-        if !scalar.ty.is_number() || is_null(expr) || (self.scopes.last().is_some() && scalar.slots() != 0) {
-            return Err(SqlError::not_supported("TOP … PERCENT of what is no number, or depends on columns"));
-        }
-        implicit(scalar, SqlType::Float)
+        Ok(Limit { skip: None, take: Some(self.bind_row_count(top, &TOP)?) })
     }
 }

@@ -1,4 +1,4 @@
-//! Binds UNION, EXCEPT and INTERSECT.
+//! Binds UNION.
 
 use std::sync::Arc;
 

@@ -11,7 +11,6 @@ use crate::bind::conversion::no_text_or_image;
 use crate::bind::index_function;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
-use crate::bind::table_function::is_of_the_system;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
@@ -141,26 +140,15 @@ impl Binder<'_> {
                 self.add_derived(bound?, alias, columns, mergeable)
             }
             TableSource::Values { rows, alias, columns } => self.bind_values(rows, alias, columns),
-            TableSource::Function { name, arguments, alias, columns }
-                if name.schema.is_some() && !is_of_the_system(name) =>
-            {
-                // Without APPLY its arguments do not see the tables beside it.
-                let sources = std::mem::take(&mut self.scope().sources);
-                let bound = self.bind_inline_function(name, arguments);
-                self.scope().sources = sources;
-                self.add_derived(bound?, alias.as_ref().unwrap_or(&name.name), columns, mergeable)
-            }
             TableSource::Function { name, arguments, alias, columns } => {
                 self.bind_table_function(name, arguments, alias.as_ref(), columns)
             }
-            TableSource::OpenJson { json, path, columns, alias } => {
-                self.bind_open_json(json, path.as_ref(), columns, alias.as_ref())
-            }
+            TableSource::OpenJson { json, alias } => self.bind_open_json(json, alias.as_ref()),
             TableSource::Join { kind, hint, left, right, on } => {
                 let scope = self.scope();
                 let first = scope.sources.len();
-                let left_mergeable = mergeable && !matches!(kind, JoinKind::Right | JoinKind::Full);
-                let right_mergeable = mergeable && !matches!(kind, JoinKind::Left | JoinKind::Full);
+                let left_mergeable = mergeable && *kind != JoinKind::Right;
+                let right_mergeable = mergeable && *kind != JoinKind::Left;
                 let left = self.bind_source(left, left_mergeable)?;
                 let right = self.bind_source(right, right_mergeable)?;
                 let mut conditions = Vec::new();
@@ -178,13 +166,6 @@ impl Binder<'_> {
                     // Here the derived table does see what stands to its left.
                     TableSource::Derived { query, alias, columns } => {
                         let bound = self.bind_query(query, false)?;
-                        self.add_derived(bound, alias, columns, mergeable && !*outer)?
-                    }
-                    TableSource::Function { name, arguments, alias, columns }
-                        if name.schema.is_some() && index_function::meant(name).is_none() =>
-                    {
-                        let bound = self.bind_inline_function(name, arguments)?;
-                        let alias = alias.as_ref().unwrap_or(&name.name);
                         self.add_derived(bound, alias, columns, mergeable && !*outer)?
                     }
                     other => self.bind_source(other, mergeable && !*outer)?,

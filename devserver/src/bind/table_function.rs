@@ -1,11 +1,11 @@
-//! Functions in FROM: STRING_SPLIT, GENERATE_SERIES and fn_helpcollations. OPENJSON has a file of its own.
+//! Functions in FROM: STRING_SPLIT, GENERATE_SERIES and OPENJSON.
 
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;
 use crate::bind::derived_table::rename;
-use crate::bind::name::display_name;
+use crate::bind::name::{display_name, invalid_object};
 use crate::bind::query_scope::VisibleColumn;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
@@ -15,14 +15,7 @@ use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table_function::{FunctionColumn, TableFunction};
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Ident, ObjectName};
-use crate::value::{Length, SqlType, Value};
-
-const HELP_COLLATIONS: &str = "fn_helpcollations";
-
-/// Whether a name with a schema is one that is found without a schema too.
-pub fn is_of_the_system(name: &ObjectName) -> bool {
-    name.schema.as_ref().is_some_and(|schema| fold(schema) == "sys") && fold(&name.name) == HELP_COLLATIONS
-}
+use crate::value::{Collation, Length, SqlType, Value};
 
 impl Binder<'_> {
     /// A table-valued function that SQL Server brings with it.
@@ -34,16 +27,12 @@ impl Binder<'_> {
         columns: &[Ident],
     ) -> SqlResult<Relation> {
         let folded = fold(&name.name);
-        if name.schema.is_some() && !is_of_the_system(name) {
-            return Err(unknown(name));
-        }
-        match folded.as_str() {
-            "string_split" | "generate_series" => self.check_level_of(&folded, &name.name)?,
-            _ => {}
+        if let Some(schema) = &name.schema {
+            // There are no table-valued functions of users.
+            return Err(if fold(schema) == "sys" { unknown(name) } else { invalid_object(name) });
         }
         match folded.as_str() {
             "string_split" => self.bind_string_split(arguments, alias, columns),
-            HELP_COLLATIONS => self.bind_help_collations(arguments, alias, columns),
             "generate_series" => self.bind_generate_series(arguments, alias, columns),
             _ => Err(unknown(name)),
         }
@@ -52,12 +41,20 @@ impl Binder<'_> {
     /// Below its compatibility level a function is no function: "SQL Server can't find and run" it.
     ///
     /// Source: "OPENJSON", "STRING_SPLIT" and "GENERATE_SERIES" (MicrosoftDocs/sql-docs, docs/t-sql/functions/).
-    pub(super) fn check_level_of(&self, function: &str, written: &str) -> SqlResult<()> {
-        let needed = if function == "generate_series" { 160 } else { 130 };
+    pub(super) fn check_level_of(&self, function: &str) -> SqlResult<()> {
+        let needed = if function == "GENERATE_SERIES" { 160 } else { 130 };
         if self.database.compatibility_level() >= needed {
             return Ok(());
         }
-        Err(SqlError::new(208, format!("Invalid object name '{written}'.")))
+        Err(SqlError::new(208, format!("Invalid object name '{function}'.")))
+    }
+
+    fn check_two(&self, function: &str, arguments: &[Expr]) -> SqlResult<()> {
+        self.check_level_of(function)?;
+        match arguments.len() {
+            2 => Ok(()),
+            given => Err(SqlError::not_supported(format!("{function} with {given} arguments"))),
+        }
     }
 
     /// Source: "STRING_SPLIT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/string-split-transact-sql.md).
@@ -67,7 +64,7 @@ impl Binder<'_> {
         alias: Option<&Ident>,
         columns: &[Ident],
     ) -> SqlResult<Relation> {
-        check_arity("string_split", arguments.len(), 2, 3)?;
+        self.check_two("STRING_SPLIT", arguments)?;
         let text = self.bind_expr(&arguments[0])?;
         let separator = self.bind_expr(&arguments[1])?;
         for (position, argument) in [&text, &separator].into_iter().enumerate() {
@@ -83,45 +80,16 @@ impl Binder<'_> {
                 ));
             }
         }
-        let ordinal = match arguments.get(2) {
-            None => false,
-            Some(flag) => match self.bind_expr(flag)?.as_constant() {
-                Some(Value::Null) => false,
-                Some(constant) if matches!(constant.as_i64(), Some(0 | 1)) => constant.as_i64() == Some(1),
-                Some(_) => {
-                    return Err(SqlError::new(
-                        4199,
-                        "Argument value is invalid for argument 3 of string_split function.",
-                    ));
-                }
-                None => {
-                    return Err(SqlError::new(
-                        8748,
-                        "The enable_ordinal argument for string_split only supports constant values (not variables or \
-                         columns).",
-                    ));
-                }
-            },
-        };
         let ty = match (text.ty.is_unicode(), text.ty.is_max()) {
             (true, true) => SqlType::NVarChar(Length::Max),
             (true, false) => SqlType::NVarChar(text.ty.length().unwrap_or(Length::Limit(1))),
             (false, true) => SqlType::VarChar(Length::Max),
             (false, false) => SqlType::VarChar(text.ty.length().unwrap_or(Length::Limit(1))),
         };
-        let mut described = vec![FunctionColumn { collation: text.collation(), ..FunctionColumn::new("value", ty) }];
-        if ordinal {
-            described.push(FunctionColumn::new("ordinal", SqlType::BigInt));
-        }
+        let described = vec![FunctionColumn { collation: text.collation(), ..FunctionColumn::new("value", ty) }];
         let text = implicit(text, ty)?;
         let separator = implicit(separator, SqlType::NVarChar(Length::Max))?;
-        self.add_function(
-            TableFunction::StringSplit { text, separator, ordinal },
-            described,
-            "string_split",
-            alias,
-            columns,
-        )
+        self.add_function(TableFunction::StringSplit { text, separator }, described, "string_split", alias, columns)
     }
 
     /// Source: "GENERATE_SERIES" (MicrosoftDocs/sql-docs, docs/t-sql/functions/generate-series-transact-sql.md).
@@ -131,50 +99,29 @@ impl Binder<'_> {
         alias: Option<&Ident>,
         columns: &[Ident],
     ) -> SqlResult<Relation> {
-        check_arity("generate_series", arguments.len(), 2, 3)?;
+        self.check_two("GENERATE_SERIES", arguments)?;
         let start = self.bind_expr(&arguments[0])?;
         let stop = self.bind_expr(&arguments[1])?;
         let ty = start.ty;
         if !ty.is_integer() || stop.ty != ty {
             return Err(SqlError::not_supported("GENERATE_SERIES over anything but two integers of one type"));
         }
-        let step = match arguments.get(2) {
-            Some(step) => {
-                let step = self.bind_expr(step)?;
-                if step.ty != ty {
-                    return Err(SqlError::not_supported("GENERATE_SERIES with a step of another type than its start"));
-                }
-                step
-            }
-            // 1, or -1 if the start is the greater: see `series`.
-            None => Scalar::null(),
-        };
-        let bounds =
-            [implicit(start, SqlType::BigInt)?, implicit(stop, SqlType::BigInt)?, implicit(step, SqlType::BigInt)?];
-        if arguments.len() == 3 && bounds[2].as_constant().is_some_and(Value::is_null) {
-            return Err(SqlError::not_supported("GENERATE_SERIES with a step of NULL"));
-        }
+        let bounds = [implicit(start, SqlType::BigInt)?, implicit(stop, SqlType::BigInt)?];
         let described = vec![FunctionColumn::new("value", ty)];
         self.add_function(TableFunction::GenerateSeries { bounds, ty }, described, "generate_series", alias, columns)
     }
 
-    /// Source: "sys.fn_helpcollations" (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/system-functions/sys-fn-helpcollations-transact-sql.md).
-    fn bind_help_collations(
-        &mut self,
-        arguments: &[Expr],
-        alias: Option<&Ident>,
-        columns: &[Ident],
-    ) -> SqlResult<Relation> {
-        if !arguments.is_empty() {
-            let message = "Procedure or function sys.fn_helpcollations has too many arguments specified.";
-            return Err(SqlError::new(8144, message));
-        }
-        let described = vec![
-            FunctionColumn { nullable: false, ..FunctionColumn::new("name", SqlType::NVarChar(Length::Limit(128))) },
-            FunctionColumn::new("description", SqlType::NVarChar(Length::Limit(1000))),
-        ];
-        self.add_function(TableFunction::HelpCollations, described, HELP_COLLATIONS, alias, columns)
+    /// Source: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
+    pub fn bind_open_json(&mut self, json: &Expr, alias: Option<&Ident>) -> SqlResult<Relation> {
+        self.check_level_of("OPENJSON")?;
+        let json = self.bind_expr(json)?;
+        let value = FunctionColumn::new("value", SqlType::NVarChar(Length::Max));
+        let value = FunctionColumn { collation: json.collation(), ..value };
+        let json = implicit(json, SqlType::NVarChar(Length::Max))?;
+        let key = FunctionColumn::new("key", SqlType::NVarChar(Length::Limit(4000)));
+        let key = FunctionColumn { collation: Collation::parse("Latin1_General_BIN2")?, ..key };
+        let kind = FunctionColumn { nullable: false, ..FunctionColumn::new("type", SqlType::Int) };
+        self.add_function(TableFunction::OpenJson(json), vec![key, value, kind], "OPENJSON", alias, &[])
     }
 
     /// Gives a bound function a slot and a name in the innermost scope.
@@ -214,11 +161,4 @@ impl Binder<'_> {
 
 fn unknown(name: &ObjectName) -> SqlError {
     SqlError::not_supported(format!("the table-valued function {}", display_name(name)))
-}
-
-fn check_arity(name: &str, count: usize, least: usize, most: usize) -> SqlResult<()> {
-    if (least..=most).contains(&count) {
-        return Ok(());
-    }
-    Err(SqlError::new(189, format!("The {name} function requires {least} to {most} arguments.")).severity(15))
 }

@@ -9,8 +9,9 @@
 const UNKNOWN_HERE: &[&[&str]] = &[
     // Aggregate and analytic functions.
     &[
-        "approx_count_distinct", "approx_percentile_cont", "approx_percentile_disc", "checksum_agg", "grouping",
-        "grouping_id", "percentile_cont", "percentile_disc", "product", "stdev", "stdevp", "var", "varp",
+        "approx_count_distinct", "approx_percentile_cont", "approx_percentile_disc", "checksum_agg", "cume_dist",
+        "dense_rank", "grouping", "grouping_id", "lag", "last_value", "lead", "ntile", "percent_rank", "percentile_cont",
+        "percentile_disc", "product", "rank", "stdev", "stdevp", "var", "varp",
     ],
     // Bits.
     &[

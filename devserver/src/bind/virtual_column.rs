@@ -38,7 +38,6 @@ impl Binder<'_> {
         });
         let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
         let ctes = std::mem::take(&mut self.ctes);
-        let arguments = self.function_arguments.take();
         let used = self.used_columns[slot].clone();
         let result = self.owned(&schema.schema, |binder| {
             ordinals.into_iter().try_for_each(|ordinal| {
@@ -48,7 +47,6 @@ impl Binder<'_> {
             })
         });
         self.used_columns[slot] = used;
-        self.function_arguments = arguments;
         self.ctes = ctes;
         self.scopes = scopes;
         result

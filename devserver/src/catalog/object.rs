@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{Column, ObjectId};
-use crate::tsql::ast::{FunctionBody, SelectStatement, Statement, TriggerEvent};
+use crate::tsql::ast::{SelectStatement, Statement, TriggerEvent};
 use crate::value::{Day, SqlType, Ticks};
 
 /// A schema.
@@ -114,18 +114,15 @@ pub struct Trigger {
     pub disabled: bool,
 }
 
-/// A user-defined function.
+/// A user-defined scalar function.
 #[derive(Debug)]
 pub struct Function {
     pub id: ObjectId,
     pub schema: Arc<str>,
     pub name: Arc<str>,
     pub parameters: Vec<Parameter>,
-    /// The type of a scalar function; an inline table-valued one has none.
-    pub returns: Option<SqlType>,
-    /// The columns of a table-valued one as they were when it was made.
-    pub described: Arc<[Column]>,
-    pub body: FunctionBody,
+    pub returns: SqlType,
+    pub body: Arc<[Statement]>,
     pub text: Arc<str>,
     pub created_at: (Day, Ticks),
     pub modified_at: (Day, Ticks),
@@ -142,11 +139,10 @@ pub enum Object {
 }
 
 impl Object {
-    /// The columns of a view or table-valued function.
+    /// The columns of a view.
     pub fn columns(&self) -> &[Column] {
         match self {
             Object::View(view) => &view.described,
-            Object::Function(function) => &function.described,
             _ => &[],
         }
     }

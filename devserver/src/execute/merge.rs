@@ -1,16 +1,14 @@
 //! Runs MERGE.
 //!
 //! First every row of the join is looked at and the first clause whose condition holds says what becomes of it; then
-//! rows are deleted, changed and inserted, in this order, so that a key can go from one row to another; then OUTPUT is
-//! computed. The target's rows are read with update locks. A row that is not there is not locked unless HOLDLOCK asks
+//! rows are changed and inserted, in this order, so that a key can go from one row to another; then OUTPUT is computed. The target's rows are read with update locks. A row that is not there is not locked unless HOLDLOCK asks
 //! for it: two sessions that merge the same new key can both come to insert it, and one gets 2627, as in SQL Server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, SlotRow, Values};
-use crate::execute::limit::limit_values;
 use crate::execute::new_row::{changed_row, finish_row, insert_row};
 use crate::execute::operator::run_operator;
 use crate::execute::output_clause::run_output;
@@ -19,44 +17,35 @@ use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::change::{BoundAction, BoundClause, InsertTarget, MergePlan};
 use crate::plan::scalar::Condition;
 use crate::storage::{Key, LockMode, OnDuplicateKey, RowChange};
-use crate::tsql::ast::MergeWhen;
 use crate::value::{SqlType, Value};
 
 /// What becomes of one row.
 enum Change<'p> {
     Update(RowChange),
-    Delete(Key),
     Insert(&'p InsertTarget, Vec<Option<(Value, SqlType)>>),
 }
 
 /// The rows to change as they are found.
 struct Found<'p> {
     plan: &'p MergePlan,
-    take: usize,
-    /// Everything that ON matched, changed or not.
-    matched: BTreeSet<Key>,
-    /// The rows that are changed, and whether only deleted so far.
-    changed: BTreeMap<Key, bool>,
+    changed: BTreeSet<Key>,
     changes: Vec<(Change<'p>, Option<SavedRows>)>,
-    /// The old rows, where somebody refers to them.
-    gone: Vec<Vec<Value>>,
+    /// The old and new rows, where somebody refers to them.
     moved: Vec<(Vec<Value>, Vec<Value>)>,
 }
 
 impl<'p> Found<'p> {
     /// Takes the row that stands in the frame.
-    fn take_row(&mut self, when: MergeWhen, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Flow> {
+    fn take_row(&mut self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Flow> {
         let plan = self.plan;
-        let mut chosen: Option<&'p BoundClause> = None;
-        for clause in plan.clauses.iter().filter(|clause| clause.when == when) {
-            if Condition::all_hold(&clause.conditions, run, frame)? {
-                chosen = Some(clause);
-                break;
-            }
+        let target = frame.target.clone();
+        let is_meant = |clause: &&BoundClause| matches!(clause.action, BoundAction::Update(_)) == target.is_some();
+        let Some(clause) = plan.clauses.iter().find(is_meant) else { return Ok(Flow::Continue) };
+        if !Condition::all_hold(&clause.conditions, run, frame)? {
+            return Ok(Flow::Continue);
         }
-        let Some(clause) = chosen else { return Ok(Flow::Continue) };
         let schema = &plan.table.schema;
-        let change = match (&clause.action, frame.target.clone()) {
+        let change = match (&clause.action, target) {
             (BoundAction::Insert(target, values), _) => {
                 let mut row = Vec::with_capacity(values.len());
                 for value in values {
@@ -67,19 +56,8 @@ impl<'p> Found<'p> {
                 }
                 Change::Insert(target, row)
             }
-            (BoundAction::Delete, Some(key)) => match self.changed.insert(key.clone(), true) {
-                None => {
-                    if plan.foreign_keys.has_referrers() {
-                        self.gone.push(frame.rows[plan.slot].to_vec());
-                    }
-                    Change::Delete(key)
-                }
-                // Two rows of the source may delete one of the target.
-                Some(true) => return Ok(Flow::Continue),
-                Some(false) => return Err(changed_twice()),
-            },
             (BoundAction::Update(assignments), Some(key)) => {
-                if self.changed.insert(key.clone(), false).is_some() {
+                if !self.changed.insert(key.clone()) {
                     return Err(changed_twice());
                 }
                 let mut values = changed_row(assignments, &mut [], schema, plan.slot, run, frame)?;
@@ -89,17 +67,12 @@ impl<'p> Found<'p> {
                 }
                 Change::Update(RowChange::new(schema, key, values)?)
             }
-            (_, None) => unreachable!("only INSERT stands in WHEN NOT MATCHED"),
+            (_, None) => unreachable!("a matched row has a key"),
         };
         frame.kept += 1;
-        let saved = if plan.output.is_empty() {
-            None
-        } else {
-            frame.rows[plan.action_slot] = vec![Value::String(clause.action.name().into())].into();
-            Some(frame.save(&plan.output_slots))
-        };
+        let saved = if plan.output.is_empty() { None } else { Some(frame.save(&plan.output_slots)) };
         self.changes.push((change, saved));
-        Ok(if self.changes.len() >= self.take { Flow::Stop } else { Flow::Continue })
+        Ok(Flow::Continue)
     }
 }
 
@@ -127,33 +100,8 @@ pub fn run_merge(
         let storage = run.storage()?;
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }
-    let (_, take) = limit_values(&plan.limit, run, frame)?;
-    let mut found = Found {
-        plan,
-        take,
-        matched: BTreeSet::new(),
-        changed: BTreeMap::new(),
-        changes: Vec::new(),
-        gone: Vec::new(),
-        moved: Vec::new(),
-    };
-    if take == 0 {
-        return Ok(StatementResult::default());
-    }
-    let flow = run_operator(&plan.input, run, frame, &mut |run, frame| match frame.target.clone() {
-        Some(key) => {
-            found.matched.insert(key);
-            found.take_row(MergeWhen::Matched, run, frame)
-        }
-        None => found.take_row(MergeWhen::NotMatchedByTarget, run, frame),
-    })?;
-    if let (Flow::Continue, Some(by_source)) = (flow, &plan.by_source) {
-        frame.set_null(&plan.source_slots);
-        run_operator(by_source, run, frame, &mut |run, frame| match &frame.target {
-            Some(key) if !found.matched.contains(key) => found.take_row(MergeWhen::NotMatchedBySource, run, frame),
-            _ => Ok(Flow::Continue),
-        })?;
-    }
+    let mut found = Found { plan, changed: BTreeSet::new(), changes: Vec::new(), moved: Vec::new() };
+    run_operator(&plan.input, run, frame, &mut |run, frame| found.take_row(run, frame))?;
     if !found.changes.is_empty() {
         lock_as_planned(&plan.table, run)?;
     }
@@ -166,15 +114,11 @@ fn apply(
     frame: &mut Frame,
     sent: &mut Vec<Vec<Value>>,
 ) -> SqlResult<StatementResult> {
-    let Found { plan, changes, gone, moved, .. } = found;
+    let Found { plan, changes, moved, .. } = found;
     let table = run.table_id(plan.table.place);
     let mut updates: Vec<RowChange> = Vec::new();
     for (change, _) in &changes {
         match change {
-            Change::Delete(key) => {
-                let storage = run.storage()?;
-                storage.latch.delete(&mut storage.tx, table, key)?;
-            }
             Change::Update(change) => updates.push(change.clone()),
             Change::Insert(..) => {}
         }
@@ -187,7 +131,6 @@ fn apply(
     for (change, saved) in changes {
         let row = match change {
             Change::Update(change) => Some(change.values.into()),
-            Change::Delete(_) => None,
             Change::Insert(target, values) => {
                 let inserted = insert_row(run, frame, target, values.into_iter(), OnDuplicateKey::Fail, "MERGE")?;
                 inserted.map(|(row, _)| row.into())
@@ -200,7 +143,6 @@ fn apply(
             plan.foreign_keys.check_row("MERGE", row, run)?;
         }
     }
-    plan.foreign_keys.rows_deleted("MERGE", &gone, run, frame)?;
     plan.foreign_keys.rows_updated("MERGE", &moved, run, frame)?;
     for (row, saved) in new_rows {
         let Some(saved) = saved else { continue };

@@ -177,9 +177,7 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
             Some(Object::Procedure(procedure)) if wants("p") => procedure.id,
             Some(Object::View(view)) if wants("v") => view.id,
             Some(Object::Trigger(trigger)) if wants("tr") => trigger.procedure.id,
-            Some(Object::Function(function)) if wants(if function.returns.is_some() { "fn" } else { "if" }) => {
-                function.id
-            }
+            Some(Object::Function(function)) if wants("fn") => function.id,
             Some(Object::Sequence(sequence)) if wants("so") => sequence.id,
             _ => continue,
         };

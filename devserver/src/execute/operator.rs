@@ -104,16 +104,6 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
             frame,
             emit,
         ),
-        Operator::Full { left, right, on, left_slots, right_slots } => join::full_join(
-            on,
-            left_slots,
-            right_slots,
-            |run, frame, emit| run_operator(left, run, frame, emit),
-            |run, frame, emit| run_operator(right, run, frame, emit),
-            run,
-            frame,
-            emit,
-        ),
         Operator::Top { input, slots, sort, limit } => run_top(input, slots, sort, limit, run, frame, emit),
         Operator::Window { input, slots, slot, functions } => {
             let rows = collect(input, slots, run, frame)?;

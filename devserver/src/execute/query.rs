@@ -1,11 +1,11 @@
 //! Runs queries: the select list, DISTINCT, ORDER BY and limits over the rows of operators, and set operations.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use crate::error::SqlResult;
 use crate::execute::frame::{EmitRow, Flow, Frame, Run};
-use crate::execute::limit::{limit_values, percentage, share};
+use crate::execute::limit::limit_values;
 use crate::execute::operator::run_operator;
 use crate::execute::recursion;
 use crate::execute::sort::{compare_keys, eval_keys};
@@ -38,12 +38,11 @@ fn run_select(
     emit: EmitRow<'_>,
 ) -> SqlResult<Flow> {
     let (skip, take) = limit_values(&select.limit, run, frame)?;
-    let percent = percentage(&select.limit, run, frame)?;
     if take == 0 {
         return Ok(Flow::Continue);
     }
     let mut distinct = select.distinct.then(DistinctRows::default);
-    if select.sort.is_empty() && percent.is_none() {
+    if select.sort.is_empty() {
         let mut seen = 0;
         let mut stopped_by_reader = false;
         run_operator(&select.input, run, frame, &mut |run, frame| {
@@ -77,20 +76,10 @@ fn run_select(
         Ok(Flow::Continue)
     })?;
     rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
-    let take = percent.map_or(take, |percent| share(percent, rows.len()));
-    let mut last_keys: Option<Vec<Value>> = None;
-    for (position, (keys, row)) in rows.into_iter().enumerate().skip(skip) {
-        if position - skip >= take {
-            let is_tie = select.limit.with_ties
-                && last_keys.as_ref().is_some_and(|last| compare_keys(&select.sort, last, &keys).is_eq());
-            if !is_tie {
-                break;
-            }
-        }
+    for (_, row) in rows.into_iter().skip(skip).take(take) {
         if emit(run, frame, row)? == Flow::Stop {
             return Ok(Flow::Stop);
         }
-        last_keys = Some(keys);
     }
     Ok(Flow::Continue)
 }
@@ -98,7 +87,7 @@ fn run_select(
 /// The rows seen so far, by their key bytes: NULLs are the same here.
 #[derive(Default)]
 struct DistinctRows {
-    seen: HashMap<Vec<u8>, usize>,
+    seen: HashSet<Vec<u8>>,
 }
 
 fn row_key(plan: &QueryPlan, row: &[Value]) -> Vec<u8> {
@@ -111,13 +100,7 @@ fn row_key(plan: &QueryPlan, row: &[Value]) -> Vec<u8> {
 
 impl DistinctRows {
     fn is_new(&mut self, plan: &QueryPlan, row: &[Value]) -> bool {
-        let count = self.seen.entry(row_key(plan, row)).or_insert(0);
-        *count += 1;
-        *count == 1
-    }
-
-    fn contains(&self, plan: &QueryPlan, row: &[Value]) -> bool {
-        self.seen.contains_key(&row_key(plan, row))
+        self.seen.insert(row_key(plan, row))
     }
 }
 
@@ -131,27 +114,8 @@ fn run_set(
     let (skip, take) = limit_values(&set.limit, run, frame)?;
     let mut rows: Vec<Vec<Value>> = Vec::new();
     let mut seen = DistinctRows::default();
-    let mut right_rows = DistinctRows::default();
-    if matches!(set.op, SetOperator::Except | SetOperator::Intersect) {
-        run_query(&set.right, run, frame, &mut |_, _, row| {
-            right_rows.is_new(plan, &row);
-            Ok(Flow::Continue)
-        })?;
-    }
-    run_query(&set.left, run, frame, &mut |_, _, row| {
-        let keep = match set.op {
-            SetOperator::UnionAll => true,
-            SetOperator::Union => seen.is_new(plan, &row),
-            SetOperator::Except => !right_rows.contains(plan, &row) && seen.is_new(plan, &row),
-            SetOperator::Intersect => right_rows.contains(plan, &row) && seen.is_new(plan, &row),
-        };
-        if keep {
-            rows.push(row);
-        }
-        Ok(Flow::Continue)
-    })?;
-    if matches!(set.op, SetOperator::Union | SetOperator::UnionAll) {
-        run_query(&set.right, run, frame, &mut |_, _, row| {
+    for side in [&set.left, &set.right] {
+        run_query(side, run, frame, &mut |_, _, row| {
             if set.op == SetOperator::UnionAll || seen.is_new(plan, &row) {
                 rows.push(row);
             }

@@ -1,12 +1,11 @@
-//! Runs scalar functions of several statements, within the statement that calls them.
+//! Runs user-defined functions, within the statement that calls them.
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run};
 use crate::execute::permission::check_needs;
 use crate::execute::select_statement::run_select;
-use crate::plan::batch::CalledFunction;
-use crate::plan::batch::{Step, StepKind};
+use crate::plan::batch::{FunctionPlan, Step, StepKind};
 use crate::plan::cell::{BoundPlan, Cell, Plan};
 use crate::value::Value;
 
@@ -23,19 +22,15 @@ pub fn nested_too_deep() -> SqlError {
 
 enum Outcome {
     Next,
-    Break,
-    Continue,
     Return(Value),
 }
 
 /// Calls the function with its arguments, which have the types of its parameters.
-pub(super) fn call(function: &CalledFunction, arguments: Vec<Value>, run: &mut Run<'_>) -> SqlResult<Value> {
-    let cell = function.cell();
-    let plan = cell.get().expect("it was filled in before anything runs");
+pub(super) fn call(plan: &FunctionPlan, arguments: Vec<Value>, run: &mut Run<'_>) -> SqlResult<Value> {
     if run.state.nest_level >= MAX_NESTING {
         return Err(nested_too_deep());
     }
-    // Others have their turn, and whoever wants this to end is heard, however often it calls itself.
+    // Others have their turn, and whoever wants this to end is heard.
     let storage = run.storage()?;
     storage.latch.count_row(&storage.tx)?;
     let mut values = arguments;
@@ -95,19 +90,6 @@ fn run_step(step: &Step, version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> 
                 (false, None) => Ok(Outcome::Next),
             };
         }
-        StepKind::While { condition, body } => {
-            while holds(condition, version, run)? {
-                let storage = run.storage()?;
-                storage.latch.count_row(&storage.tx)?;
-                match run_step(body, version, run)? {
-                    Outcome::Next | Outcome::Continue => {}
-                    Outcome::Break => break,
-                    outcome @ Outcome::Return(_) => return Ok(outcome),
-                }
-            }
-        }
-        StepKind::Break => return Ok(Outcome::Break),
-        StepKind::Continue => return Ok(Outcome::Continue),
         StepKind::Return(Some(cell)) => return Ok(Outcome::Return(value(cell, version, run)?)),
         StepKind::Set(place, cell) => {
             run.activation.values[*place] = value(cell, version, run)?;

@@ -1,6 +1,6 @@
 //! Compiled batches: a batch, procedure body or dynamic text as steps.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
@@ -136,25 +136,5 @@ pub struct FunctionPlan {
     pub version: u64,
 }
 
-/// The plan of a function, which is not there yet while the function's own calls of itself are bound.
-pub type FunctionCell = OnceLock<FunctionPlan>;
-
-/// A function, as a call of it knows it.
-#[derive(Debug)]
-pub enum CalledFunction {
-    Other(Arc<FunctionCell>),
-    /// One within whose body the call stands.
-    Around(Weak<FunctionCell>),
-}
-
 /// The functions that a plan calls, if any; a call has its place in the list.
-pub type CalledFunctions = Option<Arc<[CalledFunction]>>;
-
-impl CalledFunction {
-    pub fn cell(&self) -> Arc<FunctionCell> {
-        match self {
-            CalledFunction::Other(cell) => Arc::clone(cell),
-            CalledFunction::Around(cell) => cell.upgrade().expect("whoever runs it has it"),
-        }
-    }
-}
+pub type CalledFunctions = Option<Arc<[Arc<FunctionPlan>]>>;

@@ -4,7 +4,6 @@ use crate::plan::query::{Limit, Operator, OutputColumn, QueryPlan, TableHandle, 
 use crate::plan::scalar::{Condition, Scalar};
 use crate::plan::table_hints::TableHints;
 use crate::plan::table_rules::{ForeignKeys, TableRules};
-use crate::tsql::ast::MergeWhen;
 use crate::value::SqlType;
 
 /// Where rows are inserted.
@@ -95,18 +94,11 @@ impl OutputPlan {
 pub struct MergePlan {
     /// The source joined with the target; rows without partner in the target come too if they can be inserted.
     pub input: Operator,
-    /// All rows of the target, for WHEN NOT MATCHED BY SOURCE.
-    pub by_source: Option<Operator>,
     pub table: TableHandle,
     /// The target's slot.
     pub slot: usize,
-    /// The slots of the source.
-    pub source_slots: Vec<usize>,
-    /// The slot of `$action`.
-    pub action_slot: usize,
     pub clauses: Vec<BoundClause>,
     pub rules: TableRules,
-    pub limit: Limit,
     pub hints: TableHints,
     pub foreign_keys: ForeignKeys,
     pub output: Vec<OutputPlan>,
@@ -116,26 +108,14 @@ pub struct MergePlan {
 
 #[derive(Debug)]
 pub struct BoundClause {
-    pub when: MergeWhen,
     pub conditions: Vec<Condition>,
     pub action: BoundAction,
 }
 
 #[derive(Debug)]
 pub enum BoundAction {
+    /// Of a row that ON has matched.
     Update(Vec<BoundAssignment>),
-    Delete,
-    /// `None` is DEFAULT.
+    /// Of a row without partner in the target; `None` is DEFAULT.
     Insert(Box<InsertTarget>, Vec<Option<Scalar>>),
-}
-
-impl BoundAction {
-    /// What `$action` says.
-    pub fn name(&self) -> &'static str {
-        match self {
-            BoundAction::Update(_) => "UPDATE",
-            BoundAction::Delete => "DELETE",
-            BoundAction::Insert(..) => "INSERT",
-        }
-    }
 }

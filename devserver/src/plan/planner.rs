@@ -334,22 +334,6 @@ impl Planner<'_> {
         let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
         let (left_slots, right_slots) = (left.slots(), right.slots());
         let right_list = right.slot_list();
-        if kind == JoinKind::Full {
-            if contains_target(&left) || contains_target(&right) {
-                return Err(SqlError::not_supported("changing a table of a FULL JOIN"));
-            }
-            let left_list = left.slot_list();
-            let left = self.plan_joins(left, Vec::new(), bound, &[], false)?;
-            let right = self.plan_joins(right, Vec::new(), bound, &[], false)?;
-            let operator = Operator::Full {
-                left: Box::new(left.operator),
-                right: Box::new(right.operator),
-                on,
-                left_slots: left_list,
-                right_slots: right_list,
-            };
-            return Ok((operator, conditions));
-        }
         let target_on_right = contains_target(&right);
         let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
         let left = self.plan_joins(left, own_left, bound, &[], false)?;

@@ -46,7 +46,7 @@ pub struct QueryPlan {
 #[derive(Debug)]
 pub enum Body {
     Select(Box<SelectPlan>),
-    /// UNION, UNION ALL, EXCEPT, INTERSECT; both sides have the types of the plan's columns.
+    /// UNION and UNION ALL; both sides have the types of the plan's columns.
     Set(Box<SetPlan>),
     Recursive(Box<RecursivePlan>),
 }
@@ -88,9 +88,6 @@ pub struct OutputSort {
 pub struct Limit {
     pub skip: Option<Scalar>,
     pub take: Option<Scalar>,
-    /// `take` is a percentage of all rows, a float.
-    pub percent: bool,
-    pub with_ties: bool,
 }
 
 impl Limit {
@@ -218,14 +215,6 @@ pub enum Operator {
         target_on_right: bool,
     },
     Hash(Box<HashJoin>),
-    /// FULL JOIN.
-    Full {
-        left: Box<Operator>,
-        right: Box<Operator>,
-        on: Vec<Condition>,
-        left_slots: Vec<usize>,
-        right_slots: Vec<usize>,
-    },
     /// TOP and ORDER BY of a derived table that was merged into the statement.
     Top {
         input: Box<Operator>,
@@ -260,56 +249,17 @@ pub struct HashJoin {
 pub struct WindowFunction {
     pub kind: WindowKind,
     pub partition_by: Vec<Scalar>,
+    /// Empty: each row sees its whole partition; else the rows up to the last of its peers.
     pub order_by: Vec<SortKey>,
-    pub frame: FrameBounds,
 }
 
 #[derive(Debug)]
 pub enum WindowKind {
     RowNumber,
-    Rank,
-    DenseRank,
-    PercentRank,
-    CumeDist,
-    NTile(Scalar),
-    /// LAG, or LEAD if `ahead`.
-    Offset {
-        value: Scalar,
-        by: Scalar,
-        default: Option<Scalar>,
-        ahead: bool,
-    },
-    /// FIRST_VALUE, or LAST_VALUE if `last`.
-    Edge {
-        value: Scalar,
-        last: bool,
-    },
+    FirstValue(Scalar),
     Aggregate(AggregateCall),
     /// NEXT VALUE FOR … OVER: the number of the sequence.
     NextValue(i32),
-}
-
-/// The rows of a partition that a window function looks at, from the place of the current row.
-#[derive(Debug, Clone, Copy)]
-pub struct FrameBounds {
-    /// ROWS; RANGE takes the current row's peers along, and knows no distances but 0.
-    pub rows: bool,
-    pub start: FrameBound,
-    pub end: FrameBound,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameBound {
-    First,
-    Relative(i64),
-    Last,
-}
-
-impl FrameBounds {
-    pub const WHOLE: FrameBounds = FrameBounds { rows: true, start: FrameBound::First, end: FrameBound::Last };
-    /// With ORDER BY and without ROWS or RANGE.
-    pub const RUNNING: FrameBounds =
-        FrameBounds { rows: false, start: FrameBound::First, end: FrameBound::Relative(0) };
 }
 
 #[derive(Debug)]

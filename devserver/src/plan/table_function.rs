@@ -1,44 +1,40 @@
-//! Functions in FROM as a plan has them: OPENJSON, STRING_SPLIT, GENERATE_SERIES and two of sys.
+//! Functions in FROM as a plan has them: OPENJSON, STRING_SPLIT, GENERATE_SERIES and those of indexes.
 //! [`crate::execute::table_function`] computes their rows.
 
 use std::sync::Arc;
 
 use crate::plan::index_function::IndexFunction;
 use crate::plan::scalar::{Scalar, SlotSet};
-use crate::value::builtin::json::path::Path;
 use crate::value::{Collation, SqlType};
 
 /// A call in FROM, bound.
 #[derive(Debug)]
 pub enum TableFunction {
-    OpenJson(Box<OpenJson>),
-    /// The text and the separator, both as nvarchar(max); `ordinal`: a second column counts the parts.
+    /// The text, as nvarchar(max).
+    OpenJson(Scalar),
+    /// The text and the separator, both as nvarchar(max).
     StringSplit {
         text: Scalar,
         separator: Scalar,
-        ordinal: bool,
     },
-    /// Start, stop and step as bigint, and the type of the values.
+    /// Start and stop as bigint, and the type of the values.
     GenerateSeries {
-        bounds: [Scalar; 3],
+        bounds: [Scalar; 2],
         ty: SqlType,
     },
     OfIndexes {
         function: IndexFunction,
         arguments: Vec<Scalar>,
     },
-    /// sys.fn_helpcollations.
-    HelpCollations,
 }
 
 impl TableFunction {
     fn arguments(&self) -> Vec<&Scalar> {
         match self {
-            TableFunction::OpenJson(call) => [Some(&call.json), call.path.as_ref()].into_iter().flatten().collect(),
-            TableFunction::StringSplit { text, separator, .. } => vec![text, separator],
+            TableFunction::OpenJson(json) => vec![json],
+            TableFunction::StringSplit { text, separator } => vec![text, separator],
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
             TableFunction::OfIndexes { arguments, .. } => arguments.iter().collect(),
-            TableFunction::HelpCollations => Vec::new(),
         }
     }
 
@@ -60,19 +56,4 @@ impl FunctionColumn {
     pub fn new(name: &str, ty: SqlType) -> FunctionColumn {
         FunctionColumn { name: name.into(), ty, collation: Collation::default(), nullable: true }
     }
-}
-
-#[derive(Debug)]
-pub struct OpenJson {
-    pub json: Scalar,
-    pub path: Option<Scalar>,
-    /// `None` without WITH: key, value and type then.
-    pub columns: Option<Vec<JsonColumn>>,
-}
-
-#[derive(Debug)]
-pub struct JsonColumn {
-    pub path: Path,
-    pub ty: SqlType,
-    pub as_json: bool,
 }

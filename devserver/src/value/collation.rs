@@ -77,30 +77,6 @@ impl Collation {
         }
     }
 
-    /// As `sys.fn_helpcollations` describes it.
-    pub fn description(self) -> &'static str {
-        match self {
-            Collation::SqlLatin1GeneralCp1CiAs => {
-                "Latin1-General, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive for Unicode \
-                 Data, SQL Server Sort Order 52 on Code Page 1252 for non-Unicode Data"
-            }
-            Collation::Latin1GeneralCiAs => {
-                "Latin1-General, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
-            }
-            Collation::Latin1General100CiAs => {
-                "Latin1-General-100, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
-            }
-            Collation::Latin1GeneralCsAs => {
-                "Latin1-General, case-sensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
-            }
-            Collation::Latin1General100CsAs => {
-                "Latin1-General-100, case-sensitive, accent-sensitive, kanatype-insensitive, width-insensitive"
-            }
-            Collation::Latin1General100Bin2 => "Latin1-General-100, binary code point comparison sort",
-            Collation::Latin1GeneralBin2 => "Latin1-General, binary code point comparison sort",
-        }
-    }
-
     /// The five bytes that stand for the collation in TDS: 20 bits of LCID, 8 flags, 4 bits of version, the sort id
     /// ([MS-TDS] 2.2.5.1.2, "Collation Rule Definition").
     pub fn tds_bytes(self) -> [u8; 5] {

@@ -93,7 +93,7 @@ pub(crate) fn routines<'f>(
 ) -> impl Iterator<Item = (&'f Object, &'f [Parameter], Option<SqlType>)> {
     facts.catalog.objects().filter_map(|object| match object {
         Object::Procedure(procedure) => Some((object, &procedure.parameters[..], None)),
-        Object::Function(function) => Some((object, &function.parameters[..], function.returns)),
+        Object::Function(function) => Some((object, &function.parameters[..], Some(function.returns))),
         _ => None,
     })
 }

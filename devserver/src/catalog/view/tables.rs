@@ -173,11 +173,7 @@ pub(crate) fn catalog_row(facts: &Facts<'_>, object: &Object) -> Vec<Value> {
         Object::View(view) => (("V ", "VIEW"), (date(view.created_at), date(view.created_at)), 0),
         Object::Trigger(trigger) => (("TR", "SQL_TRIGGER"), modules(&trigger.procedure), trigger.table),
         Object::Function(function) => {
-            let kind = match function.returns {
-                Some(_) => ("FN", "SQL_SCALAR_FUNCTION"),
-                None => ("IF", "SQL_INLINE_TABLE_VALUED_FUNCTION"),
-            };
-            (kind, (date(function.created_at), date(function.modified_at)), 0)
+            (("FN", "SQL_SCALAR_FUNCTION"), (date(function.created_at), date(function.modified_at)), 0)
         }
         Object::Sequence(_) => (("SO", "SEQUENCE_OBJECT"), (Value::Null, Value::Null), 0),
     };

@@ -153,7 +153,7 @@ impl Session {
         let catalog = self.database.catalog.read();
         match self.object_in(&catalog, name, schema)? {
             Object::Procedure(procedure) => Some(Ok(Arc::clone(procedure))),
-            Object::Function(function) if function.returns.is_some() => {
+            Object::Function(function) => {
                 Some(Err(SqlError::not_supported(format!("EXEC of the function {}", function.name))))
             }
             _ => None,

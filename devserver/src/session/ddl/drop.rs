@@ -61,10 +61,8 @@ impl Session {
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
         self.check_alter_object(object.id(), object.schema(), missing())?;
-        match &object {
-            Object::Function(function) => self.check_not_called("DROP FUNCTION", name, function)?,
-            Object::Sequence(_) => self.check_no_default_takes(name, &object)?,
-            _ => {}
+        if let Object::Sequence(_) = &object {
+            self.check_no_default_takes(name, &object)?;
         }
         if let Object::View(view) = &object {
             self.drop_triggers_of(view.id)?;

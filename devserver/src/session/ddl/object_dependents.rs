@@ -10,21 +10,14 @@ use std::sync::Arc;
 
 use crate::bind::name::display_name;
 use crate::catalog::catalog::DBO;
-use crate::catalog::object::{Function, Object};
+use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::storage::{TableSchema, fold};
 use crate::tsql::ast::{DropKind, ObjectName};
-use crate::tsql::{calls, sequences};
+use crate::tsql::sequences;
 
 impl Session {
-    /// 3729 where a computed column, CHECK or DEFAULT calls the function.
-    pub(crate) fn check_not_called(&self, verb: &str, name: &ObjectName, function: &Function) -> SqlResult<()> {
-        let wanted = (fold(&function.schema), fold(&function.name));
-        let caller = self.first_referring(|_, text| calls(text).contains(&wanted));
-        caller.map_or(Ok(()), |caller| Err(referenced(verb, name, &caller)))
-    }
-
     /// 3729 where a DEFAULT takes values of the sequence.
     pub(crate) fn check_no_default_takes(&self, name: &ObjectName, sequence: &Object) -> SqlResult<()> {
         let (schema, wanted) = (fold(sequence.schema()), fold(sequence.name()));

@@ -161,8 +161,7 @@ impl Session {
                         let permissions = match &found {
                             Object::Procedure(_) => PROCEDURE_PERMISSIONS,
                             Object::View(_) => TABLE_PERMISSIONS,
-                            Object::Function(function) if function.returns.is_some() => FUNCTION_PERMISSIONS,
-                            Object::Function(_) => TABLE_PERMISSIONS,
+                            Object::Function(_) => FUNCTION_PERMISSIONS,
                             Object::Trigger(_) => &[],
                             Object::Sequence(_) => SEQUENCE_PERMISSIONS,
                         };

@@ -114,19 +114,3 @@ fn two_collations_meet() {
         [1757, 1750]
     );
 }
-
-// Source: "sys.fn_helpcollations", docs/relational-databases/system-functions/sys-fn-helpcollations-transact-sql.md.
-#[test]
-fn the_collations_are_listed() {
-    let (_e, mut s) = session();
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM sys.fn_helpcollations()"), ["ROW(Int(7))"]);
-    // The old way to write it: docs/relational-databases/performance-monitor/sql-server-deprecated-features-object.md.
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM ::fn_helpcollations() AS c"), ["ROW(Int(7))"]);
-    assert_eq!(errors(&mut s, "SELECT * FROM ::fn_virtualfilestats(2, 1)"), [59000]);
-    assert_eq!(
-        rows(&mut s, "SELECT description FROM fn_helpcollations() AS c WHERE c.name = 'Latin1_General_CI_AS'"),
-        [
-            "ROW(String(\"Latin1-General, case-insensitive, accent-sensitive, kanatype-insensitive, width-insensitive\"))"
-        ]
-    );
-}

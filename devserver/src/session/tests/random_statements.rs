@@ -125,8 +125,8 @@ impl Script {
             9 => format!("DELETE {top}{table} OUTPUT deleted.k INTO dbo.c (k) WHERE {condition}"),
             10 => format!("DELETE {top}FROM {table} WHERE {condition}"),
             11 => format!(
-                "MERGE dbo.a AS t USING dbo.b AS s ON t.id = s.k WHEN MATCHED AND s.n > 5 THEN DELETE \
-                 WHEN MATCHED THEN UPDATE SET k = s.k, n = s.n + {k} \
+                "MERGE dbo.a AS t USING dbo.b AS s ON t.id = s.k \
+                 WHEN MATCHED AND s.n > 5 THEN UPDATE SET k = s.k, n = s.n + {k} \
                  WHEN NOT MATCHED THEN INSERT (id, k, n) VALUES (s.k, s.k, s.n);"
             ),
             _ => format!("WITH q AS (SELECT TOP (3) * FROM {table} ORDER BY k, n) UPDATE q SET k = {k}, n = {n}"),

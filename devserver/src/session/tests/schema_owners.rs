@@ -220,7 +220,6 @@ fn views_and_functions_are_links_of_a_chain() {
             "CREATE VIEW a.own AS SELECT n FROM a.t",
             "CREATE VIEW a.mixed AS SELECT n FROM b.t",
             "CREATE VIEW b.back AS SELECT n FROM a.own",
-            "CREATE FUNCTION a.inlined () RETURNS TABLE AS RETURN SELECT n FROM b.t",
             "CREATE FUNCTION a.one () RETURNS int AS BEGIN RETURN (SELECT TOP (1) n FROM b.t) END",
             "CREATE FUNCTION a.several (@ask int) RETURNS int AS BEGIN
                 DECLARE @n int = 0; IF @ask = 1 SELECT @n = n FROM b.t; RETURN @n END",
@@ -231,7 +230,6 @@ fn views_and_functions_are_links_of_a_chain() {
     );
     let broken = [
         "SELECT n FROM a.mixed",
-        "SELECT n FROM a.inlined()",
         "SELECT a.one()",
         "SELECT a.several(1)",
         // The procedure's owner is the table's, but the view between them has another.
@@ -404,13 +402,10 @@ fn what_is_not_known_of_two_owners_is_refused() {
         &[
             "CREATE SCHEMA a",
             "CREATE SCHEMA b AUTHORIZATION crew",
-            "CREATE FUNCTION b.one (@n int) RETURNS int AS BEGIN RETURN @n + 1 END",
-            "CREATE TABLE a.t (n int); CREATE TABLE b.t (n int, CHECK (b.one(n) > 0))",
+            "CREATE TABLE a.t (n int); CREATE TABLE b.t (n int)",
         ],
     );
     for refused in [
-        "CREATE TABLE a.calls (n int, m AS b.one(n))",
-        "CREATE TABLE a.calls (n int, CHECK (b.one(n) > 0))",
         "CREATE PROCEDURE a.x WITH EXECUTE AS OWNER AS SELECT 1",
         "CREATE PROCEDURE a.x WITH EXECUTE AS SELF AS SELECT 1",
     ] {

@@ -4,7 +4,7 @@ use crate::tsql::ast::control::Execute;
 use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
-use crate::tsql::ast::query::{AssignOp, Cte, Query, SelectItem, TableSource, Top};
+use crate::tsql::ast::query::{AssignOp, Cte, Query, SelectItem, TableSource};
 
 /// What INSERT, UPDATE, DELETE and MERGE change, and what `OUTPUT … INTO` writes to.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ pub enum NewValue {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Insert {
     pub ctes: Vec<Cte>,
-    pub top: Option<Top>,
+    pub top: Option<Expr>,
     pub target: Target,
     /// `None` without a column list.
     pub columns: Option<Vec<Ident>>,
@@ -69,7 +69,12 @@ pub enum InsertSource {
 pub struct InsertBulk {
     pub table: ObjectName,
     pub columns: Vec<BulkColumn>,
+    pub check_constraints: bool,
+    pub fire_triggers: bool,
     pub keep_nulls: bool,
+    pub table_lock: bool,
+    /// Columns, and whether they descend.
+    pub order: Vec<(Ident, bool)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +87,7 @@ pub struct BulkColumn {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
     pub ctes: Vec<Cte>,
-    pub top: Option<Top>,
+    pub top: Option<Expr>,
     pub target: Target,
     pub assignments: Vec<Assignment>,
     pub output: Vec<Output>,
@@ -111,7 +116,7 @@ pub enum DmlCondition {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delete {
     pub ctes: Vec<Cte>,
-    pub top: Option<Top>,
+    pub top: Option<Expr>,
     pub target: Target,
     pub output: Vec<Output>,
     pub from: Vec<TableSource>,
@@ -122,11 +127,11 @@ pub struct Delete {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merge {
     pub ctes: Vec<Cte>,
-    pub top: Option<Top>,
     pub target: Target,
     pub alias: Option<Ident>,
     pub source: TableSource,
     pub on: Predicate,
+    /// One of each action at most.
     pub clauses: Vec<MergeClause>,
     pub output: Vec<Output>,
     pub options: Vec<QueryHint>,
@@ -135,25 +140,14 @@ pub struct Merge {
 /// `WHEN … [AND condition] THEN action`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeClause {
-    pub when: MergeWhen,
     pub condition: Option<Predicate>,
     pub action: MergeAction,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MergeWhen {
-    Matched,
-    NotMatchedByTarget,
-    NotMatchedBySource,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub enum MergeAction {
+    /// WHEN MATCHED.
     Update(Vec<Assignment>),
-    Delete,
-    /// `values` is `None` for DEFAULT VALUES.
-    Insert {
-        columns: Option<Vec<Ident>>,
-        values: Option<Vec<NewValue>>,
-    },
+    /// WHEN NOT MATCHED.
+    Insert { columns: Option<Vec<Ident>>, values: Vec<NewValue> },
 }

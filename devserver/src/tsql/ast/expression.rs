@@ -111,8 +111,6 @@ pub enum Expr {
     },
     /// `(SELECT …)` as a value.
     Subquery(Box<Query>),
-    /// `$action` in the OUTPUT clause of MERGE.
-    MergeAction,
 }
 
 /// `name([DISTINCT] arguments) [WITHIN GROUP (ORDER BY …)] [OVER (…)]`.
@@ -129,29 +127,11 @@ pub struct FunctionCall {
     pub over: Option<Window>,
 }
 
-/// `OVER (PARTITION BY … ORDER BY … ROWS …)`.
+/// `OVER (PARTITION BY … ORDER BY …)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     pub partition_by: Vec<Expr>,
     pub order_by: Vec<OrderItem>,
-    pub frame: Option<WindowFrame>,
-}
-
-/// `ROWS BETWEEN start AND end`, or RANGE if not `rows`. Without BETWEEN the end is the current row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowFrame {
-    pub rows: bool,
-    pub start: FrameBound,
-    pub end: FrameBound,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameBound {
-    UnboundedPreceding,
-    Preceding(u32),
-    CurrentRow,
-    Following(u32),
-    UnboundedFollowing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub mod table;
 
 pub use change::{
     Assignment, BulkColumn, Delete, DmlCondition, Insert, InsertBulk, InsertSource, Merge, MergeAction, MergeClause,
-    MergeWhen, NewValue, Output, OutputInto, Target, TargetName, Update,
+    NewValue, Output, OutputInto, Target, TargetName, Update,
 };
 pub use control::{
     Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, IdentityCheck, RaiseError, TransactionName,
@@ -29,19 +29,17 @@ pub use control::{
 pub use database::{
     AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, DatabaseOptionValue, Drop, DropKind, Termination,
 };
-pub use expression::{
-    BinaryOp, CompareOp, Expr, FrameBound, FunctionCall, Literal, Predicate, UnaryOp, Window, WindowFrame,
-};
+pub use expression::{BinaryOp, CompareOp, Expr, FunctionCall, Literal, Predicate, UnaryOp, Window};
 pub use hint::{IndexRef, QueryHint, TableHint};
 pub use index::{AlterIndex, AlterIndexAction, Compression, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 pub use module::{
-    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, FunctionBody, ParameterDef,
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, ParameterDef,
     SwitchTriggers, TriggerEvent,
 };
 pub use name::{ColumnRef, Ident, ObjectName, TypeArguments, TypeName};
 pub use query::{
-    AssignOp, Cte, JoinHint, JoinKind, Offset, OpenJsonColumn, OrderItem, Query, QueryBody, Select, SelectItem,
-    SelectStatement, SetOperator, TableSource, Top,
+    AssignOp, Cte, JoinHint, JoinKind, Offset, OrderItem, Query, QueryBody, Select, SelectItem, SelectStatement,
+    SetOperator, TableSource,
 };
 pub use security::{CreateUser, Permission, PermissionAction, Securable, SecurableClass, UserSource};
 pub use setting::{IsolationLevel, SessionOption};

@@ -86,19 +86,9 @@ pub struct CreateFunction {
     pub creation: Creation,
     pub name: ObjectName,
     pub parameters: Vec<ParameterDef>,
-    pub schema_binding: bool,
-    pub body: FunctionBody,
+    pub returns: TypeName,
+    pub body: Arc<[Statement]>,
     pub text: Arc<str>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum FunctionBody {
-    /// `RETURNS type BEGIN RETURN expr END`.
-    Scalar { returns: TypeName, value: Expr },
-    /// `RETURNS type BEGIN … RETURN expr END`.
-    Statements { returns: TypeName, body: Arc<[Statement]> },
-    /// `RETURNS TABLE AS RETURN (query)`.
-    Inline(Box<SelectStatement>),
 }
 
 /// `ENABLE TRIGGER names ON table` and its like; an empty list is ALL.

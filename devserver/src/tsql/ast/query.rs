@@ -2,8 +2,7 @@
 
 use crate::tsql::ast::expression::{BinaryOp, Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
-use crate::tsql::ast::name::{Ident, ObjectName, TypeName};
-use std::sync::Arc;
+use crate::tsql::ast::name::{Ident, ObjectName};
 
 /// A SELECT statement with what may stand around the query only at its outermost level.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,15 +39,14 @@ pub enum QueryBody {
 pub enum SetOperator {
     Union,
     UnionAll,
-    Except,
-    Intersect,
 }
 
 /// One SELECT without its order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Select {
     pub distinct: bool,
-    pub top: Option<Top>,
+    /// `TOP (count)`.
+    pub top: Option<Expr>,
     pub items: Vec<SelectItem>,
     /// `INTO table`: creates it.
     pub into: Option<ObjectName>,
@@ -57,14 +55,6 @@ pub struct Select {
     pub condition: Option<Predicate>,
     pub group_by: Vec<Expr>,
     pub having: Option<Predicate>,
-}
-
-/// `TOP (count) [PERCENT] [WITH TIES]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Top {
-    pub count: Expr,
-    pub percent: bool,
-    pub with_ties: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +102,7 @@ pub enum TableSource {
     /// A table-valued function, without or with column names.
     Function { name: ObjectName, arguments: Vec<Expr>, alias: Option<Ident>, columns: Vec<Ident> },
     /// `OPENJSON(json [, path]) [WITH (columns)] alias`; `columns` is empty without WITH.
-    OpenJson { json: Expr, path: Option<Expr>, columns: Vec<OpenJsonColumn>, alias: Option<Ident> },
+    OpenJson { json: Expr, alias: Option<Ident> },
     Join {
         kind: JoinKind,
         hint: Option<JoinHint>,
@@ -130,7 +120,6 @@ pub enum JoinKind {
     Inner,
     Left,
     Right,
-    Full,
     Cross,
 }
 
@@ -139,13 +128,4 @@ pub enum JoinHint {
     Loop,
     Hash,
     Merge,
-}
-
-/// A column of `OPENJSON … WITH (name type ['path'] [AS JSON])`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OpenJsonColumn {
-    pub name: Ident,
-    pub data_type: TypeName,
-    pub path: Option<Arc<str>>,
-    pub as_json: bool,
 }

@@ -36,19 +36,6 @@ pub fn mentions(text: &str, name: &str) -> bool {
         .is_ok_and(|tokens| tokens.iter().any(|token| name_of(text, token).is_some_and(|found| found == name)))
 }
 
-/// The names of at least two parts that are called in a piece of T-SQL (`schema.name(`): schema and name.
-pub fn calls(text: &str) -> Vec<(String, String)> {
-    let tokens = tokenize(text).unwrap_or_default();
-    let is = |token: &Token, symbol: Symbol| token.kind == TokenKind::Symbol(symbol);
-    let found = tokens.windows(4).filter_map(|tokens| match tokens {
-        [schema, dot, name, paren] if is(dot, Symbol::Dot) && is(paren, Symbol::LeftParen) => {
-            Some((name_of(text, schema)?, name_of(text, name)?))
-        }
-        _ => None,
-    });
-    found.collect()
-}
-
 /// The sequences whose values a piece of T-SQL takes (`NEXT VALUE FOR schema.name`): schema, if it is named, and name.
 pub fn sequences(text: &str) -> Vec<(Option<String>, String)> {
     let tokens = tokenize(text).unwrap_or_default();

@@ -1,25 +1,14 @@
 //! Calls of functions, CAST and CONVERT among them, and windows.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::expression::{Expr, FrameBound, FunctionCall, Window, WindowFrame};
+use crate::tsql::ast::expression::{Expr, FunctionCall, Window};
 use crate::tsql::ast::name::ObjectName;
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
 use crate::value::datetime::DatePart;
 
 /// Functions that mean nothing without OVER.
-const WINDOW_ONLY: &[&str] = &[
-    "ROW_NUMBER",
-    "RANK",
-    "DENSE_RANK",
-    "NTILE",
-    "LAG",
-    "LEAD",
-    "FIRST_VALUE",
-    "LAST_VALUE",
-    "CUME_DIST",
-    "PERCENT_RANK",
-];
+const WINDOW_ONLY: &[&str] = &["ROW_NUMBER", "FIRST_VALUE"];
 
 impl Parser<'_> {
     /// The parentheses of a function call and what may follow them.
@@ -100,40 +89,11 @@ impl Parser<'_> {
             partition_by = self.comma_list(Self::expression)?;
         }
         let order_by = if self.is("ORDER") { self.order_by()? } else { Vec::new() };
-        let frame = if self.is_one_of(&["ROWS", "RANGE"]) { Some(self.window_frame()?) } else { None };
+        if self.is_one_of(&["ROWS", "RANGE"]) {
+            return Err(self.unsupported("ROWS and RANGE in OVER"));
+        }
         self.expect_symbol(Symbol::RightParen)?;
-        Ok(Window { partition_by, order_by, frame })
-    }
-
-    fn window_frame(&mut self) -> SqlResult<WindowFrame> {
-        let rows = self.accept("ROWS");
-        if !rows {
-            self.expect("RANGE")?;
-        }
-        if !self.accept("BETWEEN") {
-            return Ok(WindowFrame { rows, start: self.frame_bound()?, end: FrameBound::CurrentRow });
-        }
-        let start = self.frame_bound()?;
-        self.expect("AND")?;
-        Ok(WindowFrame { rows, start, end: self.frame_bound()? })
-    }
-
-    fn frame_bound(&mut self) -> SqlResult<FrameBound> {
-        if self.accept("CURRENT") {
-            self.expect("ROW")?;
-            return Ok(FrameBound::CurrentRow);
-        }
-        let count = if self.accept("UNBOUNDED") { None } else { Some(self.unsigned()?) };
-        let follows = self.accept("FOLLOWING");
-        if !follows {
-            self.expect("PRECEDING")?;
-        }
-        Ok(match (count, follows) {
-            (None, false) => FrameBound::UnboundedPreceding,
-            (None, true) => FrameBound::UnboundedFollowing,
-            (Some(rows), false) => FrameBound::Preceding(rows),
-            (Some(rows), true) => FrameBound::Following(rows),
-        })
+        Ok(Window { partition_by, order_by })
     }
 
     pub(super) fn cast(&mut self, attempt: bool) -> SqlResult<Expr> {

@@ -2,8 +2,8 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::change::{
-    Assignment, Delete, DmlCondition, Insert, InsertSource, Merge, MergeAction, MergeClause, MergeWhen, NewValue,
-    Output, OutputInto, Target, TargetName, Update,
+    Assignment, Delete, DmlCondition, Insert, InsertSource, Merge, MergeAction, MergeClause, NewValue, Output,
+    OutputInto, Target, TargetName, Update,
 };
 use crate::tsql::ast::name::Ident;
 use crate::tsql::ast::query::Cte;
@@ -169,7 +169,9 @@ impl Parser<'_> {
 
     pub(super) fn merge(&mut self, ctes: Vec<Cte>) -> SqlResult<StatementKind> {
         self.expect("MERGE")?;
-        let top = self.parenthesised_top()?;
+        if self.is("TOP") {
+            return Err(self.unsupported("TOP in MERGE"));
+        }
         self.accept("INTO");
         let target = self.target()?;
         let alias = if self.is("USING") { None } else { self.source_alias()? };
@@ -179,54 +181,49 @@ impl Parser<'_> {
         let on = self.search_condition()?;
         let mut clauses = vec![self.merge_clause()?];
         while self.is("WHEN") {
-            clauses.push(self.merge_clause()?);
+            let clause = self.merge_clause()?;
+            let kind = std::mem::discriminant(&clause.action);
+            if clauses.iter().any(|other| std::mem::discriminant(&other.action) == kind) {
+                return Err(self.unsupported("several WHEN clauses of one kind in MERGE"));
+            }
+            clauses.push(clause);
         }
         let output = self.output()?;
         let options = self.query_hints()?;
         if !self.is_symbol(Symbol::Semicolon) {
             return Err(self.error(10713, "A MERGE statement must be terminated by a semi-colon (;)."));
         }
-        Ok(StatementKind::Merge(Box::new(Merge { ctes, top, target, alias, source, on, clauses, output, options })))
+        Ok(StatementKind::Merge(Box::new(Merge { ctes, target, alias, source, on, clauses, output, options })))
     }
 
     fn merge_clause(&mut self) -> SqlResult<MergeClause> {
         self.expect("WHEN")?;
-        let when = if self.accept("NOT") {
-            self.expect("MATCHED")?;
-            let by_source = self.accept("BY") && !self.accept("TARGET");
-            if by_source {
-                self.expect("SOURCE")?;
-                MergeWhen::NotMatchedBySource
-            } else {
-                MergeWhen::NotMatchedByTarget
-            }
-        } else {
-            self.expect("MATCHED")?;
-            MergeWhen::Matched
-        };
+        let matched = !self.accept("NOT");
+        self.expect("MATCHED")?;
+        if !matched && self.accept("BY") && !self.accept("TARGET") {
+            return Err(self.unsupported("WHEN NOT MATCHED BY SOURCE"));
+        }
         let condition = if self.accept("AND") { Some(self.search_condition()?) } else { None };
         self.expect("THEN")?;
-        let action = self.merge_action(when)?;
-        Ok(MergeClause { when, condition, action })
+        let action = self.merge_action(matched)?;
+        Ok(MergeClause { condition, action })
     }
 
-    fn merge_action(&mut self, when: MergeWhen) -> SqlResult<MergeAction> {
-        let inserts = self.is("INSERT");
-        if inserts && when != MergeWhen::NotMatchedByTarget {
-            let clause = if when == MergeWhen::Matched { "WHEN MATCHED" } else { "WHEN NOT MATCHED BY SOURCE" };
+    fn merge_action(&mut self, matched: bool) -> SqlResult<MergeAction> {
+        if matched && self.is("INSERT") {
             let message =
-                format!("An action of type 'INSERT' is not allowed in the '{clause}' clause of a MERGE statement.");
+                "An action of type 'INSERT' is not allowed in the 'WHEN MATCHED' clause of a MERGE statement.";
             return Err(self.error(10711, message));
         }
-        if !inserts && when == MergeWhen::NotMatchedByTarget && self.is_one_of(&["UPDATE", "DELETE"]) {
+        if !matched && self.is_one_of(&["UPDATE", "DELETE"]) {
             let message = format!(
                 "An action of type '{}' is not allowed in the 'WHEN NOT MATCHED' clause of a MERGE statement.",
                 self.keyword()
             );
             return Err(self.error(10710, message));
         }
-        if self.accept("DELETE") {
-            return Ok(MergeAction::Delete);
+        if self.is("DELETE") {
+            return Err(self.unsupported("DELETE in MERGE"));
         }
         if self.accept("UPDATE") {
             self.expect("SET")?;
@@ -234,14 +231,13 @@ impl Parser<'_> {
         }
         self.expect("INSERT")?;
         let columns = if self.is_symbol(Symbol::LeftParen) { Some(self.inserted_columns()?) } else { None };
-        if self.accept("DEFAULT") {
-            self.expect("VALUES")?;
-            return Ok(MergeAction::Insert { columns, values: None });
+        if self.is("DEFAULT") {
+            return Err(self.unsupported("DEFAULT VALUES in MERGE"));
         }
         self.expect("VALUES")?;
         let values = self.new_row()?;
         self.check_column_count(columns.as_deref(), &values)?;
-        Ok(MergeAction::Insert { columns, values: Some(values) })
+        Ok(MergeAction::Insert { columns, values })
     }
 
     // Clauses of several statements

@@ -58,6 +58,9 @@ impl Parser<'_> {
                 TokenKind::Symbol(Symbol::Star) => BinaryOp::Multiply,
                 TokenKind::Symbol(Symbol::Slash) => BinaryOp::Divide,
                 TokenKind::Symbol(Symbol::Percent) => BinaryOp::Modulo,
+                TokenKind::Symbol(same @ (Symbol::Less | Symbol::Greater)) if self.is_symbol_ahead(1, same) => {
+                    return Err(self.unsupported("<< and >>"));
+                }
                 _ => return Ok(left),
             };
             self.count_operator()?;
@@ -120,22 +123,15 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Expr::GlobalVariable(name))
             }
-            TokenKind::PseudoColumn => self.pseudo_column(),
+            TokenKind::PseudoColumn => {
+                Err(self.unsupported(format!("the pseudo-column {}", self.source(self.token()))))
+            }
             TokenKind::Symbol(Symbol::LeftParen) => self.parenthesised_value(),
             TokenKind::QuotedName(_) => self.name_or_call(),
             TokenKind::Word { reserved: false } => self.word_expression(),
             TokenKind::Word { reserved: true } => self.reserved_expression(),
             _ => Err(self.unexpected()),
         }
-    }
-
-    fn pseudo_column(&mut self) -> SqlResult<Expr> {
-        let name = self.source(self.token());
-        if !name.eq_ignore_ascii_case("$action") {
-            return Err(self.unsupported(format!("the pseudo-column {name}")));
-        }
-        self.advance();
-        Ok(Expr::MergeAction)
     }
 
     /// `(query)`, or `(expression)`. `((SELECT 1) UNION …)` begins like an expression.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::error::SqlResult;
 use crate::tsql::ast::expression::Expr;
 use crate::tsql::ast::module::{
-    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, FunctionBody, ParameterDef,
-    TriggerEvent,
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, ParameterDef, TriggerEvent,
 };
 use crate::tsql::ast::query::SelectStatement;
 use crate::tsql::ast::statement::{Statement, StatementKind};
@@ -153,26 +152,22 @@ impl Parser<'_> {
         })))
     }
 
-    /// What stands after WITH; EXECUTE AS CALLER changes no result. Whether SCHEMABINDING is there.
-    fn refuse_module_options(&mut self, what: &str) -> SqlResult<bool> {
-        let options = self.comma_list(|p| match p.keyword().as_str() {
+    /// What stands after WITH; EXECUTE AS CALLER changes no result.
+    fn refuse_module_options(&mut self, what: &str) -> SqlResult<()> {
+        self.comma_list(|p| match p.keyword().as_str() {
             "EXECUTE" | "EXEC" => {
                 p.advance();
                 match p.execute_as_clause()? {
-                    ExecuteAsClause::Caller => Ok(false),
+                    ExecuteAsClause::Caller => Ok(()),
                     _ => Err(p.unsupported(format!("EXECUTE AS in a {what}"))),
                 }
             }
-            "SCHEMABINDING" if what == "function" => {
-                p.advance();
-                Ok(true)
-            }
-            "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
+            "SCHEMABINDING" | "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
                 Err(p.unsupported(format!("the {what} option {}", p.keyword())))
             }
             _ => Err(p.unexpected()),
         })?;
-        Ok(options.contains(&true))
+        Ok(())
     }
 
     fn function(&mut self, creation: Creation) -> SqlResult<StatementKind> {
@@ -181,69 +176,29 @@ impl Parser<'_> {
         let parameters = if self.is_variable() { self.parameters()? } else { Vec::new() };
         self.expect_symbol(Symbol::RightParen)?;
         self.expect("RETURNS")?;
-        let (body, schema_binding) = if self.is_variable() {
-            return Err(self.unsupported("multi-statement table-valued functions"));
-        } else if self.accept("TABLE") {
-            self.inline_function_body()?
-        } else {
-            self.scalar_function_body()?
-        };
-        self.accept_symbol(Symbol::Semicolon);
-        self.expect_end()?;
-        Ok(StatementKind::CreateFunction(Box::new(CreateFunction {
-            creation,
-            name,
-            parameters,
-            schema_binding,
-            body,
-            text: Arc::from(self.text),
-        })))
-    }
-
-    fn inline_function_body(&mut self) -> SqlResult<(FunctionBody, bool)> {
-        let schema_binding = self.accept("WITH") && self.refuse_module_options("function")?;
-        self.accept("AS");
-        if self.is("EXTERNAL") {
-            return Err(self.unsupported("CLR functions"));
+        if self.is_variable() || self.is("TABLE") {
+            return Err(self.unsupported("table-valued functions"));
         }
-        self.expect("RETURN")?;
-        let in_parentheses =
-            self.is_symbol(Symbol::LeftParen) && (self.is_ahead(1, "WITH") || self.is_ahead(1, "SELECT"));
-        if in_parentheses {
-            self.advance();
-        }
-        let ctes = self.common_table_expressions()?;
-        let query = self.nested_query()?;
-        if in_parentheses {
-            self.expect_symbol(Symbol::RightParen)?;
-        }
-        Ok((FunctionBody::Inline(Box::new(SelectStatement { ctes, query, options: Vec::new() })), schema_binding))
-    }
-
-    fn scalar_function_body(&mut self) -> SqlResult<(FunctionBody, bool)> {
         let returns = self.type_name()?;
-        let schema_binding = self.accept("WITH") && self.refuse_module_options("function")?;
+        if self.accept("WITH") {
+            self.refuse_module_options("function")?;
+        }
         self.accept("AS");
         if self.is("EXTERNAL") {
             return Err(self.unsupported("CLR functions"));
         }
         self.expect("BEGIN")?;
         self.may_return_value = true;
-        let mut statements = self.statements()?;
+        let body = self.statements()?;
         self.expect("END")?;
-        if !matches!(statements.last(), Some(Statement { kind: StatementKind::Return(Some(_)), .. })) {
+        if !matches!(body.last(), Some(Statement { kind: StatementKind::Return(Some(_)), .. })) {
             let message = "The last statement included within a function must be a return statement.";
             return Err(self.error(455, message));
         }
-        match statements.pop().map(|statement| (statement.line, statement.kind)) {
-            Some((_, StatementKind::Return(Some(value)))) if statements.is_empty() => {
-                Ok((FunctionBody::Scalar { returns, value }, schema_binding))
-            }
-            last => {
-                statements.extend(last.map(|(line, kind)| Statement { line, kind }));
-                Ok((FunctionBody::Statements { returns, body: statements.into() }, schema_binding))
-            }
-        }
+        self.accept_symbol(Symbol::Semicolon);
+        self.expect_end()?;
+        let (body, text) = (body.into(), Arc::from(self.text));
+        Ok(StatementKind::CreateFunction(Box::new(CreateFunction { creation, name, parameters, returns, body, text })))
     }
 
     fn procedure_parameters(&mut self) -> SqlResult<Vec<ParameterDef>> {

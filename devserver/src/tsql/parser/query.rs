@@ -5,7 +5,7 @@ use crate::error::SqlResult;
 use crate::tsql::ast::expression::{BinaryOp, Expr};
 use crate::tsql::ast::name::ObjectName;
 use crate::tsql::ast::query::{
-    AssignOp, Cte, Offset, Query, QueryBody, Select, SelectItem, SelectStatement, SetOperator, Top,
+    AssignOp, Cte, Offset, Query, QueryBody, Select, SelectItem, SelectStatement, SetOperator,
 };
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::{MAX_NESTED_QUERIES, Parser};
@@ -98,30 +98,19 @@ impl Parser<'_> {
     }
 
     fn rest_of_query_body(&mut self, first: QueryBody) -> SqlResult<QueryBody> {
-        let mut left = self.rest_of_intersection(first)?;
+        let mut left = first;
         loop {
-            let op = if self.accept("UNION") {
-                if self.accept("ALL") { SetOperator::UnionAll } else { SetOperator::Union }
-            } else if self.accept("EXCEPT") {
-                SetOperator::Except
-            } else {
+            if self.is_one_of(&["EXCEPT", "INTERSECT"]) {
+                return Err(self.unsupported(self.keyword()));
+            }
+            if !self.accept("UNION") {
                 return Ok(left);
-            };
-            self.count_combined()?;
-            let term = self.query_term()?;
-            let right = self.rest_of_intersection(term)?;
-            left = QueryBody::SetOperation { op, left: Box::new(left), right: Box::new(right) };
-        }
-    }
-
-    /// INTERSECT binds tighter than UNION and EXCEPT.
-    fn rest_of_intersection(&mut self, mut left: QueryBody) -> SqlResult<QueryBody> {
-        while self.accept("INTERSECT") {
+            }
+            let op = if self.accept("ALL") { SetOperator::UnionAll } else { SetOperator::Union };
             self.count_combined()?;
             let right = self.query_term()?;
-            left = QueryBody::SetOperation { op: SetOperator::Intersect, left: Box::new(left), right: Box::new(right) };
+            left = QueryBody::SetOperation { op, left: Box::new(left), right: Box::new(right) };
         }
-        Ok(left)
     }
 
     fn query_term(&mut self) -> SqlResult<QueryBody> {
@@ -234,25 +223,34 @@ impl Parser<'_> {
     }
 
     /// `TOP (expression)`, or the old `TOP n`.
-    fn select_top(&mut self) -> SqlResult<Option<Top>> {
+    fn select_top(&mut self) -> SqlResult<Option<Expr>> {
         if !self.is("TOP") {
             return Ok(None);
         }
         if self.is_symbol_ahead(1, Symbol::LeftParen) {
             self.advance();
             let count = self.count_in_parentheses()?;
-            let percent = self.accept("PERCENT");
-            return Ok(Some(Top { count, percent, with_ties: self.accept_with_ties() }));
+            return self.plain_top(count);
         }
         self.advance();
-        let is_fraction = matches!(self.token().kind, TokenKind::Decimal | TokenKind::Float);
-        let is_number = self.token().kind == TokenKind::Integer || is_fraction && self.is_ahead(1, "PERCENT");
-        let count = match self.accept_literal()? {
-            Some(literal) if is_number => Expr::Literal(literal),
-            _ => return Err(self.unexpected()),
-        };
-        let percent = self.accept("PERCENT");
-        Ok(Some(Top { count, percent, with_ties: self.accept_with_ties() }))
+        if self.is_ahead(1, "PERCENT") {
+            return Err(self.unsupported("TOP … PERCENT"));
+        }
+        let is_number = self.token().kind == TokenKind::Integer;
+        match self.accept_literal()? {
+            Some(literal) if is_number => self.plain_top(Expr::Literal(literal)),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn plain_top(&self, count: Expr) -> SqlResult<Option<Expr>> {
+        if self.is("PERCENT") {
+            return Err(self.unsupported("TOP … PERCENT"));
+        }
+        if self.is("WITH") && self.is_ahead(1, "TIES") {
+            return Err(self.unsupported("TOP … WITH TIES"));
+        }
+        Ok(Some(count))
     }
 
     fn count_in_parentheses(&mut self) -> SqlResult<Expr> {
@@ -263,24 +261,12 @@ impl Parser<'_> {
     }
 
     /// `TOP (expression)` as INSERT, UPDATE, DELETE and MERGE have it.
-    pub(super) fn parenthesised_top(&mut self) -> SqlResult<Option<Top>> {
+    pub(super) fn parenthesised_top(&mut self) -> SqlResult<Option<Expr>> {
         if !self.accept("TOP") {
             return Ok(None);
         }
         let count = self.count_in_parentheses()?;
-        if self.is("PERCENT") {
-            return Err(self.unsupported("TOP … PERCENT of a change"));
-        }
-        Ok(Some(Top { count, percent: false, with_ties: false }))
-    }
-
-    fn accept_with_ties(&mut self) -> bool {
-        let found = self.is("WITH") && self.is_ahead(1, "TIES");
-        if found {
-            self.advance();
-            self.advance();
-        }
-        found
+        self.plain_top(count)
     }
 
     fn select_item(&mut self) -> SqlResult<SelectItem> {

@@ -3,7 +3,7 @@
 use crate::error::SqlResult;
 use crate::tsql::ast::hint::TableHint;
 use crate::tsql::ast::name::{Ident, ObjectName};
-use crate::tsql::ast::query::{JoinHint, JoinKind, OpenJsonColumn, TableSource};
+use crate::tsql::ast::query::{JoinHint, JoinKind, TableSource};
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
 
@@ -51,8 +51,8 @@ impl Parser<'_> {
             JoinKind::Left
         } else if self.accept("RIGHT") {
             JoinKind::Right
-        } else if self.accept("FULL") {
-            JoinKind::Full
+        } else if self.is("FULL") {
+            return Err(self.unsupported("FULL JOIN"));
         } else {
             JoinKind::Inner
         };
@@ -64,7 +64,7 @@ impl Parser<'_> {
                     hint = self.join_hint()?;
                 }
             }
-            JoinKind::Left | JoinKind::Right | JoinKind::Full => {
+            JoinKind::Left | JoinKind::Right => {
                 self.accept("OUTER");
                 hint = self.join_hint()?;
             }
@@ -112,8 +112,8 @@ impl Parser<'_> {
         if self.is("OPENJSON") && self.is_symbol_ahead(1, Symbol::LeftParen) {
             return self.open_json();
         }
-        if self.accept_symbol(Symbol::DoubleColon) {
-            return self.system_function();
+        if self.is_symbol(Symbol::DoubleColon) {
+            return Err(self.unsupported("functions with ::"));
         }
         let name = self.object_name()?;
         if self.is_symbol(Symbol::LeftParen) && self.table_hint_without_with().is_none() {
@@ -156,13 +156,6 @@ impl Parser<'_> {
         let hint = self.table_hint()?;
         self.expect_symbol(Symbol::RightParen)?;
         Ok(vec![hint])
-    }
-
-    /// `::function(…)`, the old way to write `sys.function(…)` ("SQL Server, Deprecated Features object",
-    /// docs/relational-databases/performance-monitor/sql-server-deprecated-features-object.md).
-    fn system_function(&mut self) -> SqlResult<TableSource> {
-        let name = self.identifier()?;
-        self.table_function(ObjectName { server: None, database: None, schema: Some("sys".into()), name })
     }
 
     fn table_function(&mut self, name: ObjectName) -> SqlResult<TableSource> {
@@ -235,25 +228,15 @@ impl Parser<'_> {
         self.advance();
         self.expect_symbol(Symbol::LeftParen)?;
         let json = self.expression()?;
-        let path = if self.accept_symbol(Symbol::Comma) { Some(self.expression()?) } else { None };
+        if self.is_symbol(Symbol::Comma) {
+            return Err(self.unsupported("OPENJSON with a path"));
+        }
         self.expect_symbol(Symbol::RightParen)?;
-        let mut columns = Vec::new();
-        if self.accept("WITH") {
-            columns = self.parenthesised_list(Self::open_json_column)?;
+        if self.is("WITH") {
+            return Err(self.unsupported("OPENJSON … WITH"));
         }
         let alias = self.source_alias()?;
-        Ok(TableSource::OpenJson { json, path, columns, alias })
-    }
-
-    fn open_json_column(&mut self) -> SqlResult<OpenJsonColumn> {
-        let name = self.identifier()?;
-        let data_type = self.type_name()?;
-        let path = if self.is_string() { Some(self.string()?) } else { None };
-        let as_json = self.accept("AS");
-        if as_json {
-            self.expect("JSON")?;
-        }
-        Ok(OpenJsonColumn { name, data_type, path, as_json })
+        Ok(TableSource::OpenJson { json, alias })
     }
 
     /// `[AS] alias`.

@@ -3,9 +3,8 @@
 use crate::error::NOT_SUPPORTED;
 use crate::tsql::ast::{
     ArgumentValue, AssignOp, BinaryOp, ColumnKind, ConstraintKind, Creation, ExecuteTarget, Expr, Ident, Identity,
-    IndexOption, IndexRef, InsertSource, JoinHint, JoinKind, Literal, NewValue, Predicate, QueryBody, QueryHint,
-    SecurableClass, SelectItem, SetOperator, StatementKind, TableDefinition, TableHint, TableSource, TargetName,
-    TypeArguments,
+    IndexOption, IndexRef, InsertSource, JoinHint, JoinKind, Literal, NewValue, Predicate, QueryHint, SecurableClass,
+    SelectItem, StatementKind, TableDefinition, TableHint, TableSource, TargetName, TypeArguments,
 };
 use crate::tsql::parser::entry::{parse_expression, parse_parameter_list, parse_predicate};
 use crate::tsql::parser::tests::fixture::{
@@ -141,16 +140,6 @@ fn joins_nest_by_their_on() {
     assert_eq!(shape("SELECT 1 FROM a CROSS JOIN b CROSS APPLY c"), "((a b) apply c)");
     let select = only_select("SELECT 1 FROM a LEFT OUTER LOOP JOIN b ON 1 = 1");
     assert!(matches!(select.from[0], TableSource::Join { kind: JoinKind::Left, hint: Some(JoinHint::Loop), .. }));
-}
-
-#[test]
-fn intersect_binds_tighter_than_union() {
-    let StatementKind::Select(statement) = only_statement("SELECT 1 UNION ALL SELECT 2 INTERSECT SELECT 3") else {
-        panic!()
-    };
-    let QueryBody::SetOperation { op, right, .. } = statement.query.body else { panic!() };
-    assert_eq!(op, SetOperator::UnionAll);
-    assert!(matches!(*right, QueryBody::SetOperation { op: SetOperator::Intersect, .. }));
 }
 
 // Data modification
