@@ -31,7 +31,7 @@ async fn rows_go_in_by_bulk_insert() {
     assert_eq!(number(&mut connection, "SELECT CAST(SUM(twice) AS int) FROM dbo.item").await, 3_998_000);
     assert_eq!(number(&mut connection, "SELECT MAX(id) FROM dbo.item WHERE price = 2.5").await, 2000);
 
-    let keeping = SqlBulkCopyOption::KeepIdentity | SqlBulkCopyOption::TableLock;
+    let keeping = SqlBulkCopyOption::KeepIdentity.into();
     let columns = ["id", "text", "amount"];
     let mut load = connection.bulk_insert_with_options("dbo.item", &columns, keeping, &[]).await.unwrap();
     load.send((5000, "kept", Option::<i64>::None).into_row()).await.unwrap();

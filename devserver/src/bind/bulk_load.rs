@@ -7,13 +7,11 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::explicit_row_version;
 use crate::bind::type_name::system_type;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::bulk_load::BulkLoadPlan;
-use crate::plan::table_rules::ForeignKeys;
-use crate::storage::{Lifetime, TableSchema, fold};
+use crate::storage::Lifetime;
 use crate::tsql::ast::{Ident, InsertBulk, TriggerEvent};
 use crate::value::{self, Collation, SqlType};
 
@@ -25,7 +23,7 @@ impl Binder<'_> {
         let gives_identity = names
             .iter()
             .any(|name| schema.column_named(name).is_some_and(|ordinal| schema.columns[ordinal].identity.is_some()));
-        let mut target = self.insert_target_with(table, Some(&names), gives_identity)?;
+        let target = self.insert_target_with(table, Some(&names), gives_identity)?;
         let mut types = Vec::with_capacity(names.len());
         for (column, ordinal) in insert.columns.iter().zip(&target.ordinals) {
             if let Some(collation) = &column.collation {
@@ -37,50 +35,24 @@ impl Binder<'_> {
             check_type(ty, schema.columns[*ordinal].sql_type)?;
             types.push(ty);
         }
-        let in_key_order = in_key_order(insert, &schema)?;
-
-        let is_permanent = schema.lifetime == Lifetime::Permanent;
-        if is_permanent {
+        let updated = vec![true; schema.columns.len()].into();
+        let has_triggers = self.bind_triggers(&schema, &[TriggerEvent::Insert], updated, false)?.is_some();
+        if has_triggers || !target.rules.checks.is_empty() || !schema.foreign_keys.is_empty() {
+            let what = "INSERT BULK into a table with triggers, CHECKs or foreign keys, which it would pass over";
+            return Err(SqlError::not_supported(what));
+        }
+        let mut needs_alter = None;
+        if schema.lifetime == Lifetime::Permanent {
+            self.need("ALTER", &schema);
+            needs_alter = self.needs.pop().filter(|_| gives_identity);
             self.need("INSERT", &schema);
         }
-        let needs = std::mem::take(&mut self.needs);
-        let updated = vec![true; schema.columns.len()].into();
-        let fired = self.bind_triggers(&schema, &[TriggerEvent::Insert], updated, false)?;
-        if insert.fire_triggers && fired.as_ref().is_some_and(|target| target.instead_of.is_some()) {
-            return Err(SqlError::not_supported("INSERT BULK that fires an INSTEAD OF trigger"));
-        }
-        let passes_over_triggers = fired.is_some() && !insert.fire_triggers;
-        let triggers = fired.filter(|_| insert.fire_triggers);
-
-        let changes = Changes { inserts: true, deletes: false, updates: &[] };
-        let mut foreign_keys = self.bind_foreign_keys(&schema, changes)?;
-        let has_constraints = !target.rules.checks.is_empty() || foreign_keys.has_references();
-        let passes_over_constraints = has_constraints && !insert.check_constraints;
-        if !insert.check_constraints {
-            target.rules.checks.clear();
-            foreign_keys = ForeignKeys::default();
-        }
-        let distrusts = passes_over_constraints
-            && (schema.checks.iter().any(|check| !check.disabled && !check.not_trusted)
-                || schema.foreign_keys.iter().any(|key| !key.disabled && !key.not_trusted));
-        let needs_alter = if is_permanent && (passes_over_constraints || passes_over_triggers || gives_identity) {
-            self.needs.clear();
-            self.need("ALTER", &schema);
-            self.needs.pop()
-        } else {
-            None
-        };
         Ok(BulkLoadPlan {
             target,
             types,
-            foreign_keys,
             keep_nulls: insert.keep_nulls,
-            table_lock: insert.table_lock,
-            in_key_order,
-            distrusts,
             needs_alter,
-            needs,
-            triggers,
+            needs: std::mem::take(&mut self.needs),
             slots: self.slots,
             functions: self.called_functions(),
         })
@@ -99,18 +71,4 @@ fn check_type(announced: SqlType, column: SqlType) -> SqlResult<()> {
         return Err(SqlError::not_supported(format!("INSERT BULK with {column}")));
     }
     value::check_conversion(announced, column, false)
-}
-
-/// Whether ORDER says that the rows come in the order of the clustered index, which is compared with them; otherwise
-/// "the ORDER clause is ignored".
-fn in_key_order(insert: &InsertBulk, schema: &TableSchema) -> SqlResult<bool> {
-    for (place, (name, _)) in insert.order.iter().enumerate() {
-        let repeated = insert.order[..place].iter().any(|(other, _)| fold(other) == fold(name));
-        if repeated || schema.column_named(name).is_none() {
-            return Err(SqlError::not_supported(format!("the hint ORDER of INSERT BULK with the column '{name}'")));
-        }
-    }
-    let Some(clustered) = schema.clustered() else { return Ok(false) };
-    let key = clustered.key.iter().map(|key| (fold(&schema.columns[key.column].name), key.descending));
-    Ok(key.eq(insert.order.iter().map(|(name, descending)| (fold(name), *descending))))
 }

@@ -6,7 +6,6 @@ use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::bulk_load::run_bulk_load;
 use crate::execute::frame::Frame;
-use crate::execute::statement_result::StatementResult;
 use crate::plan::bulk_load::BulkLoadPlan;
 use crate::plan::cell::Uses;
 use crate::session::client_session::{AwaitedRows, Session};
@@ -36,10 +35,7 @@ impl Session {
         self.check_permissions(&plan.needs)?;
         if let Some(need) = &plan.needs_alter {
             self.check_permissions(std::slice::from_ref(need)).map_err(|_| {
-                SqlError::not_supported(
-                    "INSERT BULK that passes over constraints or triggers or gives identity values, without ALTER on the \
-                     table",
-                )
+                SqlError::not_supported("INSERT BULK that gives identity values, without ALTER on the table")
             })?;
         }
         Ok(plan)
@@ -57,38 +53,19 @@ impl Session {
         if !Arc::ptr_eq(&plan.target.table.schema, &awaited.schema) {
             return Err(schema_has_changed().into());
         }
-        let result = match &plan.triggers {
-            None => self.load_rows_alone(&plan, payload, activation)?,
-            Some(target) => self.with_triggers(target, out, 1, activation, |session, activation| {
-                let result = session.load_rows_alone(&plan, payload, activation)?;
-                let count = result.count;
-                Ok((result, count))
-            })?,
-        };
+        let mut data = BulkData::open(payload, &plan.types)?;
+        let types = data.types();
+        let result = self.with_run(Uses::Database, activation, |run| {
+            let mut frame = Frame { functions: plan.functions.clone(), ..Frame::new(plan.slots) };
+            run_bulk_load(&plan, &types, &mut || data.next_row(), run, &mut frame)
+        });
+        let result = result.map_err(|error| if error.number == STALE_PLAN { schema_has_changed() } else { error })?;
         if result.ignored_duplicates {
             out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
         }
         self.state.row_count = result.count as i64;
         self.statement_done(out, DoneKind::Insert, Some(result.count));
         Ok(())
-    }
-
-    fn load_rows_alone(
-        &mut self,
-        plan: &BulkLoadPlan,
-        payload: &[u8],
-        activation: &mut Activation,
-    ) -> SqlResult<StatementResult> {
-        let mut data = BulkData::open(payload, &plan.types)?;
-        let types = data.types();
-        let result = self.with_run(Uses::Database, activation, |run| {
-            let mut frame = Frame { functions: plan.functions.clone(), ..Frame::new(plan.slots) };
-            run_bulk_load(plan, &types, &mut || data.next_row(), run, &mut frame)
-        });
-        if plan.distrusts {
-            self.schema_changed();
-        }
-        result.map_err(|error| if error.number == STALE_PLAN { schema_has_changed() } else { error })
     }
 
     /// The failure of a bulk load is that of a batch of one statement.

@@ -69,12 +69,7 @@ pub enum InsertSource {
 pub struct InsertBulk {
     pub table: ObjectName,
     pub columns: Vec<BulkColumn>,
-    pub check_constraints: bool,
-    pub fire_triggers: bool,
     pub keep_nulls: bool,
-    pub table_lock: bool,
-    /// Columns, and whether they descend.
-    pub order: Vec<(Ident, bool)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
