@@ -19,7 +19,6 @@ pub mod foreign_key_definition;
 pub mod function_body;
 pub mod grouping;
 pub mod index_definition;
-pub mod index_function;
 pub mod insert;
 pub mod insert_target;
 pub mod instead_of;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::bind::aggregate::nested_aggregate;
 use crate::bind::binder::Binder;
 use crate::bind::conversion::no_text_or_image;
-use crate::bind::index_function;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
@@ -86,16 +85,6 @@ impl Binder<'_> {
 
     /// `mergeable`: not on the side of an outer join that can become NULL.
     pub(super) fn bind_source(&mut self, source: &TableSource, mergeable: bool) -> SqlResult<Relation> {
-        if let TableSource::Function { name, arguments, alias, columns } = source
-            && let Some(function) = index_function::meant(name)
-        {
-            // It does not see the tables beside it, nor does it with APPLY.
-            let sources = std::mem::take(&mut self.scope().sources);
-            let bound = self.bind_index_function(function, name, arguments, alias.as_ref(), columns);
-            let own = std::mem::replace(&mut self.scope().sources, sources);
-            self.scope().sources.extend(own);
-            return bound;
-        }
         match source {
             TableSource::Table { name, alias, hints } => {
                 if let Some(cte) = self.find_cte(name)? {

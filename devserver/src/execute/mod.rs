@@ -10,7 +10,6 @@ pub mod evaluate;
 pub mod foreign_key;
 pub mod frame;
 pub mod function_value;
-pub mod index_function;
 pub mod insert;
 pub mod instead_of;
 pub mod join;

@@ -2,7 +2,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
-use crate::execute::{index_function, open_json};
+use crate::execute::open_json;
 use crate::plan::table_function::TableFunction;
 use crate::value::{SqlType, Value};
 
@@ -16,7 +16,6 @@ impl TableFunction {
             TableFunction::GenerateSeries { bounds: [start, stop], ty } => {
                 series(&start.eval(run, frame)?, &stop.eval(run, frame)?, *ty)
             }
-            TableFunction::OfIndexes { function, arguments } => index_function::rows(*function, arguments, run, frame),
         }
     }
 }

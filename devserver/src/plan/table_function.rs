@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::plan::index_function::IndexFunction;
 use crate::plan::scalar::{Scalar, SlotSet};
 use crate::value::{Collation, SqlType};
 
@@ -13,19 +12,9 @@ pub enum TableFunction {
     /// The text, as nvarchar(max).
     OpenJson(Scalar),
     /// The text and the separator, both as nvarchar(max).
-    StringSplit {
-        text: Scalar,
-        separator: Scalar,
-    },
+    StringSplit { text: Scalar, separator: Scalar },
     /// Start and stop as bigint, and the type of the values.
-    GenerateSeries {
-        bounds: [Scalar; 2],
-        ty: SqlType,
-    },
-    OfIndexes {
-        function: IndexFunction,
-        arguments: Vec<Scalar>,
-    },
+    GenerateSeries { bounds: [Scalar; 2], ty: SqlType },
 }
 
 impl TableFunction {
@@ -34,7 +23,6 @@ impl TableFunction {
             TableFunction::OpenJson(json) => vec![json],
             TableFunction::StringSplit { text, separator } => vec![text, separator],
             TableFunction::GenerateSeries { bounds, .. } => bounds.iter().collect(),
-            TableFunction::OfIndexes { arguments, .. } => arguments.iter().collect(),
         }
     }
 

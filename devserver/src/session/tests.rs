@@ -19,7 +19,6 @@ mod functions;
 mod ghosts;
 mod harness;
 mod identity;
-mod index_functions;
 mod index_options;
 mod install;
 mod instead_of;

@@ -57,7 +57,6 @@ impl Latch<'_> {
             return Ok(());
         };
         self.state().begin_drop(&dropped);
-        self.state().activity.forget(table, None);
         tx.record(schema.lifetime, table, Change::TableDropped(Box::new(dropped)));
         Ok(())
     }
@@ -223,7 +222,6 @@ impl Latch<'_> {
         let mut schema = TableSchema::clone(&before);
         schema.indexes.retain(|other| other.id != index);
         storage.schema = Arc::new(schema);
-        self.state().activity.forget(table, Some(index));
         tx.record(before.lifetime, table, Change::IndexDropped(tree, before));
         Ok(())
     }

@@ -73,7 +73,6 @@ impl Latch<'_> {
             return Err(duplicate_error(schema, index, values));
         }
         let first = tx.undo.len();
-        self.count(schema, schema.row_index(), |counts| counts.inserts += 1);
         let change = self.table_mut(schema.id)?.put_row(&key, row);
         tx.record(schema.lifetime, schema.id, change);
         for (index, entry) in &entries {

@@ -10,7 +10,6 @@
 //! [`Latch::delete`] (X locks on the row and every index entry that is touched, an undo record each) →
 //! [`Latch::end_statement`], or [`Latch::rollback_statement`] if it failed → [`Latch::commit`] or [`Latch::rollback`].
 
-mod activity;
 mod application_lock;
 mod catalog_name;
 mod check;
@@ -48,7 +47,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use activity::IndexActivity;
 pub use catalog_name::{CatalogName, Looks};
 pub use check::{check_consistency, check_live};
 pub use database::{Database, Latch, Session};

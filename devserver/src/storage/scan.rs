@@ -144,10 +144,6 @@ impl Scan {
         let keys = range.keys(&scan.schema, index)?;
         (scan.low, scan.high, scan.whole_key) = (keys.low, keys.high, keys.is_whole_key);
         scan.finished = is_empty(&scan.low, &scan.high);
-        if scan.schema.lifetime.is_shared() {
-            let counts = latch.state().activity.of(table, index);
-            if scan.whole_key { counts.singleton_lookups += 1 } else { counts.range_scans += 1 }
-        }
         if plan.serializable && scan.row_mode.is_some() {
             latch.state().locks.begin_ranges(tx.slot);
         }
@@ -316,11 +312,7 @@ impl Scan {
     fn is_nobodys(&self, latch: &mut Latch<'_>, tx: &Transaction, key: &Key) -> bool {
         let Some(mode) = self.row_mode else { return true };
         let resource = Resource::key(self.table, self.schema.row_index(), key.as_bytes());
-        let is_unlocked = latch.is_unlocked(tx, resource, mode);
-        if is_unlocked {
-            latch.state().activity.of(self.table, self.index).row_locks += 1;
-        }
-        is_unlocked
+        latch.is_unlocked(tx, resource, mode)
     }
 
     /// Locks and reads the row of the next index entry. `None` if there is none, or if it was skipped.
@@ -342,7 +334,6 @@ impl Scan {
         let resource = Resource::key(self.table, self.index, locked_bytes);
         // A ghost that was kept: nobody's, so that its lock would be given back at once.
         if entry.ghost && latch.is_unlocked(tx, resource, mode) {
-            latch.state().activity.of(self.table, self.index).row_locks += 1;
             return Ok(None);
         }
         let Attempt::Locked { taken, waited } = self.lock(latch, tx, resource, mode, self.plan.hold)? else {
@@ -401,9 +392,6 @@ impl Scan {
                 }
             }
         }
-        if self.index >= FIRST_NONCLUSTERED && !self.covering && self.schema.lifetime.is_shared() {
-            latch.state().activity.of(self.table, self.schema.row_index()).singleton_lookups += 1;
-        }
         let row = latch.table(self.table).and_then(|table| table.live_row(&key)).cloned();
         let Some(row) = row else {
             release(latch, tx, locked);
@@ -427,9 +415,6 @@ impl Scan {
         mode: LockMode,
         hold: bool,
     ) -> SqlResult<Attempt> {
-        if let Resource::Key { object, index, .. } = resource {
-            latch.state().activity.of(object, index).row_locks += 1;
-        }
         if !hold && latch.state_ref().locks.is_free(tx.slot, resource, mode) {
             return Ok(Attempt::Locked { taken: false, waited: false });
         }

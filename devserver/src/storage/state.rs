@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 
-use super::activity::Activities;
 use super::catalog_name::ChangedName;
 use super::key::Key;
 use super::locks::lock_table::LockTable;
@@ -35,7 +34,6 @@ pub(super) struct State {
     /// There while one of the two is on.
     pub(super) versions: Option<Box<VersionStore>>,
     pub(super) ghosts: KeptGhosts,
-    pub(super) activity: Activities,
     /// By scans, ghosts included.
     pub(super) entries_read: u64,
 }
@@ -64,7 +62,6 @@ impl State {
             allow_snapshot: false,
             versions: None,
             ghosts: KeptGhosts::default(),
-            activity: Activities::default(),
             entries_read: 0,
         }
     }

@@ -121,13 +121,6 @@ impl Table {
         self.tree(index).map(|tree| tree.live)
     }
 
-    /// How many entries of an index (its rows, where it has them) are live, and how many are ghosts.
-    pub fn entry_counts(&self, index: IndexId) -> Option<[usize; 2]> {
-        let live = self.index_entry_count(index)?;
-        let all = if index < FIRST_NONCLUSTERED { self.rows.len() } else { self.tree(index)?.entries.len() };
-        Some([live, all - live])
-    }
-
     /// Whether SQL Server would have the whole table on one page: few bytes, no further index.
     pub fn is_one_page(&self) -> bool {
         if !self.indexes.is_empty() || self.rows.len() > MAX_ROWS_OF_A_PAGE {

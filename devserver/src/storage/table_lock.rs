@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::database::Latch;
 use super::locks::mode::LockMode;
-use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
+use super::locks::resource::{LockOwner, ObjectId, Resource};
 use super::locks::wait::Answer;
 use super::own_tables::is_own;
 use super::schema::{LockEscalation, TableSchema};
@@ -104,18 +104,17 @@ impl Latch<'_> {
         *count += 1;
         let is_due = *count >= ESCALATION_THRESHOLD && (*count - ESCALATION_THRESHOLD).is_multiple_of(ESCALATION_RETRY);
         if is_due {
-            self.escalate(tx, object, index);
+            self.escalate(tx, object);
         }
     }
 
     /// Tries to replace the key locks of a table by one lock on the table. If others stand against it, all stays as it
     /// is.
-    fn escalate(&mut self, tx: &mut Transaction, table: ObjectId, index: IndexId) {
+    fn escalate(&mut self, tx: &mut Transaction, table: ObjectId) {
         let escalation = self.state().tables.get(&table).map(|table| table.schema.lock_escalation);
         if escalation.is_none_or(|escalation| escalation == LockEscalation::Disable) {
             return;
         }
-        self.state().activity.of(table, index).promotion_attempts += 1;
         let resource = Resource::Table(table);
         let intent = self.state().locks.held_mode(tx.slot, LockOwner::Transaction, resource);
         let mode = if intent == Some(LockMode::IntentShared) { LockMode::Shared } else { LockMode::Exclusive };
@@ -123,7 +122,6 @@ impl Latch<'_> {
         if answer == Answer::Blocked {
             return;
         }
-        self.state().activity.of(table, index).promotions += 1;
         self.state().locks.release_keys(tx.slot, table);
         tx.locks_whole_tables = true;
         tx.escalations += 1;

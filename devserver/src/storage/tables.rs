@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::activity::IndexActivity;
 use super::database::Latch;
 use super::key::Key;
 use super::locks::mode::LockMode;
-use super::locks::resource::{IndexId, ObjectId, Resource};
+use super::locks::resource::{ObjectId, Resource};
 use super::own_tables::is_own;
 use super::row::Row;
 use super::schema::{Lifetime, TableSchema, fold};
@@ -114,11 +113,6 @@ impl Latch<'_> {
     /// A row by its key, without any lock.
     pub fn read(&self, table: ObjectId, key: &Key) -> Option<Row> {
         self.table(table)?.live_row(key).cloned()
-    }
-
-    /// What was done to an index, or (by its number) to the rows.
-    pub fn activity(&self, table: ObjectId, index: IndexId) -> IndexActivity {
-        self.state_ref().activity.get(table, index)
     }
 }
 

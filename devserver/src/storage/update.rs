@@ -265,11 +265,10 @@ impl Latch<'_> {
             table.replace_row(update.old_key, update.row)
         };
         tx.record(schema.lifetime, schema.id, change);
-        self.count(schema, schema.row_index(), |counts| if moves { counts.inserts += 1 } else { counts.updates += 1 });
         for TouchedEntry { index, old, new } in &update.touched {
             match new {
                 // An included column changes.
-                new if old == new => self.count(schema, index.id, |counts| counts.updates += 1),
+                new if old == new => {}
                 Some(new) => self.put_entry(tx, schema, index, new)?,
                 None => {}
             }

@@ -30,10 +30,6 @@ impl Latch<'_> {
             Answer::Blocked if timeout == Some(Duration::ZERO) => return Err(lock_timeout()),
             Answer::Blocked => {}
         }
-        let began = Instant::now();
-        if let Resource::Key { object, index, .. } = resource {
-            self.state().activity.of(object, index).row_lock_waits += 1;
-        }
         self.rows_since_yield = 0;
         let request = BlockedRequest {
             session: &tx.session,
@@ -45,12 +41,7 @@ impl Latch<'_> {
             priority: tx.deadlock_priority,
             undo_length: tx.undo.len(),
         };
-        let granted = wait(self.guard(), |state| &mut state.locks, &request);
-        if let Resource::Key { object, index, .. } = resource {
-            let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            self.state().activity.of(object, index).row_lock_wait_ms += waited;
-        }
-        granted
+        wait(self.guard(), |state| &mut state.locks, &request)
     }
 
     /// Gives the latch up until the deadline (WAITFOR).

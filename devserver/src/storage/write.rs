@@ -6,12 +6,11 @@
 //!
 //! Here are the steps that `insert.rs`, `update.rs` and `delete.rs` have in common.
 
-use super::activity::IndexActivity;
 use super::database::Latch;
 use super::entry_key::{EntryKey, row_resource};
 use super::key::Key;
 use super::locks::mode::LockMode;
-use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
+use super::locks::resource::{LockOwner, ObjectId, Resource};
 use super::row::Row;
 use super::schema::{Index, TableSchema};
 use super::transaction::Transaction;
@@ -27,8 +26,6 @@ pub(super) fn nonclustered(schema: &TableSchema) -> impl Iterator<Item = &Index>
 
 impl Latch<'_> {
     pub(super) fn ghost_row(&mut self, tx: &mut Transaction, schema: &TableSchema, key: &Key) -> SqlResult<()> {
-        let is_heap = schema.clustered().is_none();
-        self.count(schema, schema.row_index(), |counts| if is_heap { counts.deletes += 1 } else { counts.ghosts += 1 });
         let change = self.table_mut(schema.id)?.ghost_row(key);
         tx.record(schema.lifetime, schema.id, change);
         Ok(())
@@ -41,7 +38,6 @@ impl Latch<'_> {
         index: &Index,
         entry: &EntryKey,
     ) -> SqlResult<()> {
-        self.count(schema, index.id, |counts| counts.ghosts += 1);
         let change = self.table_mut(schema.id)?.ghost_entry(index.id, &entry.key);
         tx.record(schema.lifetime, schema.id, change);
         Ok(())
@@ -55,18 +51,9 @@ impl Latch<'_> {
         entry: &EntryKey,
     ) -> SqlResult<()> {
         self.take_place_of_ghosts(tx, schema.id, index, entry);
-        self.count(schema, index.id, |counts| counts.inserts += 1);
         let change = self.table_mut(schema.id)?.put_entry(index.id, entry);
         tx.record(schema.lifetime, schema.id, change);
         Ok(())
-    }
-
-    /// Counts what is done to an index of a table that others see too.
-    #[inline]
-    pub(super) fn count(&mut self, schema: &TableSchema, index: IndexId, count: impl FnOnce(&mut IndexActivity)) {
-        if schema.lifetime.is_shared() {
-            count(self.state().activity.of(schema.id, index));
-        }
     }
 
     /// The entries of a row of these values.
@@ -102,9 +89,6 @@ impl Latch<'_> {
     pub(super) fn lock_key(&mut self, tx: &mut Transaction, schema: &TableSchema, resource: Resource) -> SqlResult<()> {
         if !schema.lifetime.is_shared() || self.table_lock_covers(tx, schema.id, LockMode::Exclusive) {
             return Ok(());
-        }
-        if let Resource::Key { object, index, .. } = resource {
-            self.state().activity.of(object, index).row_locks += 1;
         }
         let grant = self.acquire(tx, LockOwner::Transaction, resource, LockMode::Exclusive, tx.lock_timeout)?;
         if grant.new {

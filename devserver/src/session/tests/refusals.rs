@@ -332,6 +332,7 @@ fn what_is_not_here_is_refused_by_name() {
         "ALTER SCHEMA guest TRANSFER t",
         "ALTER AUTHORIZATION ON OBJECT::t TO dbo",
         "EXEC sp_rename 't.pk', 'x', 'INDEX'",
+        "SELECT * FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL)",
         "SELECT * FROM fn_listextendedproperty(NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
     ] {
         assert_eq!(errors(&mut s, sql), [NOT_SUPPORTED], "{sql}");
