@@ -1,19 +1,21 @@
-//! The operators: `+ - * / %`, the bit operators, and text and binary concatenation.
+//! The operators: `+ - * / %`, the bit operators, and concatenation.
 //!
 //! A statement asks [`binary_type`] once, when it is bound, and [`binary`] for every row; so a result column has its
 //! type before there is a row. Sources: docs/t-sql/data-types/precision-scale-and-length-transact-sql.md and the pages
 //! of the operators in docs/t-sql/language-elements/.
 
-use super::datetime_sum::datetime_sum;
 use super::types::{MAX_PRECISION, operand_clash};
 use crate::error::{SqlError, SqlResult};
-use crate::value::concatenation::{concatenate_bytes, concatenate_text, concatenated_bytes, concatenated_text};
 use crate::value::convert::cast::convert;
 use crate::value::convert::error::overflow;
 use crate::value::convert::number::{float_value, integer_value};
+use crate::value::convert::text::split_units;
+use crate::value::datetime::{DAY_1900, Day, TICKS_PER_DAY, Ticks, from_instant, instant, round_to_datetime};
 use crate::value::decimal::Decimal;
-use crate::value::types::SqlType;
+use crate::value::types::{Length, MAX_BYTE_LENGTH, MAX_UNIT_LENGTH, SqlType};
+use crate::value::units::joined;
 use crate::value::values::Value;
+use std::sync::Arc;
 
 /// An operator with two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +57,7 @@ impl BinaryOp {
     }
 }
 
-/// The type of `a op b`; `+` on text or binary operands is concatenation.
+/// The type of `a op b`; `+` on text is concatenation.
 ///
 /// A NULL constant has type `int` where the other operand is a number; give it the other operand's type otherwise.
 ///
@@ -66,7 +68,7 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
         return Ok(concatenated_text(a, b));
     }
     if op == BinaryOp::Add && a.is_binary() && b.is_binary() {
-        return Ok(concatenated_bytes(a, b));
+        return Err(SqlError::not_supported("+ on binary values"));
     }
     if a.is_text_or_image() || b.is_text_or_image() {
         return Err(SqlError::not_supported(format!("an operator on {} and {}", a.name(), b.name())));
@@ -110,6 +112,7 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
     }
     crate::value::convert::chart::check_conversion(low, high, false)?;
     match high {
+        SqlType::Decimal { .. } if op == BinaryOp::Modulo => Err(SqlError::not_supported("% on decimals")),
         SqlType::Decimal { .. } => Ok(decimal_result_type(op, a, b)),
         SqlType::Real | SqlType::Float if op == BinaryOp::Modulo => Err(incompatible(op, a, b)),
         _ => Ok(high),
@@ -119,10 +122,12 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
 fn bitwise_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
     let is_integral = |ty: SqlType| ty.is_integer() || ty == SqlType::Bit;
     match (is_integral(a), is_integral(b)) {
+        (true, true) if a == SqlType::Bit && a == b => {
+            Err(SqlError::not_supported("a bit operator on two values of bit"))
+        }
         (true, true) => Ok(if a.precedence() >= b.precedence() { a } else { b }),
         // "Only one expression can be binary" (docs/t-sql/language-elements/bitwise-and-transact-sql.md).
-        (true, false) if b.is_binary() => Ok(a),
-        (false, true) if a.is_binary() => Ok(b),
+        _ if a.is_binary() || b.is_binary() => Err(SqlError::not_supported("a bit operator on a binary value")),
         (false, false) if a == b => Err(invalid_operand(op, a)),
         _ => Err(incompatible(op, a, b)),
     }
@@ -141,7 +146,6 @@ fn decimal_result_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlType {
             let scale = 6.max(s1 + p2 + 1);
             (p1 - s1 + s2 + scale, scale)
         }
-        BinaryOp::Modulo => ((p1 - s1).min(p2 - s2) + s1.max(s2), s1.max(s2)),
         _ => (s1.max(s2) + (p1 - s1).max(p2 - s2) + 1, s1.max(s2)),
     };
     let max = i32::from(MAX_PRECISION);
@@ -178,9 +182,6 @@ pub fn binary(
     if result.is_character() {
         return concatenate_text(a, a_type, b, b_type, result);
     }
-    if result.is_binary() {
-        return Ok(concatenate_bytes(a, b, result));
-    }
     if let SqlType::Decimal { precision, scale, .. } = result {
         let a = decimal_operand(a, a_type, b_type)?;
         let b = decimal_operand(b, b_type, a_type)?;
@@ -189,11 +190,6 @@ pub fn binary(
     let a = convert(a.clone(), a_type, result, None, false)?;
     let b = convert(b.clone(), b_type, result, None, false)?;
     match (&a, &b) {
-        (Value::Bit(a), Value::Bit(b)) => Ok(Value::Bit(match op {
-            BinaryOp::BitAnd => a & b,
-            BinaryOp::BitOr => a | b,
-            _ => a ^ b,
-        })),
         (Value::Real(a), Value::Real(b)) => float_arithmetic(op, f64::from(*a), f64::from(*b), result),
         (Value::Float(a), Value::Float(b)) => float_arithmetic(op, *a, *b, result),
         (Value::DateTime(a_day, a_ticks), Value::DateTime(b_day, b_ticks)) => {
@@ -252,18 +248,28 @@ fn decimal_operand(value: &Value, ty: SqlType, other: SqlType) -> SqlResult<Deci
     }
 }
 
+/// Exactly, in 128 bits, and then rounded to the type of the result.
 fn decimal_arithmetic(op: BinaryOp, a: Decimal, b: Decimal, precision: u8, scale: u8) -> SqlResult<Value> {
-    if b.mantissa == 0 && matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
+    if b.mantissa == 0 && op == BinaryOp::Divide {
         return Err(divide_by_zero());
     }
-    let number = match op {
-        BinaryOp::Add => a.add(b, precision, scale),
-        BinaryOp::Subtract => a.add(Decimal { mantissa: -b.mantissa, ..b }, precision, scale),
-        BinaryOp::Multiply => a.multiply(b, precision, scale),
-        BinaryOp::Divide => a.divide(b, precision, scale),
-        _ => a.modulo(b, precision, scale),
+    let scaled = |number: Decimal, to: u8| {
+        let unit = 10_i128.checked_pow(u32::from(to.checked_sub(number.scale)?))?;
+        number.mantissa.checked_mul(unit)
     };
-    match number {
+    let sum_of = |a: Decimal, b: Decimal, to: u8| scaled(a, to)?.checked_add(scaled(b, to)?);
+    let sum_scale = a.scale.max(b.scale);
+    let (exact, exact_scale) = match op {
+        BinaryOp::Add => (sum_of(a, b, sum_scale), sum_scale),
+        BinaryOp::Subtract => (sum_of(a, Decimal { mantissa: -b.mantissa, ..b }, sum_scale), sum_scale),
+        BinaryOp::Multiply => (a.mantissa.checked_mul(b.mantissa), a.scale + b.scale),
+        // A quotient is cut, not rounded.
+        _ => (scaled(a, scale + b.scale).map(|dividend| dividend / b.mantissa), scale),
+    };
+    let mantissa = exact
+        .filter(|_| exact_scale.saturating_sub(scale) <= MAX_PRECISION)
+        .ok_or_else(|| SqlError::not_supported("an operator on decimals of so many digits"))?;
+    match (Decimal { mantissa, precision: MAX_PRECISION, scale: exact_scale }).resize(precision, scale) {
         Some(decimal) => Ok(Value::Decimal(Box::new(decimal))),
         None => Err(overflow("expression", SqlType::decimal(precision, scale))),
     }
@@ -312,6 +318,42 @@ pub fn unary(op: UnaryOp, a: &Value, a_type: SqlType) -> SqlResult<Value> {
     }
 }
 
+/// The type of `+` on text.
+fn concatenated_text(a: SqlType, b: SqlType) -> SqlType {
+    let (a_length, b_length) = (a.text_length(), b.text_length());
+    match (a, b) {
+        (SqlType::Char(n), SqlType::Char(m)) => SqlType::Char(n.saturating_add(m).min(MAX_BYTE_LENGTH)),
+        (SqlType::NChar(n), SqlType::NChar(m) | SqlType::Char(m)) | (SqlType::Char(n), SqlType::NChar(m)) => {
+            SqlType::NChar(n.saturating_add(m).min(MAX_UNIT_LENGTH))
+        }
+        _ if a.is_unicode() || b.is_unicode() => SqlType::NVarChar(a_length.plus(b_length, MAX_UNIT_LENGTH)),
+        _ => SqlType::VarChar(a_length.plus(b_length, MAX_BYTE_LENGTH)),
+    }
+}
+
+fn concatenate_text(a: &Value, a_type: SqlType, b: &Value, b_type: SqlType, result: SqlType) -> SqlResult<Value> {
+    let text = |value: &Value, ty: SqlType| {
+        let to = if result.is_unicode() { SqlType::NVarChar(Length::Max) } else { SqlType::VarChar(Length::Max) };
+        convert(value.clone(), ty, to, None, false)
+    };
+    let (a, b) = (text(a, a_type)?, text(b, b_type)?);
+    let joined = joined([a.as_str().unwrap_or_default(), b.as_str().unwrap_or_default()].concat())?;
+    // Only at 8,000 bytes is anything cut: otherwise the result type holds both.
+    match result.length().and_then(Length::limit) {
+        Some(limit) => Ok(Value::String(Arc::from(split_units(&joined, limit)?.0))),
+        None => Ok(Value::String(Arc::from(joined))),
+    }
+}
+
+/// A `datetime` counts as days since 1900.
+fn datetime_sum(a: (Day, Ticks), subtract: bool, b: (Day, Ticks)) -> SqlResult<Value> {
+    let since_1900 = instant(b.0, b.1) - i64::from(DAY_1900) * TICKS_PER_DAY as i64;
+    let sum = instant(a.0, a.1) + if subtract { -since_1900 } else { since_1900 };
+    let rounded = from_instant(sum).and_then(|(day, ticks)| round_to_datetime(day, ticks));
+    let (day, ticks) = rounded.ok_or_else(|| overflow("expression", SqlType::DateTime))?;
+    Ok(Value::DateTime(day, ticks))
+}
+
 fn divide_by_zero() -> SqlError {
     SqlError::new(8134, "Divide by zero error encountered.")
 }
@@ -331,9 +373,7 @@ fn incompatible(op: BinaryOp, a: SqlType, b: SqlType) -> SqlError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::datetime::DAY_1900;
     use crate::value::literal;
-    use crate::value::types::Length;
 
     fn decimal(precision: u8, scale: u8) -> SqlType {
         SqlType::decimal(precision, scale)
@@ -367,7 +407,8 @@ mod tests {
         assert_eq!(calculate("6", BitXor, "3"), Ok(("5".into(), SqlType::Int)));
         assert_eq!(calculate("2147483647", Add, "1"), Err(8115));
         assert_eq!(calculate("1", Divide, "0"), Err(8134));
-        assert_eq!(calculate("1.0", Modulo, "0.0"), Err(8134));
+        assert_eq!(calculate("1.0", Divide, "0.0"), Err(8134));
+        assert_eq!(calculate("1.0", Modulo, "2.0"), Err(59_000));
     }
 
     // docs/t-sql/data-types/precision-scale-and-length-transact-sql.md

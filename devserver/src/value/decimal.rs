@@ -1,7 +1,4 @@
-//! Exact numbers of up to 38 digits: text, scale, and the four operations with SQL Server's rounding.
-//!
-//! A mantissa has at most 38 digits and fits `i128`. The product of two does not; it is held in 256 bits, as two
-//! halves, until it is cut to its scale.
+//! Exact numbers of up to 38 digits: text, precision and scale, with SQL Server's rounding.
 
 use std::fmt;
 
@@ -118,130 +115,11 @@ impl Decimal {
         };
         Decimal { mantissa, precision: 38, scale: fraction_digits }.resize(precision, scale)
     }
-
-    /// The sum, in a type that [`crate::value::arithmetic::binary_type`] gave; none on overflow.
-    pub fn add(self, other: Decimal, precision: u8, scale: u8) -> Option<Decimal> {
-        let exact_scale = self.scale.max(other.scale);
-        let a = self.mantissa.checked_mul(power_of_ten(exact_scale - self.scale));
-        let b = other.mantissa.checked_mul(power_of_ten(exact_scale - other.scale));
-        if let (Some(a), Some(b)) = (a, b)
-            && let Some(sum) = a.checked_add(b)
-        {
-            return Decimal { mantissa: sum, precision: 38, scale: exact_scale }.resize(precision, scale);
-        }
-        // At 38 digits there may be no room for the exact sum: round both to the scale of the result first.
-        let (a, b) = (self.resize(38, scale)?, other.resize(38, scale)?);
-        Decimal::checked(a.mantissa.checked_add(b.mantissa)?, precision, scale)
-    }
-
-    /// The product, rounded to the scale; none on overflow.
-    pub fn multiply(self, other: Decimal, precision: u8, scale: u8) -> Option<Decimal> {
-        let negative = (self.mantissa < 0) != (other.mantissa < 0);
-        let exact = Wide::product(self.mantissa.unsigned_abs(), other.mantissa.unsigned_abs());
-        let surplus = self.scale + other.scale - scale;
-        let rounded = if surplus == 0 {
-            exact
-        } else {
-            // Only the first digit dropped decides how to round, so the others can go first.
-            let mut kept = exact;
-            let mut to_drop = surplus - 1;
-            while to_drop > 0 {
-                let step = to_drop.min(38);
-                kept = kept.divide(power_of_ten(step).unsigned_abs()).0;
-                to_drop -= step;
-            }
-            let (quotient, digit) = kept.divide(10);
-            if digit >= 5 { quotient.increment() } else { quotient }
-        };
-        let magnitude = i128::try_from(rounded.narrow()?).ok()?;
-        Decimal::checked(if negative { -magnitude } else { magnitude }, precision, scale)
-    }
-
-    /// The quotient, cut (not rounded) to the scale; none on overflow. The divisor is not zero.
-    pub fn divide(self, divisor: Decimal, precision: u8, scale: u8) -> Option<Decimal> {
-        let negative = (self.mantissa < 0) != (divisor.mantissa < 0);
-        let by = divisor.mantissa.unsigned_abs();
-        let mut quotient = self.mantissa.unsigned_abs() / by;
-        let mut rest = self.mantissa.unsigned_abs() % by;
-        // The scale of the plain quotient is s1 - s2: it needs this many digits more, or fewer.
-        let more_digits = i16::from(scale) - i16::from(self.scale) + i16::from(divisor.scale);
-        for _ in 0..more_digits {
-            let (digit, next_rest) = Wide::product(rest, 10).divide(by);
-            quotient = quotient.checked_mul(10)?.checked_add(digit.narrow()?)?;
-            rest = next_rest;
-        }
-        for _ in more_digits..0 {
-            quotient /= 10;
-        }
-        let magnitude = i128::try_from(quotient).ok()?;
-        Decimal::checked(if negative { -magnitude } else { magnitude }, precision, scale)
-    }
-
-    /// The remainder, with the sign of the dividend; none on overflow. The divisor is not zero.
-    pub fn modulo(self, divisor: Decimal, precision: u8, scale: u8) -> Option<Decimal> {
-        let exact_scale = self.scale.max(divisor.scale);
-        let up = power_of_ten(exact_scale - self.scale).unsigned_abs();
-        let by = divisor.mantissa.unsigned_abs().checked_mul(power_of_ten(exact_scale - divisor.scale).unsigned_abs());
-        let magnitude = match by.filter(|&by| by < 1 << 127) {
-            Some(by) => Wide::product(self.mantissa.unsigned_abs(), up).divide(by).1,
-            // A divisor beyond 127 bits is larger than the dividend, whose scale was the larger one.
-            None => self.mantissa.unsigned_abs(),
-        };
-        let magnitude = i128::try_from(magnitude).ok()?;
-        let signed = if self.mantissa < 0 { -magnitude } else { magnitude };
-        Decimal { mantissa: signed, precision: 38, scale: exact_scale }.resize(precision, scale)
-    }
 }
 
 /// 10 to a power of at most 38, which is the largest that fits.
 pub fn power_of_ten(exponent: u8) -> i128 {
     10i128.pow(u32::from(exponent))
-}
-
-/// An unsigned number of 256 bits.
-#[derive(Debug, Clone, Copy)]
-struct Wide {
-    high: u128,
-    low: u128,
-}
-
-impl Wide {
-    fn product(a: u128, b: u128) -> Wide {
-        const HALF: u32 = 64;
-        const MASK: u128 = (1 << HALF) - 1;
-        let (a_high, a_low) = (a >> HALF, a & MASK);
-        let (b_high, b_low) = (b >> HALF, b & MASK);
-        let low = a_low * b_low;
-        let middle = a_high * b_low + (low >> HALF);
-        let crossed = a_low * b_high + (middle & MASK);
-        Wide { high: a_high * b_high + (middle >> HALF) + (crossed >> HALF), low: (crossed << HALF) | (low & MASK) }
-    }
-
-    /// Quotient and remainder; the divisor has at most 127 bits.
-    fn divide(self, by: u128) -> (Wide, u128) {
-        if self.high == 0 {
-            return (Wide { high: 0, low: self.low / by }, self.low % by);
-        }
-        let mut quotient = Wide { high: self.high / by, low: 0 };
-        let mut rest = self.high % by;
-        for bit in (0..128).rev() {
-            rest = (rest << 1) | ((self.low >> bit) & 1);
-            if rest >= by {
-                rest -= by;
-                quotient.low |= 1 << bit;
-            }
-        }
-        (quotient, rest)
-    }
-
-    fn increment(self) -> Wide {
-        let (low, carry) = self.low.overflowing_add(1);
-        Wide { high: self.high + u128::from(carry), low }
-    }
-
-    fn narrow(self) -> Option<u128> {
-        (self.high == 0).then_some(self.low)
-    }
 }
 
 #[cfg(test)]
@@ -276,17 +154,5 @@ mod tests {
         assert_eq!(Decimal::from_f64(-1e20, 38, 4).unwrap().to_string(), "-100000000000000000000.0000");
         assert_eq!(Decimal::from_f64(1e-30, 38, 10).unwrap().to_string(), "0.0000000000");
         assert_eq!(Decimal::from_f64(1e40, 38, 0), None);
-    }
-
-    #[test]
-    fn products_and_quotients_of_many_digits() {
-        let nines = decimal("99999999999999999999999999999999999999", 38, 0);
-        assert_eq!(nines.multiply(decimal("1", 1, 0), 38, 0), Some(nines));
-        assert_eq!(nines.multiply(decimal("2", 1, 0), 38, 0), None);
-        let small = decimal("0.12345678901234567890", 30, 20);
-        assert_eq!(small.multiply(small, 38, 17).unwrap().to_string(), "0.01524157875323884");
-        assert_eq!(decimal("2", 1, 0).divide(decimal("3", 1, 0), 8, 6).unwrap().to_string(), "0.666666");
-        assert_eq!(nines.divide(nines, 38, 6).unwrap().to_string(), "1.000000");
-        assert_eq!(decimal("-7.5", 2, 1).modulo(decimal("2", 1, 0), 2, 1).unwrap().to_string(), "-1.5");
     }
 }

@@ -323,20 +323,6 @@ fn the_separator_of_string_agg_is_one_text() {
     }
 }
 
-/// "Unseparated String Format" (learn.microsoft.com/previous-versions/sql/sql-server-2005/ms187085).
-#[test]
-fn a_year_alone_is_its_first_day() {
-    let (_e, mut s) = session();
-    for ty in ["date", "datetime", "datetime2", "datetimeoffset"] {
-        let sql = format!("SELECT CONVERT(char(10), CAST(TRY_CAST('2020' AS {ty}) AS date), 120)");
-        assert_eq!(rows(&mut s, &sql), ["ROW(String(\"2020-01-01\"))"], "{ty}");
-    }
-    for refused in ["CAST('2020' AS time)", "CONVERT(date, '2020', 103)", "CONVERT(datetime, '200131', 1)"] {
-        assert_eq!(errors(&mut s, &format!("SELECT {refused}")), [59000], "{refused}");
-    }
-    assert_eq!(errors(&mut s, "SELECT CAST('1700' AS datetime)"), [242]);
-}
-
 /// 408, 5308 and 5309 (docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md and
 /// …-5000-to-5999.md).
 #[test]

@@ -339,7 +339,7 @@ fn columns_of_text_come_with_their_collations() {
     let mut out = ResponseWriter::for_test();
     let column =
         |collation| ResultColumn { sql_type: SqlType::VarChar(Length::Limit(9)), collation, ..int_column("c") };
-    let collations = [Collation::default(), Collation::Latin1GeneralCsAs, Collation::Latin1General100Bin2];
+    let collations = [Collation::default(), Collation::Latin1GeneralCiAs, Collation::Latin1General100Bin2];
     out.columns(&collations.map(column));
     for collation in collations {
         let bytes = collation.tds_bytes();

@@ -6,7 +6,7 @@ use crate::value::datetime::{
     DAY_1900, Day, TICKS_PER_DAY, TICKS_PER_MILLISECOND, Ticks, round_instant, round_ticks, round_to_datetime,
     shift_minutes, ticks_from_three_hundredths,
 };
-use crate::value::datetime_text::{DateOrder, DateTimeText, DateTimeTextError};
+use crate::value::datetime_text::{DateTimeText, DateTimeTextError};
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 use crate::value::{datetime, datetime_text};
@@ -57,22 +57,16 @@ pub(super) fn to_date_or_time(value: &Value, from: SqlType, to: SqlType, style: 
 }
 
 fn read_date_or_time(text: &str, from: SqlType, to: SqlType, style: Option<i32>) -> SqlResult<DateTimeText> {
-    let order = match style.unwrap_or(0) {
-        0 | 1 | 100 | 101 | 110 | 108 | 109 | 114 => DateOrder::MonthDayYear,
-        3 | 4 | 5 | 103 | 104 | 105 => DateOrder::DayMonthYear,
-        20 | 21 | 23 | 25 | 102 | 111 | 112 | 120 | 121 | 126 | 127 => DateOrder::YearMonthDay,
+    match style.unwrap_or(0) {
+        0 | 1 | 20 | 21 | 23 | 25 | 100..=102 | 108..=112 | 114 | 120 | 121 | 126 | 127 => {}
         other => return Err(SqlError::not_supported(format!("style {other} for reading dates"))),
-    };
-    let digits = text.trim_matches(' ');
-    let is_short = matches!(digits.len(), 4 | 6) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_short && (style.is_some() || matches!(to, SqlType::Time(_))) {
-        return Err(SqlError::not_supported(format!("the text '{digits}' as a time, or as a date with a style")));
     }
     let is_datetime = to == SqlType::DateTime;
     let unreadable = || SqlError::new(241, "Conversion failed when converting date and/or time from character string.");
-    let read = match datetime_text::parse(text, order) {
+    let read = match datetime_text::parse(text) {
         Ok(read) => read,
         Err(DateTimeTextError::OutOfRange) if is_datetime => return Err(out_of_range(from, to)),
+        Err(DateTimeTextError::Unsure) => return Err(SqlError::not_supported(format!("the date and time '{text}'"))),
         Err(_) => return Err(unreadable()),
     };
     let has_too_much = is_datetime
