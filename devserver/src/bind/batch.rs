@@ -15,7 +15,7 @@ use crate::bind::type_name::variable_type;
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind, UNLIMITED_TEXT_SIZE};
+use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind};
 use crate::plan::cell::{Cell, Plan, Source};
 use crate::plan::cursor::{CursorSource, CursorStep};
 use crate::plan::declarations::Declarations;
@@ -23,8 +23,8 @@ use crate::plan::planner::IMPOSSIBLE_HINTS;
 use crate::plan::scalar::Scalar;
 use crate::storage::TableSchema;
 use crate::tsql::ast::{
-    Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, IdentityCheck, InsertSource,
-    Literal, QueryHint, RaiseError, SelectStatement, Statement, StatementKind, UnaryOp, VariableDeclaration,
+    Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Literal, QueryHint,
+    RaiseError, SelectStatement, Statement, StatementKind, VariableDeclaration,
 };
 use crate::value::{Length, SqlType};
 
@@ -237,16 +237,11 @@ impl<'a> Compiler<'a> {
             }
             StatementKind::CheckIdentity(statement) => StepKind::CheckIdentity {
                 table: self.expr(&statement.table, Some(SqlType::SYSNAME))?,
-                check: match &statement.check {
-                    IdentityCheck::Report => IdentityCheck::Report,
-                    IdentityCheck::Correct => IdentityCheck::Correct,
-                    IdentityCheck::Reseed(value) => IdentityCheck::Reseed(self.expr(value, None)?),
-                },
-                silent: statement.silent,
+                value: self.expr(&statement.value, None)?,
             },
             StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
             // What clients set at login, and what bears on nothing that is imitated here.
-            StatementKind::SetTextSize(size) => StepKind::SetTextSize(text_size(size)?),
+            StatementKind::SetTextSize(size) => text_size(size)?,
             StatementKind::SetDateFirst(value) => StepKind::SetDateFirst(self.expr(value, Some(SqlType::Int))?),
             // The language that is already set: what SET DATEFIRST said goes on.
             StatementKind::SetLanguage(value) => {
@@ -317,9 +312,6 @@ impl<'a> Compiler<'a> {
         for argument in &raise.arguments {
             arguments.push(self.expr(argument, None)?);
         }
-        if raise.log {
-            return Err(SqlError::not_supported("RAISERROR WITH LOG"));
-        }
         let message = self.expr(&raise.message, None)?;
         if let Some(bound) = message.kept(self.version)
             && let Plan::Scalar(Scalar { ty, .. }) = &bound.plan
@@ -332,7 +324,6 @@ impl<'a> Compiler<'a> {
             severity: self.expr(&raise.severity, Some(SqlType::Int))?,
             state: self.expr(&raise.state, Some(SqlType::Int))?,
             arguments,
-            set_error: raise.set_error,
         })
     }
 
@@ -397,20 +388,11 @@ fn only_text(value: &Expr, only: &str, what: &str) -> SqlResult<StepKind> {
     }
 }
 
-/// Source: "SET TEXTSIZE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/set-textsize-transact-sql.md).
-fn text_size(value: &Expr) -> SqlResult<i32> {
-    const DEFAULT: i32 = 4096;
-    let size = match value {
-        Expr::Literal(Literal::Int(size)) => Some(*size),
-        Expr::Unary { op: UnaryOp::Minus, operand } if matches!(**operand, Expr::Literal(Literal::Int(1))) => {
-            Some(UNLIMITED_TEXT_SIZE)
-        }
-        _ => None,
-    };
-    match size {
-        Some(0) => Ok(DEFAULT),
-        Some(size) => Ok(size),
-        None => Err(SqlError::not_supported("SET TEXTSIZE with anything but -1 and an int of 0 and more")),
+/// What drivers set at login: the client gets values of any length.
+fn text_size(value: &Expr) -> SqlResult<StepKind> {
+    match value {
+        Expr::Literal(Literal::Int(i32::MAX)) => Ok(StepKind::Nothing),
+        _ => Err(SqlError::not_supported("SET TEXTSIZE with anything but 2147483647")),
     }
 }
 

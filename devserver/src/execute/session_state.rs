@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::error::SqlError;
 use crate::execute::cursor::SharedCursor;
-use crate::plan::batch::UNLIMITED_TEXT_SIZE;
 use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::IsolationLevel;
 
@@ -22,17 +21,11 @@ pub struct Options {
     pub format_only: bool,
     pub xact_abort: bool,
     pub isolation: IsolationLevel,
-    pub ansi_nulls: bool,
     pub ansi_padding: bool,
-    pub ansi_warnings: bool,
     pub arith_abort: bool,
     pub cursor_close_on_commit: bool,
-    pub concat_null_yields_null: bool,
-    pub quoted_identifier: bool,
     /// SET ROWCOUNT; 0 is no limit.
     pub row_limit: u64,
-    /// SET TEXTSIZE: the most bytes of a value of a (max) type that the client gets.
-    pub text_size: i32,
     /// SET DATEFIRST: the first day of the week, from 1 for Monday to 7 for Sunday.
     pub date_first: u8,
     pub lock_timeout: Option<Duration>,
@@ -47,16 +40,10 @@ impl Default for Options {
             format_only: false,
             xact_abort: false,
             isolation: IsolationLevel::ReadCommitted,
-            ansi_nulls: true,
             ansi_padding: true,
-            ansi_warnings: true,
             arith_abort: true,
             cursor_close_on_commit: false,
-            concat_null_yields_null: true,
-            quoted_identifier: true,
             row_limit: 0,
-            // "Infinite" for clients of the ODBC family from TDS 7.3 on (MS-TDS 2.2.6.4, fODBC).
-            text_size: UNLIMITED_TEXT_SIZE,
             date_first: 7,
             lock_timeout: None,
             deadlock_priority: 0,
@@ -71,16 +58,16 @@ impl Options {
     /// docs/database-engine/configure-windows/configure-the-user-options-server-configuration-option.md).
     pub fn bits(&self) -> i32 {
         let flags = [
-            (self.ansi_warnings, 8),
+            (true, 8),
             (self.ansi_padding, 16),
-            (self.ansi_nulls, 32),
+            (true, 32),
             (self.arith_abort, 64),
             (self.cursor_close_on_commit, 4),
-            (self.quoted_identifier, 256),
+            (true, 256),
             (self.no_count, 512),
             // ANSI_NULL_DFLT_ON, which clients set at login too.
             (true, 1024),
-            (self.concat_null_yields_null, 4096),
+            (true, 4096),
             (self.xact_abort, 16384),
         ];
         flags.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()

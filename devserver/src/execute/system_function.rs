@@ -29,7 +29,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::Identity => identity_value(state.identity),
         SystemFunction::NestLevel => Value::Int(state.nest_level as i32),
         SystemFunction::Options => Value::Int(state.options.bits()),
-        SystemFunction::TextSize => Value::Int(state.options.text_size),
         SystemFunction::LockTimeout => {
             Value::Int(state.options.lock_timeout.map_or(-1, |timeout| timeout.as_millis() as i32))
         }
@@ -241,13 +240,10 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
 fn session_property(option: &Value, run: &Run<'_>) -> Value {
     let options = &run.state.options;
     let on = match option.as_str().map(fold).as_deref() {
-        Some("ansi_nulls") => options.ansi_nulls,
+        Some("ansi_nulls" | "ansi_warnings" | "concat_null_yields_null" | "quoted_identifier") => true,
         Some("ansi_padding") => options.ansi_padding,
-        Some("ansi_warnings") => options.ansi_warnings,
         Some("arithabort") => options.arith_abort,
-        Some("concat_null_yields_null") => options.concat_null_yields_null,
         Some("numeric_roundabort") => false,
-        Some("quoted_identifier") => options.quoted_identifier,
         _ => return Value::Null,
     };
     int(on)

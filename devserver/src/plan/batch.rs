@@ -8,11 +8,8 @@ use crate::plan::cell::Cell;
 use crate::plan::cursor::CursorStep;
 use crate::plan::declarations::Declarations;
 use crate::storage::TableSchema;
-use crate::tsql::ast::{Ident, IdentityCheck, ObjectName, SessionOption, StatementKind};
+use crate::tsql::ast::{Ident, ObjectName, SessionOption, StatementKind};
 use crate::value::SqlType;
-
-/// SET TEXTSIZE -1.
-pub const UNLIMITED_TEXT_SIZE: i32 = -1;
 
 /// A batch, procedure body or dynamic text, ready to run.
 #[derive(Debug)]
@@ -69,22 +66,18 @@ pub enum StepKind {
         severity: Cell,
         state: Cell,
         arguments: Vec<Cell>,
-        set_error: bool,
     },
     Print(Cell),
     SetLockTimeout(Cell),
     SetDeadlockPriority(Cell),
     WaitForDelay(Cell),
     SetRowCount(Cell),
-    /// In bytes, or [`UNLIMITED_TEXT_SIZE`].
-    SetTextSize(i32),
     SetDateFirst(Cell),
     /// To the language that there is.
     SetLanguage,
     CheckIdentity {
         table: Cell,
-        check: IdentityCheck<Cell>,
-        silent: bool,
+        value: Cell,
     },
     Cursor(Box<CursorStep>),
     Execute(Box<ExecuteStep>),

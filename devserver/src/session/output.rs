@@ -6,8 +6,7 @@ use crate::error::SqlError;
 use crate::execute::insert::CapturedRows;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::tds::token::{DoneKind, ResponseWriter, ResultColumn};
-use crate::value::units::unit_count;
-use crate::value::{Length, SqlType, Value};
+use crate::value::{SqlType, Value};
 
 pub struct Output<'w> {
     writer: &'w mut ResponseWriter,
@@ -28,8 +27,8 @@ impl<'w> Output<'w> {
         self.captured.take().unwrap_or_default()
     }
 
-    /// `order`: by which columns, from 1, the rows are ordered. `text_size`: SET TEXTSIZE.
-    pub fn result_set(&mut self, columns: &[OutputColumn], order: &[u16], mut rows: Vec<Vec<Value>>, text_size: i32) {
+    /// `order`: by which columns, from 1, the rows are ordered.
+    pub fn result_set(&mut self, columns: &[OutputColumn], order: &[u16], rows: Vec<Vec<Value>>) {
         if let Some(captured) = &mut self.captured {
             let types: Arc<[SqlType]> = columns.iter().map(|column| column.ty).collect();
             captured.extend(rows.into_iter().map(|row| (row, Arc::clone(&types))));
@@ -48,9 +47,6 @@ impl<'w> Output<'w> {
             .collect();
         self.writer.columns(&described);
         self.writer.order(order);
-        if let Ok(size) = usize::try_from(text_size) {
-            cut_to(size, columns, &mut rows);
-        }
         for row in &rows {
             self.writer.row(row);
         }
@@ -102,40 +98,4 @@ impl<'w> Output<'w> {
     pub fn writer(&mut self) -> &mut ResponseWriter {
         self.writer
     }
-}
-
-/// Cuts the values of `(max)` types, and of those that they took the place of, to a length in bytes.
-fn cut_to(size: usize, columns: &[OutputColumn], rows: &mut [Vec<Value>]) {
-    for (place, column) in columns.iter().enumerate() {
-        let is_wide = match column.ty {
-            SqlType::NVarChar(Length::Max) | SqlType::NText => true,
-            SqlType::VarChar(Length::Max) | SqlType::VarBinary(Length::Max) | SqlType::Text | SqlType::Image => false,
-            _ => continue,
-        };
-        for row in &mut *rows {
-            match &mut row[place] {
-                Value::String(text) if is_wide => *text = prefix(text, size / 2, unit_count),
-                Value::String(text) => *text = prefix(text, size, |_| 1),
-                Value::Bytes(bytes) if bytes.len() > size => *bytes = bytes[..size].into(),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// The longest beginning of at most `size`, in whole characters.
-fn prefix(text: &Arc<str>, size: usize, size_of: impl Fn(char) -> usize) -> Arc<str> {
-    // No character is longer here than in UTF-8. (Drivers ask for 2,147,483,647 bytes, so that this is the way of most
-    // values.)
-    if text.len() <= size {
-        return Arc::clone(text);
-    }
-    let mut length = 0;
-    for (end, character) in text.char_indices() {
-        length += size_of(character);
-        if length > size {
-            return text[..end].into();
-        }
-    }
-    Arc::clone(text)
 }

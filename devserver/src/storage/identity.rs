@@ -5,7 +5,6 @@ use super::locks::resource::ObjectId;
 use super::table::Change;
 use super::transaction::Transaction;
 use crate::error::{SqlError, SqlResult};
-use crate::value::Value;
 
 impl Latch<'_> {
     /// The next identity value of a table. A rollback does not give it back.
@@ -55,33 +54,13 @@ impl Latch<'_> {
         Some(table.identity.last.or(table.identity.first).unwrap_or(identity.seed))
     }
 
-    /// The last identity value given, and the greatest value of the identity column. Nobody else is in the table then.
+    /// The identity counter goes on from `value`, or begins with it if no value was given yet. Returns the last value
+    /// given before.
     ///
     /// # Errors
     ///
     /// As [`Latch::lock_table`].
-    pub fn identity_report(
-        &mut self,
-        tx: &mut Transaction,
-        table: ObjectId,
-        column: usize,
-    ) -> SqlResult<(Option<i64>, Option<i64>)> {
-        let schema = self.lock_for_change(tx, table)?;
-        let table = self.table_mut(table)?;
-        let live = table.rows.iter().filter(|(_, record)| !record.ghost);
-        let values = live.filter_map(|(_, record)| match record.row.get(&schema, column) {
-            Value::Decimal(decimal) => i64::try_from(decimal.mantissa).ok(),
-            value => value.as_i64(),
-        });
-        Ok((table.identity.last, values.max()))
-    }
-
-    /// The identity counter goes on from `value`, or begins with it if no value was given yet.
-    ///
-    /// # Errors
-    ///
-    /// As [`Latch::lock_table`].
-    pub fn reseed_identity(&mut self, tx: &mut Transaction, table: ObjectId, value: i64) -> SqlResult<()> {
+    pub fn reseed_identity(&mut self, tx: &mut Transaction, table: ObjectId, value: i64) -> SqlResult<Option<i64>> {
         let schema = self.lock_for_change(tx, table)?;
         let storage = self.table_mut(table)?;
         let before = storage.identity;
@@ -91,6 +70,6 @@ impl Latch<'_> {
             storage.identity.first = Some(value);
         }
         tx.record(schema.lifetime, table, Change::IdentityReseeded(before));
-        Ok(())
+        Ok(before.last)
     }
 }

@@ -11,8 +11,7 @@ use crate::error::{SqlError, SqlResult};
 /// The longest LOGIN7 message: 128 KB - 1.
 const MAX_LOGIN_SIZE: usize = 128 * 1024 - 1;
 
-/// The TDS versions as LOGIN7 has them: 7.2 (SQL Server 2005) to 7.4 (2012 and later), and 8.0.
-const TDS_7_2: u32 = 0x7209_0002;
+/// The TDS versions as LOGIN7 has them: 7.3 (SQL Server 2008) to 7.4 (2012 and later), and 8.0.
 const TDS_7_3: RangeInclusive<u32> = 0x730A_0003..=0x730B_0003;
 const TDS_7_4: u32 = 0x7400_0004;
 const TDS_8_0: u32 = 0x0800_0000;
@@ -84,13 +83,6 @@ pub struct Login {
     pub has_features: bool,
 }
 
-impl Login {
-    /// Whether the client knows date, time, datetime2 and datetimeoffset (TDS 7.3 and later).
-    pub fn knows_date_types(&self) -> bool {
-        self.tds_version != TDS_7_2
-    }
-}
-
 /// Reads LOGIN7. What the dev server cannot do (another language, ...) is refused here; user and password are the
 /// engine's to check.
 pub fn decode(payload: &[u8]) -> SqlResult<Login> {
@@ -131,10 +123,10 @@ pub fn decode(payload: &[u8]) -> SqlResult<Login> {
 /// The lower of the client's version and ours.
 fn negotiate_version(client: u32) -> SqlResult<u32> {
     match client {
-        TDS_7_2 | TDS_8_0 => Ok(client),
+        TDS_8_0 => Ok(client),
         version if TDS_7_3.contains(&version) => Ok(version),
         version if version >= TDS_7_4 => Ok(TDS_7_4),
-        _ => Err(SqlError::not_supported(format_args!("TDS version 0x{client:08X}; 7.2 to 7.4 and 8.0 are known"))),
+        _ => Err(SqlError::not_supported(format_args!("TDS version 0x{client:08X}; 7.3, 7.4 and 8.0 are known"))),
     }
 }
 
@@ -359,10 +351,9 @@ pub(super) mod tests {
     #[test]
     fn versions_are_negotiated() {
         let version = |asked| decode(&message(asked, 0, [0; 4], &[], "")).map(|login| login.tds_version);
-        assert_eq!(version(TDS_7_2), Ok(TDS_7_2));
         assert_eq!(version(0x730B_0003), Ok(0x730B_0003));
         assert_eq!(version(0x7500_0000), Ok(TDS_7_4));
-        assert!(version(0x7100_0001).is_err());
+        assert!(version(0x7209_0002).is_err());
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Session {
             collation: Collation::default(),
         });
         let count = rows.len() as u64;
-        out.result_set(&described, &[1], rows, self.state.options.text_size);
+        out.result_set(&described, &[1], rows);
         self.state.row_count = count as i64;
         self.statement_done(out, DoneKind::Select, Some(count));
         Ok(())

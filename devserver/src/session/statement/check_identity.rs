@@ -1,4 +1,4 @@
-//! DBCC CHECKIDENT: reports the identity counter of a table, and sets it.
+//! DBCC CHECKIDENT (…, RESEED, …): sets the identity counter of a table.
 //!
 //! Sources: "DBCC CHECKIDENT" (MicrosoftDocs/sql-docs,
 //! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md), and its "Database engine events and errors"
@@ -9,15 +9,13 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::output::Output;
-use crate::tsql::ast::IdentityCheck;
 use crate::value::{SqlType, Value, convert};
 
 impl Session {
     pub(crate) fn check_identity(
         &mut self,
         table: &str,
-        check: IdentityCheck<Value>,
-        silent: bool,
+        value: &Value,
         line: u32,
         activation: &mut Activation,
         out: &mut Output<'_>,
@@ -41,35 +39,10 @@ impl Session {
         let Some(column) = schema.columns.iter().position(|column| column.identity.is_some()) else {
             return Err(SqlError::new(7997, format!("'{}' does not contain an identity column.", schema.name)));
         };
-        let identity = schema.columns[column].identity.expect("the column was found by it");
-        // Which end of the values is the "maximum" of a counter that goes down is not documented.
-        if identity.increment < 0 && !matches!(check, IdentityCheck::Reseed(_)) {
-            return Err(SqlError::not_supported("DBCC CHECKIDENT without a value on a counter that goes down"));
-        }
-        let value = match &check {
-            IdentityCheck::Reseed(value) => Some(reseed_value(value, schema.columns[column].sql_type)?),
-            _ => None,
-        };
-        let (before, greatest) = self.table_change(activation, |latch, tx| {
-            let (before, greatest) = latch.identity_report(tx, id, column)?;
-            match (&check, value, greatest) {
-                (IdentityCheck::Reseed(_), Some(value), _) => latch.reseed_identity(tx, id, value)?,
-                (IdentityCheck::Correct, _, Some(greatest)) if before.is_some_and(|before| before < greatest) => {
-                    latch.reseed_identity(tx, id, greatest)?;
-                }
-                _ => {}
-            }
-            Ok((before, greatest))
-        })?;
-        if silent {
-            return Ok(());
-        }
-        let shown = |value: Option<i64>| value.map_or("NULL".to_owned(), |value| value.to_string());
-        let mut message = format!("Checking identity information: current identity value '{}'", shown(before));
-        if value.is_none() {
-            message.push_str(&format!(", current column value '{}'", shown(greatest)));
-        }
-        message.push('.');
+        let value = reseed_value(value, schema.columns[column].sql_type)?;
+        let before = self.table_change(activation, |latch, tx| latch.reseed_identity(tx, id, value))?;
+        let before = before.map_or("NULL".to_owned(), |value| value.to_string());
+        let message = format!("Checking identity information: current identity value '{before}'.");
         out.info(7998, 0, 1, &message, None, line);
         let completed = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
         out.info(2528, 0, 1, completed, None, line);

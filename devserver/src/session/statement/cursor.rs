@@ -140,7 +140,7 @@ impl Session {
         let row = self.with_run(Uses::Database, &mut own, |run| fetch_next(open, run))?;
         let count = u64::from(row.is_some());
         if into.is_empty() {
-            out.result_set(columns, &[], row.into_iter().collect(), self.state.options.text_size);
+            out.result_set(columns, &[], row.into_iter().collect());
         } else if let Some(row) = row {
             for ((value, column), (place, ty)) in row.into_iter().zip(columns).zip(into) {
                 activation.values[*place] = value::convert(value, column.ty, *ty, None, false)?;

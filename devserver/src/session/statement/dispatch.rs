@@ -11,7 +11,7 @@ use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::session::statement::evaluate::cell_type;
 use crate::tds::token::DoneKind;
-use crate::tsql::ast::{IdentityCheck, StatementKind};
+use crate::tsql::ast::StatementKind;
 
 impl Session {
     /// Runs what is a single statement.
@@ -67,10 +67,8 @@ impl Session {
                 let error = SqlError::new(number as i32, text.replace("%%", "%")).state(state as u8);
                 return Err(SimpleFailure::Error(error, Origin::Throw));
             }
-            StepKind::RaiseError { message, severity, state, arguments, set_error } => {
-                self.raise_error(
-                    message, severity, state, arguments, *set_error, step.line, compiled, activation, out,
-                )?;
+            StepKind::RaiseError { message, severity, state, arguments } => {
+                self.raise_error(message, severity, state, arguments, step.line, compiled, activation, out)?;
             }
             StepKind::Print(cell) => {
                 let message = self.eval_cell(cell, compiled, activation)?;
@@ -98,18 +96,10 @@ impl Session {
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::Cursor(step) => self.run_cursor_step(step, activation, out)?,
-            StepKind::CheckIdentity { table, check, silent } => {
+            StepKind::CheckIdentity { table, value } => {
                 let table = self.eval_cell(table, compiled, activation)?;
-                let check = match check {
-                    IdentityCheck::Report => IdentityCheck::Report,
-                    IdentityCheck::Correct => IdentityCheck::Correct,
-                    IdentityCheck::Reseed(cell) => IdentityCheck::Reseed(self.eval_cell(cell, compiled, activation)?),
-                };
-                self.check_identity(table.as_str().unwrap_or_default(), check, *silent, step.line, activation, out)?;
-                self.statement_done(out, DoneKind::Other, None);
-            }
-            StepKind::SetTextSize(size) => {
-                self.state.options.text_size = *size;
+                let value = self.eval_cell(value, compiled, activation)?;
+                self.check_identity(table.as_str().unwrap_or_default(), &value, step.line, activation, out)?;
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::SetDateFirst(cell) => {

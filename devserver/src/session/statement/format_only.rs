@@ -46,7 +46,7 @@ impl Session {
         self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
         match bound.plan.client_columns() {
             Some(columns) => {
-                out.result_set(columns, bound.plan.client_order(), Vec::new(), self.state.options.text_size);
+                out.result_set(columns, bound.plan.client_order(), Vec::new());
                 self.statement_done(out, DoneKind::Select, Some(0));
             }
             None => self.statement_done(out, DoneKind::Other, None),

@@ -197,7 +197,7 @@ impl Session {
         // What is not supported was refused, and a stale plan has sent nothing.
         let Some(columns) = plan.client_columns().filter(|_| error.number < NOT_SUPPORTED) else { return };
         let count = rows.len() as u64;
-        out.result_set(columns, plan.client_order(), rows, self.state.options.text_size);
+        out.result_set(columns, plan.client_order(), rows);
         if self.is_caught(error, None) {
             out.done_statement(kind, Some(count).filter(|_| !self.state.options.no_count));
         }
@@ -216,7 +216,7 @@ impl Session {
             out.info(3604, 0, 1, "Duplicate key was ignored.", None, 0);
         }
         if let Some(columns) = plan.client_columns() {
-            out.result_set(columns, plan.client_order(), rows, self.state.options.text_size);
+            out.result_set(columns, plan.client_order(), rows);
         }
         self.state.row_count = count as i64;
         self.statement_done(out, kind, Some(count));

@@ -20,7 +20,6 @@ impl Session {
         severity: &Cell,
         state: &Cell,
         arguments: &[Cell],
-        set_error: bool,
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
@@ -60,9 +59,6 @@ impl Session {
             let procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
             out.info(50000, severity, state, &text, procedure.as_deref(), line);
             self.statement_done(out, DoneKind::Other, None);
-            if set_error {
-                self.state.error = 50000;
-            }
             return Ok(());
         }
         let error = SqlError::new(50000, text).severity(severity).state(state);

@@ -18,38 +18,20 @@ impl Session {
 
     /// Filtered indexes and most of what is newer demand the settings that clients make at login; the dev server knows
     /// T-SQL under these settings only.
-    pub(crate) fn set_option(&mut self, option: SessionOption, on: bool) -> SqlResult<()> {
-        let refused =
-            |what: &str| Err(SqlError::not_supported(format!("SET {what} {}", if on { "ON" } else { "OFF" })));
+    pub(crate) fn set_option(&mut self, option: SessionOption, on: bool) {
         let options = &mut self.state.options;
-        match (option, on) {
-            (SessionOption::NoCount, _) => options.no_count = on,
-            (SessionOption::FmtOnly, _) => options.format_only = on,
-            (SessionOption::NoExec, _) => options.no_exec = on,
-            (SessionOption::XactAbort, _) => options.xact_abort = on,
+        match option {
+            SessionOption::NoCount => options.no_count = on,
+            SessionOption::FmtOnly => options.format_only = on,
+            SessionOption::NoExec => options.no_exec = on,
+            SessionOption::XactAbort => options.xact_abort = on,
             // With ANSI_WARNINGS ON, which it always is, ARITHABORT changes no result.
-            (SessionOption::ArithAbort, _) => options.arith_abort = on,
-            (SessionOption::AnsiNulls, false) => return refused("ANSI_NULLS"),
+            SessionOption::ArithAbort => options.arith_abort = on,
             // It bears on the columns that are made while it is OFF, which are refused, and on filtered indexes.
-            (SessionOption::AnsiPadding, _) => options.ansi_padding = on,
-            (SessionOption::AnsiWarnings, false) => return refused("ANSI_WARNINGS"),
-            (SessionOption::ConcatNullYieldsNull, false) => return refused("CONCAT_NULL_YIELDS_NULL"),
-            (SessionOption::QuotedIdentifier, false) => return refused("QUOTED_IDENTIFIER"),
-            (SessionOption::AnsiNullDfltOn, false) => return refused("ANSI_NULL_DFLT_ON"),
-            (SessionOption::AnsiDefaults, _) => return refused("ANSI_DEFAULTS"),
-            (SessionOption::AnsiNullDfltOff, true) => return refused("ANSI_NULL_DFLT_OFF"),
-            (SessionOption::ArithIgnore, true) => return refused("ARITHIGNORE"),
-            (SessionOption::ForcePlan, true) => return refused("FORCEPLAN"),
-            (SessionOption::ImplicitTransactions, true) => return refused("IMPLICIT_TRANSACTIONS"),
-            (SessionOption::NumericRoundAbort, true) => return refused("NUMERIC_ROUNDABORT"),
-            (SessionOption::ParseOnly, true) => return refused("PARSEONLY"),
-            (SessionOption::StatisticsIo, true) => return refused("STATISTICS IO"),
-            (SessionOption::StatisticsTime, true) => return refused("STATISTICS TIME"),
+            SessionOption::AnsiPadding => options.ansi_padding = on,
             // Under it, cursors are refused.
-            (SessionOption::CursorCloseOnCommit, _) => options.cursor_close_on_commit = on,
-            // They are as they always are here.
-            _ => {}
+            SessionOption::CursorCloseOnCommit => options.cursor_close_on_commit = on,
+            SessionOption::Fixed(..) => {}
         }
-        Ok(())
     }
 }

@@ -19,7 +19,7 @@ impl Session {
         match statement {
             StatementKind::SetOptions { options, on } => {
                 for option in options {
-                    self.set_option(*option, *on)?;
+                    self.set_option(*option, *on);
                 }
             }
             StatementKind::SetIsolationLevel(level) => {

@@ -56,31 +56,6 @@ fn an_assignment_counts_the_rows_it_has_read() {
     }
 }
 
-/// Source: "SET TEXTSIZE" (docs/t-sql/statements/set-textsize-transact-sql.md) and "@@TEXTSIZE"
-/// (docs/t-sql/functions/textsize-transact-sql.md).
-#[test]
-fn textsize_cuts_what_a_select_returns_of_the_max_types() {
-    let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE t (a varchar(max), b nvarchar(max), c varbinary(max), d varchar(20));
-         INSERT t VALUES ('abcdefgh', N'abcdefgh', 0x0102030405060708, 'abcdefgh')",
-    );
-    let all = "ROW(String(\"abcdefgh\"), String(\"abcdefgh\"), Bytes([1, 2, 3, 4, 5, 6, 7, 8]), String(\"abcdefgh\"))";
-    assert_eq!(rows(&mut s, "SELECT * FROM t"), [all]);
-    assert_eq!(
-        rows(&mut s, "SET TEXTSIZE 5; SELECT * FROM t"),
-        ["ROW(String(\"abcde\"), String(\"ab\"), Bytes([1, 2, 3, 4, 5]), String(\"abcdefgh\"))"]
-    );
-    // It stays for the session, and only what goes to the client is cut.
-    assert_eq!(rows(&mut s, "SELECT DATALENGTH(a), @@TEXTSIZE FROM t"), ["ROW(BigInt(8), Int(5))"]);
-    assert_eq!(rows(&mut s, "SET TEXTSIZE 0; SELECT @@TEXTSIZE"), ["ROW(Int(4096))"]);
-    for unlimited in ["-1", "2147483647"] {
-        assert_eq!(rows(&mut s, &format!("SET TEXTSIZE {unlimited}; SELECT * FROM t")), [all]);
-    }
-    assert_eq!(errors(&mut s, "SET TEXTSIZE -2"), [59000]);
-}
-
 /// "A DONE token is returned for each SQL statement in the SQL batch except variable declarations" ("DONE",
 /// learn.microsoft.com/openspecs/windows_protocols/ms-tds/3c06f110-98bd-4d5b-b836-b1ba66452cb7).
 #[test]

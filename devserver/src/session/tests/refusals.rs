@@ -293,6 +293,10 @@ fn statements_that_no_queue_needs_are_refused_by_name() {
     let (_e, mut s) = session();
     for sql in [
         "GOTO done; done: SELECT 1",
+        "RAISERROR ('a', 16, 1) WITH NOWAIT, SETERROR",
+        "DBCC CHECKIDENT (t)",
+        "SET TEXTSIZE 100",
+        "SET STATISTICS IO OFF",
         "CREATE TABLE ##t (a int)",
         "CREATE PROCEDURE #p AS SELECT 1",
         "EXECUTE AS USER = 'x'",

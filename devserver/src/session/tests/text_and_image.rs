@@ -120,15 +120,3 @@ fn the_catalog_shows_them() {
     );
     assert_eq!(errors(&mut s, "CREATE TABLE u (a text(5))"), [2716]);
 }
-
-/// docs/t-sql/statements/set-textsize-transact-sql.md.
-#[test]
-fn textsize_cuts_them() {
-    let (_e, mut s) = session();
-    ok(&mut s, TABLE);
-    ok(&mut s, "INSERT t VALUES (1, 'abcdefgh', N'abcdefgh', 0x0102030405060708)");
-    assert_eq!(
-        rows(&mut s, "SET TEXTSIZE 5; SELECT a, b, c FROM t"),
-        ["ROW(String(\"abcde\"), String(\"ab\"), Bytes([1, 2, 3, 4, 5]))"]
-    );
-}

@@ -56,7 +56,6 @@ impl ResponseWriter {
 
     /// The login was accepted: LOGINACK, the session's environment, and from the next answer on its packet size.
     pub(crate) fn login_accepted(&mut self, login: &Login, database: &str, spid: u16) {
-        self.knows_date_types = login.knows_date_types();
         self.put_database(database, "", 2);
         self.put_environment(ENVIRONMENT_COLLATION, &collation_bytes(), &[0]);
         self.put_language("");

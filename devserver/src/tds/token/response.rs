@@ -9,7 +9,7 @@ use crate::tds::token::number::{
 };
 use crate::tds::token::output::{Connection, Output};
 use crate::tds::wire_type::write::{put_column_type, put_type_info, put_value, user_type};
-use crate::value::{Collation, Length, SqlType, Value, convert};
+use crate::value::{Collation, SqlType, Value};
 
 const SERVER_NAME: &str = "readpast-devserver";
 
@@ -58,8 +58,6 @@ pub struct ResponseWriter {
     pub(super) procedure_depth: u32,
     /// The types of the open result set's columns as the executor gives them.
     pub(super) column_types: Vec<SqlType>,
-    /// The client has the types that came with TDS 7.3.
-    pub(super) knows_date_types: bool,
     pub(super) transaction_descriptor: u64,
     /// An error was sent after which the connection ends.
     pub(super) fatal: bool,
@@ -82,7 +80,6 @@ impl ResponseWriter {
             result_open: false,
             procedure_depth: 0,
             column_types: Vec::new(),
-            knows_date_types: true,
             transaction_descriptor: 0,
             fatal: false,
         }
@@ -107,11 +104,10 @@ impl ResponseWriter {
             if column.updatable {
                 flags |= COLUMN_UPDATABLE_UNKNOWN;
             }
-            let sent_type = self.sent_type(column.sql_type);
-            self.tokens.extend_from_slice(&user_type(sent_type).to_le_bytes());
+            self.tokens.extend_from_slice(&user_type(column.sql_type).to_le_bytes());
             self.tokens.extend_from_slice(&flags.to_le_bytes());
-            put_column_type(&mut self.tokens, sent_type, column.collation);
-            if sent_type.is_text_or_image() {
+            put_column_type(&mut self.tokens, column.sql_type, column.collation);
+            if column.sql_type.is_text_or_image() {
                 self.tokens.extend_from_slice(NO_TABLE_NAME);
             }
             put_b_varchar(&mut self.tokens, &column.name);
@@ -136,7 +132,7 @@ impl ResponseWriter {
         debug_assert_eq!(values.len(), self.column_types.len(), "a row has a value for each column");
         self.tokens.push(TOKEN_ROW);
         for (index, value) in values.iter().enumerate() {
-            self.put(self.column_types[index], value);
+            put_value(&mut self.tokens, self.column_types[index], value);
         }
         self.flush_if_large();
     }
@@ -184,11 +180,10 @@ impl ResponseWriter {
         self.tokens.extend_from_slice(&ordinal.to_le_bytes());
         put_b_varchar(&mut self.tokens, name);
         self.tokens.push(RETURN_VALUE_OUTPUT);
-        let sent_type = self.sent_type(sql_type);
-        self.tokens.extend_from_slice(&user_type(sent_type).to_le_bytes());
+        self.tokens.extend_from_slice(&user_type(sql_type).to_le_bytes());
         self.tokens.extend_from_slice(&COLUMN_NULLABLE.to_le_bytes());
-        put_type_info(&mut self.tokens, sent_type);
-        self.put(sql_type, value);
+        put_type_info(&mut self.tokens, sql_type);
+        put_value(&mut self.tokens, sql_type, value);
         self.flush_if_large();
     }
 
@@ -213,29 +208,6 @@ impl ResponseWriter {
     /// The transaction the client was told of, 0 if none.
     pub(crate) fn transaction_descriptor(&self) -> u64 {
         self.transaction_descriptor
-    }
-
-    /// The column type as the client can understand it: dates go as text to clients from before TDS 7.3.
-    fn sent_type(&self, sql_type: SqlType) -> SqlType {
-        match sql_type {
-            SqlType::Date | SqlType::Time(_) | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_)
-                if !self.knows_date_types =>
-            {
-                // "9999-12-31 23:59:59.9999999 +14:00"
-                SqlType::NVarChar(Length::Limit(34))
-            }
-            other => other,
-        }
-    }
-
-    fn put(&mut self, sql_type: SqlType, value: &Value) {
-        let sent_type = self.sent_type(sql_type);
-        if sent_type == sql_type {
-            put_value(&mut self.tokens, sql_type, value);
-            return;
-        }
-        let text = convert(value.clone(), sql_type, sent_type, None, true).unwrap_or(Value::Null);
-        put_value(&mut self.tokens, sent_type, &text);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of an ERROR token")]

@@ -226,16 +226,6 @@ fn the_transaction_the_client_knows_of_is_kept() {
 }
 
 #[test]
-fn clients_before_tds_7_3_get_dates_as_text() {
-    let mut out = ResponseWriter::for_test();
-    out.knows_date_types = false;
-    let column = ResultColumn { sql_type: SqlType::Date, ..int_column("d") };
-    out.columns(&[column]);
-    out.row(&[Value::Date(693_595)]);
-    assert_eq!(out.tokens(), ["COLMETADATA(d NVarChar(Limit(34)))", "ROW(String(\"1900-01-01\"))"]);
-}
-
-#[test]
 fn long_messages_are_cut() {
     let mut out = ResponseWriter::for_test();
     out.error(&SqlError::new(50000, "x".repeat(100_000)));

@@ -61,27 +61,12 @@ pub struct RaiseError {
     pub severity: Expr,
     pub state: Expr,
     pub arguments: Vec<Expr>,
-    pub nowait: bool,
-    pub log: bool,
-    pub set_error: bool,
 }
 
-/// `DBCC CHECKIDENT (table, …)`.
+/// `DBCC CHECKIDENT (table, RESEED, value)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckIdentity {
     /// The table's name as text.
     pub table: Expr,
-    pub check: IdentityCheck<Expr>,
-    /// WITH NO_INFOMSGS.
-    pub silent: bool,
-}
-
-/// What DBCC CHECKIDENT does with the counter.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum IdentityCheck<V> {
-    /// NORESEED.
-    Report,
-    /// Nothing said, or RESEED without a value: the counter goes to the column's maximum if it lies behind.
-    Correct,
-    Reseed(V),
+    pub value: Expr,
 }

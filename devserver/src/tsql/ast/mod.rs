@@ -23,8 +23,7 @@ pub use change::{
     NewValue, Output, OutputInto, Target, TargetName, Update,
 };
 pub use control::{
-    Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, IdentityCheck, RaiseError, TransactionName,
-    VariableDeclaration,
+    Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, TransactionName, VariableDeclaration,
 };
 pub use database::{
     AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, DatabaseOptionValue, Drop, DropKind, Termination,

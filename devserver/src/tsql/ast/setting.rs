@@ -5,25 +5,13 @@
 pub enum SessionOption {
     NoCount,
     XactAbort,
-    AnsiDefaults,
-    AnsiNulls,
-    AnsiNullDfltOff,
-    AnsiNullDfltOn,
     AnsiPadding,
-    AnsiWarnings,
     ArithAbort,
-    ArithIgnore,
-    ConcatNullYieldsNull,
     CursorCloseOnCommit,
     FmtOnly,
-    ForcePlan,
-    ImplicitTransactions,
     NoExec,
-    NumericRoundAbort,
-    ParseOnly,
-    QuotedIdentifier,
-    StatisticsIo,
-    StatisticsTime,
+    /// One that is always ON or always OFF here.
+    Fixed(&'static str, bool),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::error::SqlResult;
-use crate::tsql::ast::control::{CheckIdentity, IdentityCheck};
+use crate::tsql::ast::control::CheckIdentity;
 use crate::tsql::ast::expression::{Expr, Literal};
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
-    /// `DBCC CHECKIDENT (table [, NORESEED | RESEED [, value]]) [WITH NO_INFOMSGS]`.
+    /// `DBCC CHECKIDENT (table, RESEED, value)`.
     pub(super) fn dbcc(&mut self) -> SqlResult<StatementKind> {
         self.expect("DBCC")?;
         if !self.is("CHECKIDENT") {
@@ -24,24 +24,14 @@ impl Parser<'_> {
             // A name in one part; what is in brackets may have dots.
             Expr::Literal(Literal::String { value: Arc::clone(&self.identifier()?), national: true })
         };
-        let check = if !self.accept_symbol(Symbol::Comma) {
-            IdentityCheck::Correct
-        } else if self.accept("NORESEED") {
-            IdentityCheck::Report
-        } else {
-            self.expect("RESEED")?;
-            if self.accept_symbol(Symbol::Comma) {
-                IdentityCheck::Reseed(self.constant_or_variable()?)
-            } else {
-                IdentityCheck::Correct
-            }
-        };
-        self.expect_symbol(Symbol::RightParen)?;
-        let silent = self.is("WITH") && self.is_ahead(1, "NO_INFOMSGS");
-        if silent {
-            self.advance();
-            self.advance();
+        if !self.accept_symbol(Symbol::Comma) || !self.accept("RESEED") || !self.accept_symbol(Symbol::Comma) {
+            return Err(self.unsupported("DBCC CHECKIDENT without RESEED and a value"));
         }
-        Ok(StatementKind::CheckIdentity(Box::new(CheckIdentity { table, check, silent })))
+        let value = self.constant_or_variable()?;
+        self.expect_symbol(Symbol::RightParen)?;
+        if self.is("WITH") && self.is_ahead(1, "NO_INFOMSGS") {
+            return Err(self.unsupported("DBCC CHECKIDENT WITH NO_INFOMSGS"));
+        }
+        Ok(StatementKind::CheckIdentity(Box::new(CheckIdentity { table, value })))
     }
 }

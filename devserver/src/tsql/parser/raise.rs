@@ -52,20 +52,10 @@ impl Parser<'_> {
             return Err(self.error(2747, message));
         }
         self.expect_symbol(Symbol::RightParen)?;
-        let mut statement =
-            RaiseError { message, severity, state, arguments, nowait: false, log: false, set_error: false };
-        if self.accept("WITH") {
-            self.comma_list(|p| {
-                match p.keyword().as_str() {
-                    "NOWAIT" => statement.nowait = true,
-                    "LOG" => statement.log = true,
-                    "SETERROR" => statement.set_error = true,
-                    _ => return Err(p.unexpected()),
-                }
-                p.advance();
-                Ok(())
-            })?;
+        if self.accept("WITH") && !(self.accept("NOWAIT") && !self.is_symbol(Symbol::Comma)) {
+            return Err(self.unsupported("RAISERROR WITH LOG and SETERROR"));
         }
+        let statement = RaiseError { message, severity, state, arguments };
         Ok(StatementKind::RaiseError(Box::new(statement)))
     }
 

@@ -35,13 +35,13 @@ impl Parser<'_> {
             "LANGUAGE" => self.set_word().map(StatementKind::SetLanguage),
             "DATEFORMAT" => self.set_word().map(StatementKind::SetDateFormat),
             "DEADLOCK_PRIORITY" => self.set_deadlock_priority(),
-            "STATISTICS" => self.set_statistics(),
             "CONTEXT_INFO"
             | "QUERY_GOVERNOR_COST_LIMIT"
             | "OFFSETS"
             | "SHOWPLAN_ALL"
             | "SHOWPLAN_TEXT"
             | "SHOWPLAN_XML"
+            | "STATISTICS"
             | "REMOTE_PROC_TRANSACTIONS"
             | "FIPS_FLAGGER"
             | "RESULT_SET_CACHING"
@@ -114,31 +114,16 @@ impl Parser<'_> {
         Ok(StatementKind::SetDeadlockPriority(priority))
     }
 
-    fn set_statistics(&mut self) -> SqlResult<StatementKind> {
-        self.expect("STATISTICS")?;
-        let options = self.comma_list(|p| {
-            let option = match p.keyword().as_str() {
-                "IO" => SessionOption::StatisticsIo,
-                "TIME" => SessionOption::StatisticsTime,
-                "XML" | "PROFILE" => return Err(p.unsupported(format!("SET STATISTICS {}", p.keyword()))),
-                _ => return Err(p.unexpected()),
-            };
-            p.advance();
-            Ok(option)
-        })?;
-        let on = self.on_or_off()?;
-        Ok(StatementKind::SetOptions { options, on })
-    }
-
     /// `SET a, b ON`.
     fn set_options(&mut self) -> SqlResult<StatementKind> {
         let options = self.comma_list(Self::session_option)?;
         let on = self.on_or_off()?;
-        // The lexer has read the batch with QUOTED_IDENTIFIER ON, which ANSI_DEFAULTS implies.
-        let changes_lexer =
-            options.contains(&SessionOption::QuotedIdentifier) || options.contains(&SessionOption::AnsiDefaults);
-        if changes_lexer && !on {
-            return Err(self.unsupported("SET QUOTED_IDENTIFIER OFF"));
+        for option in &options {
+            if let SessionOption::Fixed(name, only) = option
+                && *only != on
+            {
+                return Err(self.unsupported(format!("SET {name} {}", if on { "ON" } else { "OFF" })));
+            }
         }
         Ok(StatementKind::SetOptions { options, on })
     }
@@ -147,23 +132,23 @@ impl Parser<'_> {
         let option = match self.keyword().as_str() {
             "NOCOUNT" => SessionOption::NoCount,
             "XACT_ABORT" => SessionOption::XactAbort,
-            "ANSI_DEFAULTS" => SessionOption::AnsiDefaults,
-            "ANSI_NULLS" => SessionOption::AnsiNulls,
-            "ANSI_NULL_DFLT_OFF" => SessionOption::AnsiNullDfltOff,
-            "ANSI_NULL_DFLT_ON" => SessionOption::AnsiNullDfltOn,
+            "ANSI_DEFAULTS" => return Err(self.unsupported("SET ANSI_DEFAULTS")),
+            "ANSI_NULLS" => SessionOption::Fixed("ANSI_NULLS", true),
+            "ANSI_NULL_DFLT_OFF" => SessionOption::Fixed("ANSI_NULL_DFLT_OFF", false),
+            "ANSI_NULL_DFLT_ON" => SessionOption::Fixed("ANSI_NULL_DFLT_ON", true),
             "ANSI_PADDING" => SessionOption::AnsiPadding,
-            "ANSI_WARNINGS" => SessionOption::AnsiWarnings,
+            "ANSI_WARNINGS" => SessionOption::Fixed("ANSI_WARNINGS", true),
             "ARITHABORT" => SessionOption::ArithAbort,
-            "ARITHIGNORE" => SessionOption::ArithIgnore,
-            "CONCAT_NULL_YIELDS_NULL" => SessionOption::ConcatNullYieldsNull,
+            "ARITHIGNORE" => SessionOption::Fixed("ARITHIGNORE", false),
+            "CONCAT_NULL_YIELDS_NULL" => SessionOption::Fixed("CONCAT_NULL_YIELDS_NULL", true),
             "CURSOR_CLOSE_ON_COMMIT" => SessionOption::CursorCloseOnCommit,
             "FMTONLY" => SessionOption::FmtOnly,
-            "FORCEPLAN" => SessionOption::ForcePlan,
-            "IMPLICIT_TRANSACTIONS" => SessionOption::ImplicitTransactions,
+            "FORCEPLAN" => SessionOption::Fixed("FORCEPLAN", false),
+            "IMPLICIT_TRANSACTIONS" => SessionOption::Fixed("IMPLICIT_TRANSACTIONS", false),
             "NOEXEC" => SessionOption::NoExec,
-            "NUMERIC_ROUNDABORT" => SessionOption::NumericRoundAbort,
-            "PARSEONLY" => SessionOption::ParseOnly,
-            "QUOTED_IDENTIFIER" => SessionOption::QuotedIdentifier,
+            "NUMERIC_ROUNDABORT" => SessionOption::Fixed("NUMERIC_ROUNDABORT", false),
+            "PARSEONLY" => SessionOption::Fixed("PARSEONLY", false),
+            "QUOTED_IDENTIFIER" => SessionOption::Fixed("QUOTED_IDENTIFIER", true),
             _ if matches!(self.token().kind, TokenKind::Word { reserved: false }) => {
                 let message = format!("'{}' is not a recognized SET option.", self.shown(self.token()));
                 return Err(self.error(195, message));
